@@ -1,0 +1,64 @@
+"""Compiles a source of this folder against the simulator and calls its launchers through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SOURCES = Path(__file__).parent
+TKJIT = SOURCES.parents[2] / "tkjit"
+FLAGS = (
+    "-std=c++20 -O2 -march=x86-64-v3 -ffp-contract=fast -fno-strict-aliasing -fPIC -shared -fvisibility=hidden"
+    " -pthread -Wall -Wno-unknown-pragmas -Werror"
+).split()
+
+
+def include_flags() -> list[str]:
+    return [f"-I{TKJIT / 'sim'}", f"-I{TKJIT / 'include'}"]
+
+
+def compile_source(source: Path, directory: Path, *flags: str) -> Library:
+    """Compile ``source`` into ``directory`` and load it."""
+    shared_object = directory / f"{source.stem}.so"
+    command = ["g++", *FLAGS, *include_flags(), *flags, "-x", "c++", str(source), "-o", str(shared_object)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{result.stderr[:4000]}")
+    return Library(shared_object, source)
+
+
+class Library:
+    """A loaded source. ``launch("name", grid, block, *arguments)`` calls its launcher ``run_name``."""
+
+    def __init__(self, shared_object: Path, source: Path) -> None:
+        self.functions = ctypes.CDLL(str(shared_object))
+        self.path = shared_object
+        self.lines = source.read_text().splitlines()
+        self.source = source
+
+    def launch(
+        self, name: str, grid: tuple[int, ...] | int, block: tuple[int, ...] | int, *arguments: Any, shared: int = 0
+    ) -> str | None:
+        """Run a kernel on NumPy arrays and integers; the simulator's error text, or None."""
+        dims = (ctypes.c_uint * 6)(*_three(grid), *_three(block))
+        function = getattr(self.functions, f"run_{name}")
+        function.restype = ctypes.c_char_p
+        values = [
+            a.ctypes.data_as(ctypes.c_void_p) if isinstance(a, np.ndarray) else ctypes.c_int(a) for a in arguments
+        ]
+        text = function(dims, ctypes.c_size_t(shared), *values)
+        return None if text is None else text.decode()
+
+    def line(self, mark: str) -> str:
+        """``file:line`` of the line that carries ``// MARK mark``, as error texts write it."""
+        (number,) = [i for i, line in enumerate(self.lines, 1) if line.endswith(f"// MARK {mark}")]
+        return f"{self.source}:{number}"
+
+
+def _three(extents: tuple[int, ...] | int) -> tuple[int, int, int]:
+    given = (extents,) if isinstance(extents, int) else extents
+    return (*given, *(1,) * (3 - len(given)))  # type: ignore[return-value]

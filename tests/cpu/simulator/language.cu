@@ -1,0 +1,262 @@
+// What the tests of the simulator's language run: grids, shared memory, barriers, warps, atomics, faults. The launchers
+// at the end are what a rendered launcher would be.
+#include <assert.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <tkjit/shared_memory.cuh>
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+// ---- grids and indices
+__global__ void record_indices(uint4* seen) {
+    const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+    seen[block * threads + thread] = make_uint4(block, threadIdx.x, threadIdx.y, threadIdx.z);
+}
+
+template <typename T, int scale>
+__global__ void __launch_bounds__(256, 2) scaled_sum(const T* __restrict__ x, T* __restrict__ y, T bias, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+#pragma unroll 4
+    for (int repeat = 0; repeat < scale; repeat++) y[i] += __ldg(&x[i]);
+    y[i] += bias;
+}
+
+struct Globals {
+    const float* x;
+    float* y;
+    int n;
+    float padding[100];
+};
+__global__ void by_struct(const __grid_constant__ Globals g) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < g.n; i += gridDim.x * blockDim.x) g.y[i] = -g.x[i];
+}
+
+// ---- shared memory and barriers
+__global__ void reverse_static(const int* x, int* y) {
+    __shared__ int tile[256];
+    tile[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    __syncthreads();
+    y[blockIdx.x * 256 + threadIdx.x] = tile[255 - threadIdx.x];
+}
+
+__global__ void reverse_dynamic(const int* x, int* y, int* misaligned) {
+    TKJIT_DYNAMIC_SHARED(int, tile);
+    if (reinterpret_cast<uintptr_t>(tile) % 1024 || tkjit::shared_address(tile) % 1024) *misaligned = 1;
+    tile[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x];
+    __syncthreads();
+    y[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
+}
+
+__global__ void barrier_reductions(const int* x, int* count, int* conjunction, int* disjunction) {
+    const int i = threadIdx.x;
+    count[i] = __syncthreads_count(x[i]);
+    conjunction[i] = __syncthreads_and(x[i]);
+    disjunction[i] = __syncthreads_or(x[i]);
+}
+
+// Every second thread leaves before each barrier; those that stay must still be in step.
+__global__ void early_exit(int* rounds) {
+    __shared__ int arrived;
+    if (threadIdx.x == 0) arrived = 0;
+    __syncthreads();
+    for (unsigned stride = 1; stride < blockDim.x; stride *= 2) {
+        if (threadIdx.x % (2 * stride) != 0) return;
+        atomicAdd(&arrived, 1);
+        __syncthreads();
+        if (threadIdx.x == 0) *rounds++ = arrived;
+        __syncthreads();
+    }
+}
+
+// Two halves of the block hand a value back and forth through named barriers.
+__global__ void ping_pong(int* log) {
+    __shared__ int ball;
+    const bool first_half = threadIdx.x < 32;
+    if (threadIdx.x == 0) ball = 0;
+    __syncthreads();
+    for (int round = 0; round < 10; round++) {
+        if (first_half) {
+            if (threadIdx.x == 0) ball++;
+            tkjit::sim::named_barrier_arrive(1, 64);
+            tkjit::sim::named_barrier_sync(2, 64);
+        } else {
+            tkjit::sim::named_barrier_sync(1, 64);
+            if (threadIdx.x == 32) log[round] = ball;
+            tkjit::sim::named_barrier_arrive(2, 64);
+        }
+    }
+}
+
+// ---- a softmax of rows, through warp shuffles and shared memory
+template <class Combine>
+__device__ __forceinline__ float block_reduce(float value, Combine combine, float identity) {
+    __shared__ float partial[32];
+    for (int offset = 16; offset; offset >>= 1) value = combine(value, __shfl_xor_sync(0xffffffffu, value, offset));
+    const int warp = threadIdx.x / warpSize, lane = threadIdx.x % warpSize;
+    if (lane == 0) partial[warp] = value;
+    __syncthreads();
+    value = lane < static_cast<int>(blockDim.x) / warpSize ? partial[lane] : identity;
+    for (int offset = 16; offset; offset >>= 1) value = combine(value, __shfl_xor_sync(0xffffffffu, value, offset));
+    __syncthreads();
+    return value;
+}
+
+__global__ void softmax(const float* x, float* y, int columns) {
+    const float* row = x + static_cast<size_t>(blockIdx.x) * columns;
+    float* result = y + static_cast<size_t>(blockIdx.x) * columns;
+    float largest = -INFINITY, sum = 0.0f;
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) largest = max(largest, row[i]);
+    largest = block_reduce(largest, [](float a, float b) { return fmaxf(a, b); }, -INFINITY);
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) sum += __expf(row[i] - largest);
+    sum = block_reduce(sum, [](float a, float b) { return a + b; }, 0.0f);
+    for (int i = threadIdx.x; i < columns; i += blockDim.x) result[i] = __fdividef(__expf(row[i] - largest), sum);
+}
+
+// ---- warp operations; one row of `result` for each
+template <class T>
+__global__ void shuffles(const T* x, T* result, int amount, int width) {
+    const int lane = threadIdx.x;
+    const T value = x[lane];
+    result[lane] = __shfl_sync(~0u, value, amount, width);
+    result[32 + lane] = __shfl_up_sync(~0u, value, amount, width);
+    result[64 + lane] = __shfl_down_sync(~0u, value, amount, width);
+    result[96 + lane] = __shfl_xor_sync(~0u, value, amount, width);
+}
+
+// The two branches of a divergent warp each exchange among themselves, a different number of times.
+__global__ void divergent_shuffles(int* result) {
+    const int lane = threadIdx.x;
+    int value = lane;
+    if (lane % 3 == 0) {
+        for (int i = 0; i < 3; i++) value = __shfl_sync(0x49249249u, value, (lane + 3) % 33);
+    } else {
+        const unsigned others = ~0x49249249u;
+        value = 100 * __popc(__ballot_sync(others, lane < 16)) + __reduce_add_sync(others, 1);
+    }
+    __syncwarp();
+    result[lane] = value;
+}
+
+__global__ void votes(const int* x, unsigned* result) {
+    const int lane = threadIdx.x % 32;
+    const int value = x[threadIdx.x];
+    result[0 * blockDim.x + threadIdx.x] = __ballot_sync(~0u, value > 3);
+    result[1 * blockDim.x + threadIdx.x] = __any_sync(~0u, value == 5);
+    result[2 * blockDim.x + threadIdx.x] = __all_sync(~0u, value < 10);
+    result[3 * blockDim.x + threadIdx.x] = __match_any_sync(~0u, value);
+    int all_equal;
+    result[4 * blockDim.x + threadIdx.x] = __match_all_sync(~0u, value / 100, &all_equal) + (all_equal ? 0 : 1);
+    result[5 * blockDim.x + threadIdx.x] = __activemask();
+    result[6 * blockDim.x + threadIdx.x] = __reduce_max_sync(~0u, value - 4);
+    result[7 * blockDim.x + threadIdx.x] = __reduce_xor_sync(~0u, static_cast<unsigned>(value) << lane % 8);
+}
+
+// ---- atomics over many blocks
+__global__ void atomics(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    atomicAdd(&integers[0], 1);
+    atomicMax(&integers[1], i);
+    atomicMin(&integers[2], -i);
+    atomicOr(&integers[3], 1 << i % 31);
+    atomicXor(&integers[4], i);
+    atomicInc(reinterpret_cast<unsigned*>(&integers[5]), 6);
+    atomicSub(&integers[6], 2);
+    while (true) {  // a lock that is held for a moment
+        if (atomicCAS(&integers[7], 0, 1) == 0) break;
+    }
+    integers[8]++;
+    atomicExch(&integers[7], 0);
+    atomicAdd(sum, 1);
+    atomicAdd(wide, 1ull << 33);
+    atomicAdd(precise, 0.5);
+    if (i < 1000) atomicAdd(pair, __floats2half2_rn(1.0f, -1.0f));
+}
+
+// ---- faults; the tests look for these lines by their marks
+__global__ void deadlock(int* x) {
+    if (threadIdx.x < 32) {
+        __syncthreads();  // MARK barrier of the first warp
+    } else {
+        tkjit::sim::named_barrier_sync(3, 96);  // MARK named barrier of the others
+    }
+    x[threadIdx.x] = 1;
+}
+__global__ void divergent_barriers() {
+    if (threadIdx.x < 7) {
+        __syncthreads();
+    } else {
+        __syncthreads_or(1);  // MARK the other barrier
+    }
+}
+__global__ void mask_omits_caller() {
+    __shfl_sync(0x0000ffffu, 1, 0);  // MARK half a mask
+}
+__global__ void mask_names_exited(int late) {
+    if (threadIdx.x == 5 && !late) return;
+    if (threadIdx.x == 31 && late) return;
+    __ballot_sync(~0u, 1);  // MARK ballot with an exited lane
+}
+__global__ void mixed_operations() {
+    if (threadIdx.x < 16) {
+        __ballot_sync(~0u, 1);
+    } else {
+        __shfl_xor_sync(~0u, 1, 1);  // MARK shuffle meets ballot
+    }
+}
+__global__ void failing_assert(int n) {
+    __syncthreads();
+    assert(int(blockIdx.x * blockDim.x + threadIdx.x) != n);  // MARK the assertion
+    __syncthreads();
+}
+__global__ void trapping() {
+    if (blockIdx.y == 2 && threadIdx.x == 3) __trap();  // MARK the trap
+    __syncthreads();
+}
+__global__ void polls_forever() {
+    if (threadIdx.x == 0) tkjit::sim::wait_until([] { return false; });  // MARK the poll
+    __syncthreads();
+}
+__global__ void barriers(int* x, int rounds) {
+    for (int i = 0; i < rounds; i++) __syncthreads();
+    x[blockIdx.x * blockDim.x + threadIdx.x]++;
+}
+
+// ---- launchers
+EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }
+
+// The kernels' arguments are all pointers and integers, which C passes alike.
+#define LAUNCHER(name, kernel, parameters, ...)                                                                    \
+    EXPORT const char* name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {                       \
+        return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]),        \
+                                  dynamic_shared_bytes __VA_OPT__(, ) __VA_ARGS__);                                \
+    }
+#define LIST(...) __VA_ARGS__
+LAUNCHER(run_record_indices, record_indices, LIST(uint4* seen), seen)
+LAUNCHER(run_scaled_sum, (scaled_sum<float, 3>), LIST(float* x, float* y, int n), x, y, 1, n)
+LAUNCHER(run_by_struct, by_struct, LIST(float* x, float* y, int n), Globals{x, y, n, {}})
+LAUNCHER(run_reverse_static, reverse_static, LIST(int* x, int* y), x, y)
+LAUNCHER(run_reverse_dynamic, reverse_dynamic, LIST(int* x, int* y, int* misaligned), x, y, misaligned)
+LAUNCHER(run_barrier_reductions, barrier_reductions, LIST(int* x, int* a, int* b, int* c), x, a, b, c)
+LAUNCHER(run_early_exit, early_exit, LIST(int* rounds), rounds)
+LAUNCHER(run_ping_pong, ping_pong, LIST(int* log), log)
+LAUNCHER(run_softmax, softmax, LIST(float* x, float* y, int columns), x, y, columns)
+LAUNCHER(run_shuffles_float, shuffles<float>, LIST(float* x, float* y, int amount, int width), x, y, amount, width)
+LAUNCHER(run_shuffles_double, shuffles<double>, LIST(double* x, double* y, int amount, int width), x, y, amount, width)
+LAUNCHER(run_shuffles_bfloat16, shuffles<__nv_bfloat16>, LIST(__nv_bfloat16* x, __nv_bfloat16* y, int amount, int width),
+         x, y, amount, width)
+LAUNCHER(run_divergent_shuffles, divergent_shuffles, LIST(int* result), result)
+LAUNCHER(run_votes, votes, LIST(int* x, unsigned* result), x, result)
+LAUNCHER(run_atomics, atomics, LIST(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise),
+         integers, sum, wide, pair, precise)
+LAUNCHER(run_deadlock, deadlock, LIST(int* x), x)
+LAUNCHER(run_divergent_barriers, divergent_barriers, LIST(void*))
+LAUNCHER(run_mask_omits_caller, mask_omits_caller, LIST(void*))
+LAUNCHER(run_mask_names_exited, mask_names_exited, LIST(int late), late)
+LAUNCHER(run_mixed_operations, mixed_operations, LIST(void*))
+LAUNCHER(run_failing_assert, failing_assert, LIST(int n), n)
+LAUNCHER(run_trapping, trapping, LIST(void*))
+LAUNCHER(run_polls_forever, polls_forever, LIST(void*))
+LAUNCHER(run_barriers, barriers, LIST(int* x, int rounds), x, rounds)

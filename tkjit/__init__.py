@@ -1,0 +1,43 @@
+"""tkjit turns a CUDA kernel and a Python description of its globals struct into a Python callable.
+
+Importing it imports no torch, creates no directory and reads no environment variable.
+"""
+
+from tkjit.errors import (
+    ArgumentError,
+    CacheError,
+    CompileError,
+    LaunchError,
+    ShapeError,
+    SpecError,
+    TkjitError,
+    ToolchainError,
+)
+from tkjit.kernel import Kernel, find, kernel, kernels, load
+from tkjit.spec import Align, CType, In, InOut, Out, Scalar, Spec, Tensor
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Align",
+    "ArgumentError",
+    "CType",
+    "CacheError",
+    "CompileError",
+    "In",
+    "InOut",
+    "Kernel",
+    "LaunchError",
+    "Out",
+    "Scalar",
+    "ShapeError",
+    "Spec",
+    "SpecError",
+    "Tensor",
+    "TkjitError",
+    "ToolchainError",
+    "find",
+    "kernel",
+    "kernels",
+    "load",
+]

@@ -1,0 +1,221 @@
+"""Compiling: the only user of ``torch.utils.cpp_extension``, and of nvcc. What fails becomes a ``CompileError``."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tkjit.cache import Product
+from tkjit.errors import CacheError, CompileError, ToolchainError
+
+LOG = "build.log"
+
+# load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
+_load_inline_lock = threading.Lock()
+_module_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One file to compile.
+
+    Parameters
+    ----------
+    name : str
+        What a person calls it: ``gemm (T=float32) for sm_90a``.
+    file : str
+        Its name in the entry: ``launcher.cu``.
+    text : str
+        What it holds.
+    source : Path or None
+        The user's own file within it, which messages should name in full.
+    keep : Path
+        Where the text and the log of a failed build stay.
+    """
+
+    name: str
+    file: str
+    text: str
+    keep: Path
+    source: Path | None = None
+
+
+def compile_shared_object(
+    unit: Unit, staging: Path, command: Callable[[Path, Path, Path], list[str]], check: Callable[[Path], object]
+) -> Product:
+    """Compile a launcher in a staging directory.
+
+    Parameters
+    ----------
+    command : callable
+        The command line for (source, output, depfile).
+    check : callable
+        Loads the shared object: what cannot be loaded is not published.
+
+    Raises
+    ------
+    CompileError
+        With the compiler's first error.
+    """
+    source, output, depfile = staging / unit.file, staging / "launcher.so", staging / "launcher.d"
+    source.write_text(unit.text)
+    line = command(source, output, depfile)
+    start = time.monotonic()
+    try:
+        # in its directory: what the compiler leaves beside itself goes away with it
+        done = subprocess.run(line, cwd=staging, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
+    log = done.stdout + done.stderr
+    (staging / LOG).write_text(f"{shlex.join(line)}\n{log}")
+    if done.returncode != 0:
+        raise _failure(unit, staging, log, shlex.join(line))
+    try:
+        check(output)
+    except ImportError as error:
+        raise _failure(unit, staging, f"{error}\n{log}", shlex.join(line), f"it compiled, but cannot be loaded: {error}") from None
+    facts = {"seconds": round(time.monotonic() - start, 3), "command": shlex.join(line), **_resources(log)}
+    dependencies = _read_depfile(depfile, staging)
+    depfile.unlink()
+    return Product(output.name, dependencies, facts)
+
+
+def compile_module(
+    unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str]
+) -> tuple[Product, ModuleType]:
+    """Compile and import a Python module through torch's ``load_inline``.
+
+    Raises
+    ------
+    CompileError
+        With the compiler's first error.
+    """
+    import ninja
+    from torch.utils import cpp_extension
+
+    module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
+    start = time.monotonic()
+    search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
+    with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}):
+        try:
+            module = cpp_extension.load_inline(
+                module_name,
+                [unit.text],
+                extra_cflags=cflags,
+                extra_include_paths=[str(directory) for directory in include_dirs],
+                build_directory=str(staging),
+                no_implicit_headers=True,
+            )
+        except (RuntimeError, ImportError) as error:
+            raise _failure(unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.keep))}") from None
+        dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
+    facts = {"seconds": round(time.monotonic() - start, 3), "module": module_name}
+    (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
+    for leftover in [".ninja_deps", ".ninja_log", "main.o"]:
+        (staging / leftover).unlink(missing_ok=True)
+    return Product(f"{module_name}.so", dependencies, facts), module
+
+
+def import_module(name: str, path: Path) -> ModuleType:
+    """Import a module that ``load_inline`` made, without ``cpp_extension``."""
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    from importlib.util import module_from_spec
+
+    spec = ModuleSpec(name, ExtensionFileLoader(name, str(path)), origin=str(path))
+    module = module_from_spec(spec)
+    if spec.loader is not None:
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Set variables that ``cpp_extension`` reads, and put back what was there."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
+    """The files of a make rule, without those of the build itself."""
+    rule = depfile.read_text().replace("\\\n", " ").split(":", 1)[1]
+    words = [word.replace("\\ ", " ") for word in re.findall(r"(?:\\ |\S)+", rule)]
+    return _outside(words, staging)
+
+
+def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
+    """What the compiler reported to ninja, which keeps it in a database of its own."""
+    listed = subprocess.run([ninja, "-C", staging, "-t", "deps"], capture_output=True, text=True, check=True).stdout
+    return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
+
+
+def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:
+    # a compiler reports a/../b as it was found; two names of one file are one dependency
+    paths = {Path(os.path.normpath(staging / name)) for name in names}
+    return tuple(sorted(path for path in paths if not path.is_relative_to(staging)))
+
+
+def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "") -> CompileError | CacheError:
+    """Keep what a person needs to look into a failed build, and say it."""
+    if "No space left on device" in log:
+        return CacheError(f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk")
+    shutil.rmtree(unit.keep, ignore_errors=True)
+    shutil.copytree(staging, unit.keep)
+    command, log = (text.replace(str(staging), str(unit.keep)) for text in (command, log))
+    for build_file in unit.keep.glob("build.ninja"):
+        build_file.write_text(build_file.read_text().replace(str(staging), str(unit.keep)))
+    (unit.keep / LOG).write_text(f"{command}\n{log}")
+    first = summary or _first_error(log, unit.source)
+    return CompileError(f"{unit.name}: {first}", log=log, log_path=unit.keep / LOG, command=command)
+
+
+# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text; ptxas: error   : text
+_ERROR = re.compile(
+    r"^(?:(?P<file>[^\s:(][^:(]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)))?[^\n]*?\b(?:fatal )?(?:error|catastrophic error)\b[^\n]*",
+    re.MULTILINE,
+)
+
+
+def _first_error(log: str, source: Path | None) -> str:
+    """The first error on the user's own file, or the first of all, with the lines that show it."""
+    errors = list(_ERROR.finditer(log))
+    own = [error for error in errors if source and error["file"] and Path(error["file"]).name == source.name]
+    error = next(iter(own or errors), None)
+    if error is None:
+        return (log.strip().splitlines() or ["the compiler failed without a word"])[0]
+    shown = log[error.start() :].splitlines()[:3]
+    if source and error in own:
+        shown[0] = shown[0].replace(str(error["file"]), str(source), 1)
+    context = [line for line in shown[1:] if not _ERROR.match(line)]
+    return "\n".join([shown[0], *context])
+
+
+def _resources(log: str) -> dict[str, Any]:
+    """What ptxas says of a kernel's resources: registers, spills, static shared memory."""
+    numbers = {
+        "registers": r"Used (\d+) registers",
+        "spill_store_bytes": r"(\d+) bytes spill stores",
+        "spill_load_bytes": r"(\d+) bytes spill loads",
+        "shared_memory_bytes": r"(\d+) bytes smem",
+    }
+    found = {name: [int(value) for value in re.findall(pattern, log)] for name, pattern in numbers.items()}
+    return {name: max(values) for name, values in found.items() if values}

@@ -1,0 +1,277 @@
+"""The cache: keys, entries, publishing. It knows no compiler and no torch.
+
+``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, the sources, the log and the
+shared object. ``build_key`` names the texts, flags and versions that went in; ``deps_key`` the contents of every file
+that the compiler said it read. ``docs/cache.md`` has the layout on a page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tkjit.errors import CacheError
+
+LAYOUT = "v1"
+MANIFEST = "manifest.json"
+SEEN = "seen.json"
+LOCK_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an entry is made from: all that may change it, except the files that a compiler finds by itself.
+
+    Parameters
+    ----------
+    arch : str
+        The directory of the architecture, ``sm_90a``; ``glue`` and ``runtime`` have none.
+    parts : tuple of (str, str)
+        The named parts of the key: texts, flags, versions.
+    anchors : tuple of (str, str)
+        Directories that may lie elsewhere on another machine, by the names that stand for them in the key.
+    """
+
+    arch: str
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    anchors: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def build_key(self) -> str:
+        return _digest({name: self.anchored(text) for name, text in self.parts})
+
+    def anchored(self, text: str) -> str:
+        """A text in which each anchor's path is replaced by its name, the longest path first."""
+        for name, path in sorted(self.anchors, key=lambda anchor: -len(anchor[1])):
+            text = text.replace(path, f"<{name}>")
+        return text
+
+    def resolved(self, text: str) -> str:
+        """The reverse of ``anchored``."""
+        for name, path in self.anchors:
+            text = text.replace(f"<{name}>", path)
+        return text
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a builder left in its staging directory.
+
+    Parameters
+    ----------
+    shared_object : str
+        Its file name there.
+    dependencies : tuple of Path
+        Every file that the compiler read.
+    facts : mapping
+        What else the manifest keeps: times, registers, the command.
+    """
+
+    shared_object: str
+    dependencies: tuple[Path, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published build."""
+
+    directory: Path
+    manifest: Mapping[str, Any]
+
+    @property
+    def shared_object(self) -> Path:
+        return self.directory / str(self.manifest["shared_object"])
+
+
+class Cache:
+    """A directory of entries.
+
+    Parameters
+    ----------
+    root : Path
+        ``TKJIT_CACHE``.
+    abi : str
+        The Python tag and platform that the entries are for.
+    """
+
+    def __init__(self, root: Path, abi: str) -> None:
+        self.root = root
+        self._base = root / LAYOUT / abi
+
+    @property
+    def tools_memo(self) -> Path:
+        return self.root / LAYOUT / "tools.json"
+
+    def lookup(self, recipe: Recipe) -> Entry | None:
+        """The entry of a recipe whose dependencies are as they were when it was built; None on a miss."""
+        directory = self._directory(recipe)
+        try:
+            candidates = sorted(path for path in directory.iterdir() if not path.name.startswith("."))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise CacheError(f"cannot read the cache directory {directory}: {error.strerror}") from None
+        for candidate in candidates:
+            if (entry := _open_entry(candidate, recipe)) is not None:
+                return entry
+        return None
+
+    def build(self, recipe: Recipe, builder: Callable[[Path], Product]) -> Entry:
+        """The entry of a recipe, built by ``builder(staging directory)`` unless another process was first.
+
+        Raises
+        ------
+        CacheError
+            If the directory cannot be written. What the builder raises passes through, and leaves no entry.
+        """
+        directory = self._directory(recipe)
+        with _writing(self.root):
+            directory.mkdir(parents=True, exist_ok=True)
+        with _locked(directory / ".lock"):
+            if (entry := self.lookup(recipe)) is not None:
+                return entry
+            with _writing(self.root):
+                staging = Path(tempfile.mkdtemp(prefix=".staging-", dir=directory))
+            try:
+                product = builder(staging)
+                with _writing(self.root):
+                    return _publish(staging, directory, recipe, product)
+            except OSError as error:
+                raise CacheError(_write_failure(self.root, error)) from error
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+
+    def failure_directory(self, recipe: Recipe) -> Path:
+        """Where a builder leaves the text and the log of a failed build, for a person to read."""
+        return self._directory(recipe) / ".failed"
+
+    def _directory(self, recipe: Recipe) -> Path:
+        return self._base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
+
+
+def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -> Entry:
+    """Give a finished build its name in one step, so that no reader ever sees half of it."""
+    dependencies = {recipe.anchored(str(path)): _digest_file(path) for path in product.dependencies}
+    manifest = {
+        "name": recipe.name,
+        "arch": recipe.arch,
+        "key": {name: _digest(recipe.anchored(text)) for name, text in recipe.parts},
+        "shared_object": product.shared_object,
+        "files": {path.name: _digest_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
+        "dependencies": dependencies,
+        **product.facts,
+    }
+    (staging / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    target = directory / _digest(dependencies)[:16]
+    for path in staging.iterdir():
+        _sync(path)
+    try:
+        staging.rename(target)
+    except OSError:
+        # an entry of these dependencies lies there: unreadable, or lookup would have found it
+        aside = Path(tempfile.mkdtemp(prefix=".broken-", dir=directory))
+        target.rename(aside / target.name)
+        staging.rename(target)
+        shutil.rmtree(aside, ignore_errors=True)
+    _sync(directory)
+    _remember(target, [*product.dependencies, target / product.shared_object])
+    return Entry(target, manifest)
+
+
+def _open_entry(directory: Path, recipe: Recipe) -> Entry | None:
+    """An entry that is whole and whose dependencies have not changed."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text())
+        shared_object = directory / manifest["shared_object"]
+        wanted = {Path(recipe.resolved(path)): digest for path, digest in manifest["dependencies"].items()}
+        wanted[shared_object] = manifest["files"][shared_object.name]
+        seen = _seen(directory)
+        stale = [path for path in wanted if seen.get(str(path)) != _identity(path)]
+        if any(_digest_file(path) != wanted[path] for path in stale):
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if stale:
+        _remember(directory, list(wanted))
+    return Entry(directory, manifest)
+
+
+def _identity(path: Path) -> list[int]:
+    """What changes when a file's content may have: reading it again is not needed while this stays."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _seen(directory: Path) -> dict[str, list[int]]:
+    try:
+        seen = json.loads((directory / SEEN).read_text())
+    except (OSError, ValueError):
+        return {}
+    return seen if isinstance(seen, dict) else {}
+
+
+def _remember(directory: Path, paths: list[Path]) -> None:
+    """Note the identity of files whose content has been compared; on a read-only disk it is compared each time."""
+    with suppress(OSError):
+        seen = {str(path): _identity(path) for path in paths}
+        scratch = directory / f".{SEEN}.{os.getpid()}"
+        scratch.write_text(json.dumps(seen))
+        scratch.replace(directory / SEEN)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Let one process build while the others wait. Where locks do not work, each builds for itself."""
+    from filelock import FileLock
+
+    lock = FileLock(path)
+    try:
+        lock.acquire(poll_interval=LOCK_POLL_S)
+    except (OSError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _writing(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(_write_failure(root, error)) from error
+
+
+def _write_failure(root: Path, error: OSError) -> str:
+    return f"cannot write to the cache directory {root}: {error.strerror or error}; set TKJIT_CACHE to another one"
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _digest_file(path: Path) -> str:
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(f"{path} is not a file")
+    return hashlib.sha256(path.read_bytes()).hexdigest()

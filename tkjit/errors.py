@@ -1,0 +1,64 @@
+"""What tkjit raises: one base class, one kind for each thing that can be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class TkjitError(Exception):
+    """Base of every error that tkjit raises on purpose."""
+
+
+class SpecError(TkjitError):
+    """A spec contradicts itself, or a kernel of that name does not exist."""
+
+
+class ToolchainError(TkjitError):
+    """A compiler, a header or an architecture is missing; the text says what to install."""
+
+
+class CacheError(TkjitError):
+    """The cache directory cannot be read or written."""
+
+
+class ArgumentError(TkjitError, TypeError):
+    """A call's argument is missing, unknown, repeated, or of the wrong type, dtype, device or layout."""
+
+
+class ShapeError(TkjitError, ValueError):
+    """A tensor's extents contradict the spec, another argument, a constraint, or the struct's compile-time extents."""
+
+
+class LaunchError(TkjitError, RuntimeError):
+    """The launch failed, or the kernel did."""
+
+
+class CompileError(TkjitError):
+    """A compiler refused what was rendered from a spec.
+
+    Parameters
+    ----------
+    summary : str
+        The compiler's first error, on the user's own file and line where it has one.
+    log : str
+        All that the compiler printed.
+    log_path : Path
+        Where that text lies.
+    command : str
+        The shell command that reproduces it.
+    """
+
+    def __init__(self, summary: str, *, log: str, log_path: Path, command: str) -> None:
+        super().__init__(f"{summary}\n  whole log: {log_path}\n  reproduce: {command}")
+        self.summary = summary
+        self.log = log
+        self.log_path = log_path
+        self.command = command
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # the default calls the class with the message alone, which a worker process could not unpickle
+        return (_compile_error, (type(self), self.summary, self.log, self.log_path, self.command))
+
+
+def _compile_error(kind: type[CompileError], summary: str, log: str, log_path: Path, command: str) -> CompileError:
+    return kind(summary, log=log, log_path=log_path, command=command)

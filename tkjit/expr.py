@@ -1,0 +1,226 @@
+"""The one expression language of a spec: parse it, evaluate it, print it as C++.
+
+Grids, blocks, shared memory, constraints and output dims are written in it. Integers of 64 bits, ``+ - * // %``,
+comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, and a tensor field's padded extents
+(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``). It means the same in Python and in C++: division rounds
+down, and an overflow or a division by zero is an error on both sides (``include/tkjit/expr.h``).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tkjit.errors import ShapeError, SpecError
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+EXTENTS = ("batch", "depth", "rows", "cols", "numel")
+
+_BINARY: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
+    ast.Add: ("+", lambda a, b: a + b),
+    ast.Sub: ("-", lambda a, b: a - b),
+    ast.Mult: ("*", lambda a, b: a * b),
+    ast.FloorDiv: ("/", lambda a, b: a // b),  # tkjit::Int's division rounds down, as Python's // does
+    ast.Mod: ("%", lambda a, b: a % b),
+}
+_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
+    ast.Lt: ("<", lambda a, b: a < b),
+    ast.LtE: ("<=", lambda a, b: a <= b),
+    ast.Gt: (">", lambda a, b: a > b),
+    ast.GtE: (">=", lambda a, b: a >= b),
+    ast.Eq: ("==", lambda a, b: a == b),
+    ast.NotEq: ("!=", lambda a, b: a != b),
+}
+_FUNCTIONS: dict[str, Callable[..., int]] = {
+    "min": min,
+    "max": max,
+    "cdiv": lambda a, b: -(-a // b),
+}
+
+
+@dataclass(frozen=True)
+class Expr:
+    """One integer expression, kept as its text; parsed and checked when it is made.
+
+    Examples
+    --------
+    >>> Expr.parse("cdiv(N, 256)").evaluate({"N": 1000})
+    4
+    >>> Expr.parse("cdiv(N, 256)").cpp()
+    'cdiv(N, 256)'
+    """
+
+    text: str
+
+    @classmethod
+    def parse(cls, text: str | int) -> Expr:
+        """Make an expression.
+
+        Raises
+        ------
+        SpecError
+            If the text is not in the language.
+        """
+        expr = cls(str(text).strip())
+        expr._tree  # noqa: B018  the property parses and raises
+        return expr
+
+    @cached_property
+    def _tree(self) -> ast.expr:
+        return _parse(self.text)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """Every name that a value is needed for; ``x.rows`` counts as one name."""
+        return frozenset(
+            _name(node)
+            for node in _values(self._tree)
+            if isinstance(node, (ast.Name, ast.Attribute))
+        )
+
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Compute the expression; a comparison gives 0 or 1.
+
+        Raises
+        ------
+        ShapeError
+            On division by zero, or where an intermediate value does not fit in 64 bits.
+        """
+        return _evaluate(self._tree, values, self.text)
+
+    def cpp(self, spell: Callable[[str], str] | None = None) -> str:
+        """The same expression in C++, over values of ``tkjit::Int``.
+
+        Parameters
+        ----------
+        spell : callable, optional
+            How a name reads there; by itself ``x.rows`` becomes ``x_rows``.
+        """
+        return _cpp(self._tree, spell or (lambda name: name.replace(".", "_")))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_list(text: str | int | tuple[str | int, ...]) -> tuple[Expr, ...]:
+    """Parse up to three expressions: ``"cdiv(N, 64), M"``, ``256``, ``(16, 16)``."""
+    if isinstance(text, tuple):
+        parts = tuple(Expr.parse(part) for part in text)
+    elif isinstance(text, str):
+        tree = _parse(text, allow_tuple=True)
+        elements = tree.elts if isinstance(tree, ast.Tuple) else [tree]
+        parts = tuple(Expr.parse(ast.unparse(element)) for element in elements)
+    else:
+        parts = (Expr.parse(text),)
+    if not 1 <= len(parts) <= 3:
+        raise SpecError(f"expected one to three expressions, got {len(parts)}: {text!r}")
+    return parts
+
+
+def _parse(text: str, *, allow_tuple: bool = False) -> ast.expr:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError) as error:
+        raise SpecError(f"not an expression: {text!r} ({error.args[0]})") from None
+    _check(tree.elts if allow_tuple and isinstance(tree, ast.Tuple) else [tree], text)
+    return tree
+
+
+def _check(nodes: list[ast.expr], text: str) -> None:
+    for node in nodes:
+        children = _children(node)
+        if children is None:
+            hint = ": use // (rounds down) or cdiv (rounds up)" if isinstance(getattr(node, "op", None), ast.Div) else ""
+            raise SpecError(
+                f"{text!r}: {ast.unparse(node)!r} is not in the expression language "
+                f"(integers, + - * // %, comparisons, min, max, cdiv, names){hint}"
+            )
+        _check(children, text)
+
+
+def _children(node: ast.expr) -> list[ast.expr] | None:
+    """The operands of a node that the language has; None for any other node."""
+    match node:
+        case ast.Constant(value=value) if type(value) is int and value <= INT64_MAX:
+            return []
+        case ast.Name():
+            return []
+        case ast.Attribute(value=ast.Name(), attr=attr) if attr in EXTENTS:
+            return []
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+            return [node.operand]
+        case ast.BinOp() if type(node.op) in _BINARY:
+            return [node.left, node.right]
+        case ast.Compare() if all(type(op) in _COMPARE for op in node.ops):
+            return [node.left, *node.comparators]
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS:
+            takes = (2, 2) if name == "cdiv" else (2, 8)
+            return node.args if takes[0] <= len(node.args) <= takes[1] else None
+        case _:
+            return None
+
+
+def _values(node: ast.expr) -> list[ast.expr]:
+    """A node and all below it, without the names of functions and of an attribute's tensor."""
+    return [node, *(below for child in _children(node) or [] for below in _values(child))]
+
+
+def _name(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else f"{_name(node.value)}.{node.attr}"  # type: ignore[arg-type]
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
+    def go(child: ast.expr) -> int:
+        return _evaluate(child, values, text)
+
+    try:
+        match node:
+            case ast.Constant():
+                result = int(node.value)  # type: ignore[arg-type]
+            case ast.Name() | ast.Attribute():
+                result = values[_name(node)]
+            case ast.UnaryOp():
+                result = -go(node.operand) if isinstance(node.op, ast.USub) else go(node.operand)
+            case ast.BinOp():
+                result = _BINARY[type(node.op)][1](go(node.left), go(node.right))
+            case ast.Compare():
+                terms = [go(node.left), *map(go, node.comparators)]
+                pairs = zip(terms, terms[1:], strict=False)
+                result = int(all(_COMPARE[type(op)][1](*pair) for op, pair in zip(node.ops, pairs, strict=True)))
+            case ast.Call(func=ast.Name(id=function)):
+                result = _FUNCTIONS[function](*map(go, node.args))
+            case _:
+                raise AssertionError(ast.dump(node))  # _check admits nothing else
+    except ZeroDivisionError:
+        raise ShapeError(f"{text}: division by zero") from None
+    if not INT64_MIN <= result <= INT64_MAX:
+        raise ShapeError(f"{text}: the value does not fit in 64 bits")
+    return result
+
+
+def _cpp(node: ast.expr, spell: Callable[[str], str]) -> str:
+    def go(child: ast.expr) -> str:
+        return _cpp(child, spell)
+
+    # names are of type tkjit::Int, so one name is enough to make all of an expression's arithmetic checked;
+    # an expression without one is computed here
+    if not any(isinstance(value, (ast.Name, ast.Attribute)) for value in _values(node)):
+        return str(_evaluate(node, {}, ast.unparse(node)))
+    match node:
+        case ast.Name() | ast.Attribute():
+            return spell(_name(node))
+        case ast.UnaryOp():
+            return f"(-{go(node.operand)})" if isinstance(node.op, ast.USub) else go(node.operand)
+        case ast.BinOp():
+            return f"({go(node.left)} {_BINARY[type(node.op)][0]} {go(node.right)})"
+        case ast.Compare():
+            terms = [go(node.left), *map(go, node.comparators)]
+            pairs = zip(node.ops, zip(terms, terms[1:], strict=False), strict=True)
+            links = [f"(Int({a}) {_COMPARE[type(op)][0]} Int({b}))" for op, (a, b) in pairs]
+            return links[0] if len(links) == 1 else f"min({', '.join(links)})"
+        case ast.Call(func=ast.Name(id=function)):
+            return f"{function}({', '.join(map(go, node.args))})"
+        case _:
+            raise AssertionError(ast.dump(node))  # _check admits nothing else

@@ -1,0 +1,47 @@
+// The C ABI of a launcher: what crosses between the glue (or another language) and a compiled kernel.
+#ifndef TKJIT_ARG_H
+#define TKJIT_ARG_H
+
+#include <stdint.h>
+
+#define TKJIT_EXPORT __attribute__((visibility("default")))
+
+// Element types, in the order of tkjit/spec/dtypes.py.
+typedef enum TkjitDtype {
+    TKJIT_BOOL,
+    TKJIT_UINT8,
+    TKJIT_INT8,
+    TKJIT_UINT16,
+    TKJIT_INT16,
+    TKJIT_UINT32,
+    TKJIT_INT32,
+    TKJIT_UINT64,
+    TKJIT_INT64,
+    TKJIT_FLOAT16,
+    TKJIT_BFLOAT16,
+    TKJIT_FLOAT32,
+    TKJIT_FLOAT64,
+    TKJIT_FLOAT8_E4M3FN,
+    TKJIT_FLOAT8_E5M2,
+    TKJIT_DTYPE_COUNT
+} TkjitDtype;
+
+// One field. A tensor fills data, extents (batch, depth, rows, cols: right-aligned, padded with 1) and dtype;
+// a scalar fills integer (also for bool) or real.
+typedef struct TkjitArg {
+    union {
+        void* data;
+        int64_t integer;
+        double real;
+    };
+    int64_t extents[4];
+    int32_t dtype;
+    int32_t present;  // 0: an optional field that was not given
+} TkjitArg;
+
+// Launches one variant, without synchronising. `args` are in the order of the struct's fields; `device` is the ordinal
+// (ignored by a CPU variant); `stream` is a cudaStream_t. Returns null, or an error text that stays valid until this
+// thread's next launch; one that begins with "shape: " is about the extents that were passed.
+typedef const char* (*TkjitLaunch)(const TkjitArg* args, int32_t device, void* stream);
+
+#endif  // TKJIT_ARG_H

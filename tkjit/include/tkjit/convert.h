@@ -1,0 +1,147 @@
+// From a launcher's arguments to the fields of a globals struct.
+//
+// Any type that quacks like a global layout is filled, so that another tile library's type can be a field: it has a
+// `dtype` and a `raw_ptr`, and is made from a pointer and four extents, where an extent that its type fixes (`__b__`,
+// `__d__`, `__r__`, `__c__` other than -1, the convention of ThunderKittens' kittens::gl) is given as nullptr.
+#pragma once
+
+#include <tkjit/arg.h>
+#include <tkjit/gl.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <type_traits>
+
+namespace tkjit {
+
+// The extents that a type fixes, -1 where it leaves them open.
+template <class G>
+struct static_extents {
+    static constexpr int value[4] = {-1, -1, -1, -1};
+};
+template <class G>
+    requires requires { G::__b__, G::__d__, G::__r__, G::__c__; }
+struct static_extents<G> {
+    static constexpr int value[4] = {G::__b__, G::__d__, G::__r__, G::__c__};
+};
+template <class T, int Batch, int Depth, int Rows, int Cols>
+struct static_extents<gl<T, Batch, Depth, Rows, Cols>> {
+    static constexpr int value[4] = {Batch, Depth, Rows, Cols};
+};
+
+template <class G>
+concept global_layout = requires(const G& layout) {
+    typename G::dtype;
+    layout.raw_ptr;
+} && std::is_pointer_v<decltype(G::raw_ptr)>;
+
+namespace detail {
+
+template <int Static>
+constexpr auto extent(int64_t value) {
+    if constexpr (Static >= 0) return nullptr;
+    else return int(value);
+}
+
+template <class T>
+struct is_optional : std::false_type {};
+template <class T>
+struct is_optional<optional<T>> : std::true_type {};
+template <class T, int... Extents>
+struct is_own_layout : std::false_type {};
+template <class T, int B, int D, int R, int C>
+struct is_own_layout<gl<T, B, D, R, C>> : std::true_type {};
+
+}  // namespace detail
+
+// An error text if a tensor's extents contradict those that its field's type fixes, else null.
+template <class Field>
+const char* check_extents(const TkjitArg& arg, const char* name) {
+    if constexpr (global_layout<Field>) {
+        static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
+        static thread_local char text[160];
+        for (int axis = 0; axis < 4; ++axis) {
+            const int fixed = static_extents<Field>::value[axis];
+            if (fixed < 0 || !arg.present || arg.extents[axis] == fixed) continue;
+            std::snprintf(text, sizeof text, "shape: %s has %s=%lld; the struct's type fixes %d", name, axes[axis],
+                          static_cast<long long>(arg.extents[axis]), fixed);
+            return text;
+        }
+    }
+    return nullptr;
+}
+
+// The field of type `Field` that an argument gives.
+template <class Field>
+Field convert(const TkjitArg& arg) {
+    using Value = std::remove_cvref_t<Field>;
+    if constexpr (detail::is_own_layout<Value>::value) {
+        return {static_cast<typename Value::dtype*>(arg.data),
+                {int(arg.extents[0]), int(arg.extents[1]), int(arg.extents[2]), int(arg.extents[3])}};
+    } else if constexpr (global_layout<Value>) {
+        constexpr const int(&fixed)[4] = static_extents<Value>::value;
+        return Value(static_cast<decltype(Value::raw_ptr)>(arg.data), detail::extent<fixed[0]>(arg.extents[0]),
+                     detail::extent<fixed[1]>(arg.extents[1]), detail::extent<fixed[2]>(arg.extents[2]),
+                     detail::extent<fixed[3]>(arg.extents[3]));
+    } else if constexpr (std::is_pointer_v<Value>) {
+        return static_cast<Value>(arg.data);
+    } else if constexpr (detail::is_optional<Value>::value) {
+        if (!arg.present) return {};
+        return {convert<decltype(Value::value)>(arg), true};
+    } else if constexpr (std::is_floating_point_v<Value>) {
+        return static_cast<Value>(arg.real);
+    } else {
+        static_assert(std::is_integral_v<Value>, "tkjit: a field must be a global layout, a pointer or a scalar");
+        return static_cast<Value>(arg.integer);
+    }
+}
+
+// Whether a field's type holds elements of `Element` (a tensor) or is `Element` (a scalar): what the spec says of it.
+template <class Field, class Element>
+constexpr bool holds() {
+    using Value = std::remove_cvref_t<Field>;
+    if constexpr (global_layout<Value>) {
+        return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
+    } else if constexpr (std::is_pointer_v<Value>) {
+        using Pointee = std::remove_cv_t<std::remove_pointer_t<Value>>;
+        return std::is_same_v<Pointee, Element> || std::is_void_v<Pointee>;
+    } else if constexpr (std::is_integral_v<Value> && std::is_integral_v<Element>) {
+        // long and long long are one type to a caller
+        return sizeof(Value) == sizeof(Element) && std::is_signed_v<Value> == std::is_signed_v<Element> &&
+               std::is_same_v<Value, bool> == std::is_same_v<Element, bool>;
+    } else {
+        return std::is_same_v<Value, Element> || std::is_same_v<Value, optional<Element>>;
+    }
+}
+
+// Whether a function's parameters hold these elements, in order; a host function may take the stream after them.
+template <class Function, class... Elements>
+struct takes_elements : std::false_type {};
+template <class Result, class... Parameters, class... Elements>
+    requires(sizeof...(Parameters) == sizeof...(Elements))
+struct takes_elements<Result (*)(Parameters...), Elements...> : std::bool_constant<(holds<Parameters, Elements>() && ...)> {};
+template <class Function, class... Elements>
+constexpr bool takes() {
+    return takes_elements<Function, Elements...>::value || takes_elements<Function, Elements..., cudaStream_t>::value;
+}
+
+namespace detail {
+
+struct any_field {
+    template <class T>
+    operator T() const;
+};
+
+template <class Struct, class... Fields>
+constexpr int count_fields() {
+    if constexpr (requires { Struct{Fields{}..., any_field{}}; }) return count_fields<Struct, Fields..., any_field>();
+    else return sizeof...(Fields);
+}
+
+}  // namespace detail
+
+// How many fields an aggregate has: the most initialisers that it takes. (An array counts as its elements.)
+template <class Struct>
+constexpr int field_count = detail::count_fields<Struct>();
+
+}  // namespace tkjit

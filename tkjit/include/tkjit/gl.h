@@ -1,0 +1,49 @@
+// Global layout: a pointer and four extents, batch, depth, rows, cols.
+//
+// An extent is a template argument where the spec states it as an integer, and -1 where a call brings it. A tensor of
+// fewer than four dimensions is right-aligned: its missing dimensions on the left are 1.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+namespace tkjit {
+
+template <class T, int Batch = -1, int Depth = -1, int Rows = -1, int Cols = -1>
+struct gl {
+    using dtype = T;
+
+    T* raw_ptr = nullptr;
+
+    // As it was passed; an extent of the type is not read from here.
+    int extents[4] = {0, 0, 0, 0};
+
+    __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }
+    __host__ __device__ constexpr int depth() const { return Depth >= 0 ? Depth : extents[1]; }
+    __host__ __device__ constexpr int rows() const { return Rows >= 0 ? Rows : extents[2]; }
+    __host__ __device__ constexpr int cols() const { return Cols >= 0 ? Cols : extents[3]; }
+    __host__ __device__ constexpr size_t numel() const { return size_t(batch()) * depth() * rows() * cols(); }
+
+    // False for an optional field that the call left out.
+    __host__ __device__ constexpr explicit operator bool() const { return raw_ptr != nullptr; }
+
+    // Row-major; there is no bounds check.
+    __host__ __device__ constexpr T& operator()(int row, int col) const { return raw_ptr[size_t(row) * cols() + col]; }
+    __host__ __device__ constexpr T& operator()(int batch, int depth, int row, int col) const {
+        return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];
+    }
+    __host__ __device__ constexpr T& operator[](size_t i) const { return raw_ptr[i]; }
+};
+
+// A scalar field that a call may leave out.
+template <class T>
+struct optional {
+    T value{};
+    bool present = false;
+
+    __host__ __device__ constexpr explicit operator bool() const { return present; }
+    __host__ __device__ constexpr T value_or(T other) const { return present ? value : other; }
+};
+
+}  // namespace tkjit

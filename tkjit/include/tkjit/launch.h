@@ -1,0 +1,201 @@
+// Launching a kernel from a launcher: on a CUDA device through the runtime, on the CPU through the simulator.
+#pragma once
+
+#include <tkjit/arg.h>
+#include <tkjit/convert.h>
+#include <tkjit/expr.h>
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <type_traits>
+#include <utility>
+
+namespace tkjit {
+
+// A grid, a block and the bytes of dynamic shared memory, each checked against what the hardware takes.
+struct LaunchShape {
+    dim3 grid, block;
+    size_t shared_memory_bytes = 0;
+    bool empty = false;              // a grid without blocks: nothing to launch
+    const char* error = nullptr;
+
+    void set_grid(Int x, Int y = 1, Int z = 1) {
+        grid = dim3(extent("grid x", x, 2147483647), extent("grid y", y, 65535), extent("grid z", z, 65535));
+        empty = x.value() == 0 || y.value() == 0 || z.value() == 0;
+    }
+    void set_block(Int x, Int y = 1, Int z = 1) {
+        block = dim3(extent("block x", x, 1024), extent("block y", y, 1024), extent("block z", z, 64));
+        const Int threads = x * y * z;
+        if (!error && (threads.value() < 1 || threads.value() > 1024)) fail("threads a block", threads.value(), 1024);
+    }
+    void set_shared_memory(Int bytes) { shared_memory_bytes = extent("shared_memory", bytes, 232448); }
+
+    // A struct's own grid(), block(), dynamic_shared_memory(): anything that makes a dim3.
+    void set_own_grid(dim3 own) { set_grid(Int(own.x), Int(own.y), Int(own.z)); }
+    void set_own_block(dim3 own) { set_block(Int(own.x), Int(own.y), Int(own.z)); }
+
+private:
+    unsigned extent(const char* what, Int value, int64_t limit) {
+        if (error) return 0;
+        if (!value.valid()) {
+            std::snprintf(text(), text_bytes, "%s: overflow or division by zero", what);
+            error = text();
+        } else if (value.value() < 0 || value.value() > limit) {
+            fail(what, value.value(), limit);
+        }
+        return static_cast<unsigned>(value.value());
+    }
+    void fail(const char* what, int64_t value, int64_t limit) {
+        std::snprintf(text(), text_bytes, "%s is %lld; the limit is %lld", what, static_cast<long long>(value),
+                      static_cast<long long>(limit));
+        error = text();
+    }
+    static constexpr size_t text_bytes = 128;
+    static char* text() {
+        static thread_local char buffer[text_bytes];
+        return buffer;
+    }
+};
+
+#ifdef TKJIT_SIM
+
+template <class... Parameters, class... Arguments>
+const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
+    if (shape.error || shape.empty) return shape.error;
+    return sim::launch(kernel, shape.grid, shape.block, shape.shared_memory_bytes, std::forward<Arguments>(arguments)...);
+}
+
+template <class Function, class... Arguments>
+const char* call_host(Function&& function, int32_t, void* stream, Arguments&&... arguments) {
+    if constexpr (std::is_invocable_v<Function, Arguments..., cudaStream_t>)
+        function(std::forward<Arguments>(arguments)..., static_cast<cudaStream_t>(stream));
+    else
+        function(std::forward<Arguments>(arguments)...);
+    return nullptr;
+}
+
+#else
+
+namespace detail {
+
+inline const char* cuda_error(const char* what, cudaError_t code) {
+    static thread_local char text[256];
+    cudaGetLastError();  // a sticky error stays; any other must not be blamed on the next call
+    std::snprintf(text, sizeof text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));
+    return text;
+}
+
+// Makes a device current, and the one that was current again at the end.
+class DeviceGuard {
+public:
+    explicit DeviceGuard(int32_t device) {
+        error = cudaGetDevice(&before_);
+        if (error == cudaSuccess && before_ != device) {
+            error = cudaSetDevice(device);
+            changed_ = error == cudaSuccess;
+        }
+    }
+    ~DeviceGuard() {
+        if (changed_) cudaSetDevice(before_);
+    }
+    DeviceGuard(const DeviceGuard&) = delete;
+    DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+    cudaError_t error;
+
+private:
+    int before_ = 0;
+    bool changed_ = false;
+};
+
+// Allows a kernel more than 48 KiB of dynamic shared memory; once per device and size, since the call costs 0.4 us.
+inline cudaError_t allow_shared_memory(const void* kernel, std::atomic<size_t>& allowed, size_t bytes) {
+    constexpr size_t without_asking = 48 << 10;
+    if (bytes <= without_asking || bytes <= allowed.load(std::memory_order_relaxed)) return cudaSuccess;
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+    if (error == cudaSuccess) allowed.store(bytes, std::memory_order_relaxed);
+    return error;
+}
+
+}  // namespace detail
+
+template <class... Parameters, class... Arguments>
+const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t device, void* stream,
+                   Arguments&&... arguments) {
+    if (shape.error || shape.empty) return shape.error;
+    const detail::DeviceGuard guard(device);
+    if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
+
+    constexpr int max_devices = 64;
+    static std::atomic<size_t> allowed[max_devices];  // one launcher holds one kernel
+    std::atomic<size_t> unknown{0};
+    const auto function = reinterpret_cast<const void*>(kernel);
+    const cudaError_t refused = detail::allow_shared_memory(
+        function, device < max_devices ? allowed[device] : unknown, shape.shared_memory_bytes);
+    if (refused != cudaSuccess) return detail::cuda_error("dynamic shared memory", refused);
+
+    return [&](Parameters... values) -> const char* {
+        void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
+        const cudaError_t error = cudaLaunchKernel(function, shape.grid, shape.block, pointers,
+                                                   shape.shared_memory_bytes, static_cast<cudaStream_t>(stream));
+        return error == cudaSuccess ? nullptr : detail::cuda_error("launch", error);
+    }(std::forward<Arguments>(arguments)...);
+}
+
+// Calls a host function, which launches by itself; it may take the stream as its last parameter.
+template <class Function, class... Arguments>
+const char* call_host(Function&& function, int32_t device, void* stream, Arguments&&... arguments) {
+    const detail::DeviceGuard guard(device);
+    if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
+    if constexpr (std::is_invocable_v<Function, Arguments..., cudaStream_t>)
+        function(std::forward<Arguments>(arguments)..., static_cast<cudaStream_t>(stream));
+    else
+        function(std::forward<Arguments>(arguments)...);
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? nullptr : detail::cuda_error("launch", error);
+}
+
+#endif  // TKJIT_SIM
+
+// A kernel, or a host function, that takes plain arguments: one TkjitArg for each parameter.
+template <class... Parameters>
+const char* launch_with_arguments(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t device, void* stream,
+                                  const TkjitArg* args) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+        return launch(kernel, shape, device, stream, convert<Parameters>(args[I])...);
+    }(std::index_sequence_for<Parameters...>{});
+}
+
+namespace detail {
+
+template <class Parameter>
+std::remove_cvref_t<Parameter> host_argument(const TkjitArg* arg, void* stream) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<Parameter>, cudaStream_t>) return static_cast<cudaStream_t>(stream);
+    else return convert<std::remove_cvref_t<Parameter>>(*arg);
+}
+
+}  // namespace detail
+
+template <class Result, class... Parameters>
+const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args) {
+    return [&]<size_t... I>(std::index_sequence<I...>) {
+        // the stream, which stands last, has no argument of its own: the pointer past the end is not read
+        const auto call = [&] { function(detail::host_argument<Parameters>(args + I, stream)...); };
+        return call_host(call, device, nullptr);
+    }(std::index_sequence_for<Parameters...>{});
+}
+
+// A struct's own grid(), block() and dynamic_shared_memory().
+template <class Globals>
+auto own_grid(const Globals& globals) -> decltype(dim3(globals.grid())) { return dim3(globals.grid()); }
+template <class Globals>
+auto own_block(const Globals& globals) -> decltype(dim3(globals.block())) { return dim3(globals.block()); }
+template <class Globals>
+auto own_dynamic_shared_memory(const Globals& globals) -> decltype(Int(globals.dynamic_shared_memory())) {
+    return Int(globals.dynamic_shared_memory());
+}
+
+}  // namespace tkjit

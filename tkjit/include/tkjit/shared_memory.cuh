@@ -1,0 +1,30 @@
+// Dynamic shared memory, for a GPU and for the simulator.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <stdint.h>
+
+#ifdef TKJIT_SIM
+
+/// Declares `T* name`, the block's dynamic shared memory, aligned to 1024 bytes: the most that any layout asks for (the
+/// 128-byte swizzle of tensor maps repeats every 1024 bytes). All declarations in a kernel name the same memory.
+#define TKJIT_DYNAMIC_SHARED(T, name) T* name = reinterpret_cast<T*>(::tkjit::sim::current_block->dynamic_shared)
+
+#else
+
+#define TKJIT_DYNAMIC_SHARED(T, name)                                         \
+    extern __shared__ __align__(1024) unsigned char tkjit_dynamic_shared[];   \
+    T* name = reinterpret_cast<T*>(tkjit_dynamic_shared)
+
+#endif
+
+namespace tkjit {
+
+/// The 32-bit address of something in shared memory, which PTX instructions take. In the simulator only its low ten
+/// bits mean something: enough for swizzles, but the wrappers here take pointers.
+__device__ __forceinline__ uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+}  // namespace tkjit

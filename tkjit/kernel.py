@@ -1,0 +1,298 @@
+"""What users hold: ``Kernel``, the decorator that makes one, and ``load``."""
+
+from __future__ import annotations
+
+import inspect
+from collections import namedtuple
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tkjit import registry
+from tkjit.config import Settings
+from tkjit.errors import SpecError
+from tkjit.render import render_glue, render_launcher
+from tkjit.render.text import signature_text
+from tkjit.spec import Spec, Variant, spec_of_function, variants_of
+from tkjit.spec.model import MISSING
+
+if TYPE_CHECKING:
+    from tkjit.loader import Loader
+
+
+class Rendered(NamedTuple):
+    """The two texts of a variant: the kernel's glue, and the variant's launcher."""
+
+    glue: str
+    launcher: str
+
+    def __str__(self) -> str:
+        return f"{self.glue}\n{self.launcher}"
+
+
+class Kernel:
+    """A named operation: one or more overloads, each described by a spec.
+
+    Calling it loads it first; ``tkjit.load`` gives the object that skips that step.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> tkjit.find("axpy").signature
+    <Signature (x: 'Tensor', y: 'Tensor', alpha: 'float' = 1.0, *, stream: 'object' = None)>
+    """
+
+    specs: tuple[Spec, ...]
+
+    def __init__(self, *specs: Spec) -> None:
+        if len({spec.name for spec in specs}) != 1:
+            raise SpecError(f"the overloads of a kernel share one name, got {', '.join(spec.name for spec in specs)}")
+        self.specs = specs
+        self.__name__ = specs[0].name
+        self.__doc__ = _doc(specs)
+
+    @property
+    def name(self) -> str:
+        return self.specs[0].name
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The first overload's signature, as ``inspect`` knows signatures."""
+        return _signature(self.specs[0])
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return self.signature
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Every variant that a call can ask for, of all overloads."""
+        return tuple(variant for spec in self.specs for variant in variants_of(spec))
+
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """The reference implementation, which takes the arguments that a call takes.
+
+        Raises
+        ------
+        SpecError
+            If the spec's function has no body.
+        """
+        spec = self.specs[0]
+        function = spec.reference
+        if function is None:
+            raise SpecError(f"{self.name} has no reference: the body of its function is empty")
+        outputs = {f.name: None for f in spec.fields if f.direction == "out"}
+        return lambda *args, **kwargs: function(*args, **{**outputs, **kwargs})
+
+    def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:
+        """The texts that a call would compile, without compiling them.
+
+        Parameters
+        ----------
+        overload : int
+            Which overload's launcher.
+        arch : str
+            Where the spec has sources by architecture: ``"90a"`` or ``"cpu"``.
+        values
+            The variant: ``T="bfloat16"``. What is left out is the first option.
+
+        Raises
+        ------
+        SpecError
+            If there is no such variant or source.
+        """
+        spec = self.specs[overload]
+        chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
+        variant = Variant(tuple(chosen.items()))
+        if values or variant not in variants_of(spec):
+            known = "; ".join(map(str, variants_of(spec)))
+            raise SpecError(f"{self.name} has no variant {', '.join(f'{k}={v}' for k, v in {**chosen, **values}.items())}; it has {known}")
+        source = spec.source_for(arch or spec.sources[0][0])
+        if source is None:
+            raise SpecError(f"{self.name} has no source for {arch}")
+        return Rendered(render_glue(self.specs), render_launcher(spec, variant, source.read(), source.name))
+
+    def overload(self, source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+        """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
+
+        def add(function: Callable[..., Any]) -> Kernel:
+            spec = spec_of_function(function, source, **options)
+            return Kernel(*self.specs, spec)
+
+        return add
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return load(self)(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
+
+
+def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """Make a kernel of a function, whose signature, docstring and body are the kernel's.
+
+    Parameters
+    ----------
+    source : str or Path, optional
+        A file beside the one that defines the function, or the source text itself.
+    entry : str
+        The ``__global__`` function: ``"axpy<T>"``.
+    grid, block : str, int or tuple
+        Up to three expressions over dims and integers; a described struct may have its own ``grid()`` and ``block()``.
+    shared_memory : str or int, optional
+        Dynamic shared memory, in bytes.
+    variants : dict, optional
+        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128)}``.
+    dims : dict, optional
+        Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
+    constraints : str or list of str, optional
+        What must hold of a call: ``"K % 8 == 0"``.
+    fields : str, optional
+        The struct's order of fields, where it is not the parameters'.
+    struct : str, optional
+        The source's own globals struct; without it one is rendered under the name ``Globals``.
+    args : bool
+        The kernel takes plain arguments instead of a struct.
+    host : bool
+        The entry is a host function: it is called, and launches by itself.
+    archs : dict, optional
+        Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
+    cpu : str or Path, optional
+        A source of its own for the CPU, where the simulator is too slow.
+    flags, defines, include_dirs, libraries, std
+        For the compiler; all are part of the key.
+
+    Raises
+    ------
+    SpecError
+        If the parts contradict each other.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> from tkjit import InOut, Tensor
+    >>> @tkjit.kernel(
+    ...     "template <class T> __global__ void twice(Globals g) { g.x[threadIdx.x] *= T(2); }",
+    ...     entry="twice<T>", grid=1, block="N", variants={"T": ("float32",)},
+    ... )
+    ... def twice(x: InOut[Tensor, "T", "N"]) -> Tensor: ...
+    >>> twice
+    <tkjit kernel twice(x: Tensor, *, stream=None)>
+    """
+
+    def make(function: Callable[..., Any]) -> Kernel:
+        return Kernel(spec_of_function(function, source, **options))
+
+    return make
+
+
+def find(name: str) -> Kernel:
+    """The kernel of that name, not loaded.
+
+    Raises
+    ------
+    SpecError
+        If there is none; with near names.
+    """
+    found = registry.find(name, Settings.from_environment())
+    if not isinstance(found, Kernel):
+        raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
+    return found
+
+
+def kernels() -> tuple[str, ...]:
+    """The names of all kernels that ``load`` finds."""
+    return tuple(sorted(registry.kernel_files(Settings.from_environment())))
+
+
+def load(kernel: str | Kernel | Spec) -> Kernel:
+    """The callable of a kernel. No kernel is compiled before it is called.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or Spec
+        A name, what the decorator returned, or a spec built by hand.
+
+    Raises
+    ------
+    SpecError
+        If no kernel has that name.
+    ToolchainError
+        If the runtime has to be compiled and there is no compiler.
+
+    Examples
+    --------
+    >>> import torch, tkjit
+    >>> axpy = tkjit.load("axpy")
+    >>> axpy(torch.ones(3), torch.zeros(3), alpha=2.0)
+    tensor([2., 2., 2.])
+    """
+    from tkjit.loader import loader_for
+
+    found = find(kernel) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
+    if not isinstance(found, Kernel):
+        raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
+    return _loaded(found, loader_for(Settings.from_environment()))
+
+
+@lru_cache(maxsize=None)
+def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
+    loaded: Kernel = _loaded_class(loader)(*kernel.specs)
+    return loaded
+
+
+@lru_cache(maxsize=None)
+def _loaded_class(loader: Loader) -> type[Kernel]:
+    """The class of loaded kernels: a ``Kernel`` to look at, the runtime's dispatcher to call."""
+    runtime = loader.runtime
+
+    class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
+        """A kernel that is called through compiled code."""
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            # the interpreter calls the dispatcher directly; this is for who asks for the method
+            return runtime.Dispatcher.__call__(self, *args, **kwargs)
+
+        def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+            from tkjit.loader import guess_variant
+
+            glue = loader.prepare(self.specs, guess_variant(self.specs, args, kwargs))
+            runtime.attach(self, glue, tuple(map(_result_type, self.specs)))
+            return self(*args, **kwargs)
+
+        def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
+            spec, index = self.specs[overload], variant
+            index -= sum(len(variants_of(earlier)) for earlier in self.specs[:overload])
+            return loader.address(spec, variants_of(spec)[index], loader.target(device_type, device))
+
+    runtime.enable_vectorcall(LoadedKernel)
+    return LoadedKernel
+
+
+def _result_type(spec: Spec) -> Any:
+    """The named tuple of several outputs."""
+    return namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None  # noqa: PYI024
+
+
+def _doc(specs: tuple[Spec, ...]) -> str:
+    signatures = "\n".join(signature_text(spec) for spec in specs)
+    return f"{signatures}\n\n{specs[0].doc}".rstrip()
+
+
+def _signature(spec: Spec) -> inspect.Signature:
+    def parameter(name: str, kind: Any, default: Any, annotation: str) -> inspect.Parameter:
+        return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+    listed = []
+    for f in sorted(spec.fields, key=lambda f: f.keyword_only):
+        kind = inspect.Parameter.KEYWORD_ONLY if f.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        annotation = "Tensor" if f.is_tensor else "int" if f.is_integer else "bool" if f.dtype == "bool" else "float"
+        nullable = f.optional or f.direction == "out"
+        default = f.default if f.default is not MISSING else None if nullable else inspect.Parameter.empty
+        listed.append(parameter(f.name, kind, default, f"{annotation} | None" if nullable else annotation))
+    if any(f.direction == "out" for f in spec.fields):
+        listed.append(parameter("out", inspect.Parameter.KEYWORD_ONLY, None, "Tensor | tuple[Tensor, ...] | None"))
+    listed.append(parameter("stream", inspect.Parameter.KEYWORD_ONLY, None, "object"))
+    return inspect.Signature(listed)

@@ -1,0 +1,76 @@
+"""Finds specs by name: the bundled kernels, entry points, and the directories of ``TKJIT_KERNEL_PATH``."""
+
+from __future__ import annotations
+
+import difflib
+import runpy
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.errors import SpecError
+
+ENTRY_POINTS = "tkjit.kernels"
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def bundled_directory() -> Path:
+    """``kernel_sources``: inside the installed package, or beside it in a checkout."""
+    inside = _PACKAGE / "kernel_sources"
+    return inside if inside.is_dir() else _PACKAGE.parent / "kernel_sources"
+
+
+def kernel_files(settings: Settings) -> dict[str, Path]:
+    """Every spec file by its kernel's name; where a name is met twice the user's own comes first."""
+    files: dict[str, Path] = {}
+    for directory in (*settings.kernel_path, *_entry_point_directories(), bundled_directory()):
+        for path in sorted(directory.glob("*.py")):
+            if path.stem.isidentifier() and not path.stem.startswith("_"):
+                files.setdefault(path.stem, path)
+    return files
+
+
+def find(name: str, settings: Settings) -> Any:
+    """The object that a spec file defines under the kernel's name.
+
+    Raises
+    ------
+    SpecError
+        If no file has that name, or it does not define it; with near names.
+    """
+    for directory in (*settings.kernel_path, bundled_directory()):
+        path = directory / f"{name}.py"
+        if name.isidentifier() and path.is_file():
+            return _defined(path, name)
+    files = kernel_files(settings)  # entry points too, which take a walk through all installed packages
+    if name in files:
+        return _defined(files[name], name)
+    near = difflib.get_close_matches(name, files)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(files)) or 'none'}"
+    raise SpecError(f"no kernel is named {name!r}; {hint}")
+
+
+def _defined(path: Path, name: str) -> Any:
+    status = path.stat()
+    namespace = _run(path, status.st_mtime_ns, status.st_size)
+    if name not in namespace:
+        raise SpecError(f"{path} defines no {name!r}; a spec file defines the kernel that it is named after")
+    return namespace[name]
+
+
+@lru_cache(maxsize=None)
+def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
+    """Run a spec file; once, until it is edited."""
+    return runpy.run_path(str(path), run_name=f"tkjit.kernel_sources.{path.stem}")
+
+
+def _entry_point_directories() -> Iterator[Path]:
+    """Packages that bring kernels name a module whose directory holds the specs."""
+    for point in entry_points(group=ENTRY_POINTS):
+        module = point.load()
+        origin = getattr(module, "__file__", None)
+        if origin:
+            yield Path(origin).parent

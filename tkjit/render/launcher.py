@@ -1,0 +1,215 @@
+"""The launcher: a variant's file, the kernel and one C function that builds the globals struct and launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tkjit.expr import EXTENTS, Expr
+from tkjit.render.text import derived_in_order, field_text, indent, local, repr_text
+from tkjit.spec import BY_NAME, Field, Spec, Variant
+
+_NAME = "launcher.cu"
+
+
+def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str) -> str:
+    """Render a launcher, the same text for every device.
+
+    Parameters
+    ----------
+    source : str
+        The kernel's source, which becomes a part of the text.
+    source_name : str
+        What the compiler's messages call it.
+    """
+    before = [*_opening(spec, variant), *_types(spec, variant), *_globals_struct(spec, variant)]
+    # a source with a main of its own is loaded as it is
+    before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]
+    body = source.rstrip("\n").split("\n")
+    next_line = len(before) + len(body) + 2
+    after = [f"#line {next_line} {repr_text(_NAME)}", "#undef main", "", *_checks(spec, variant), *_entry(spec)]
+    return "\n".join([*before, *body, *after]) + "\n"
+
+
+def _opening(spec: Spec, variant: Variant) -> list[str]:
+    headers = sorted({variant.dtype_of(f).header for f in spec.tensors} - {""})
+    chosen = f" for {variant}" if variant.values else ""
+    return [
+        f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
+        "#include <tkjit/launcher.h>",
+        *(f"#include <{header}>" for header in headers),
+        "",
+    ]
+
+
+def _types(spec: Spec, variant: Variant) -> list[str]:
+    lines = []
+    for name, value in variant.values:
+        cpp = BY_NAME[value].cpp if isinstance(value, str) else str(value)
+        lines.append(f"using {name} = {cpp};" if isinstance(value, str) else f"constexpr int {name} = {cpp};")
+    return [*lines, ""] if lines else []
+
+
+def _element(spec: Spec, variant: Variant, field: Field) -> str:
+    """The element type of a tensor, the type of a scalar."""
+    if not field.is_tensor:
+        return field.dtype
+    return field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
+
+
+def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
+    element = _element(spec, variant, field)
+    if field.cpp_type:
+        return field.cpp_type
+    if not field.is_tensor:
+        return f"tkjit::optional<{element}>" if field.optional else element
+    constants = dict(variant.values)
+    extents = [_static_extent(dim, constants) for dim in field.dims]
+    # an absent tensor has no extents, so its type can fix none
+    missing = -1 if field.leading or field.optional else 1
+    padded = [missing] * (4 - len(extents)) + ([-1] * len(extents) if field.optional else extents)
+    return f"tkjit::gl<{element}, {', '.join(map(str, padded))}>"
+
+
+def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
+    if not dim.names:
+        return dim.evaluate({})
+    return dim.text if isinstance(constants.get(dim.text), int) else -1
+
+
+def _globals_struct(spec: Spec, variant: Variant) -> list[str]:
+    if spec.args or spec.struct:
+        return []
+    members = [(f"{_member_type(spec, variant, f)} {f.name};", field_text(f)) for f in spec.struct_fields]
+    width = max(len(member) for member, _ in members)
+    return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in members), "};", ""]
+
+
+def _checks(spec: Spec, variant: Variant) -> list[str]:
+    """What the compiler must find true of a struct, or of parameters, that the source brings."""
+    said = "; the spec of " + spec.name + " says otherwise"
+    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
+    if spec.args:
+        listed = ", ".join(["decltype(&TkjitEntry)", *elements.values()]).replace("&TkjitEntry", f"&{spec.entry}")
+        return [f"static_assert(tkjit::takes<{listed}>(), {repr_text('the parameters of ' + spec.entry + said)});", ""]
+    if not spec.struct:
+        return []
+    lines = [
+        f"using TkjitGlobals = {spec.struct};",
+        f"static_assert(tkjit::field_count<TkjitGlobals> == {len(elements)},",
+        f"              {repr_text('the number of fields of ' + spec.struct + said)});",
+    ]
+    for name, element in elements.items():
+        lines += [
+            f"static_assert(tkjit::holds<decltype(TkjitGlobals::{name}), {element}>(),",
+            f"              {repr_text(f'the type of {spec.struct}::{name}' + said)});",
+        ]
+    return [*lines, ""]
+
+
+def _entry(spec: Spec) -> list[str]:
+    struct = "TkjitGlobals" if spec.struct else "Globals"
+    body = [
+        *([] if spec.args else _extent_checks(spec, struct)),
+        *_dims(spec),
+        *([] if spec.args else _globals_value(spec, struct)),
+        *_shape(spec),
+        *_launch(spec),
+    ]
+    return [
+        'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
+        "    return tkjit::without_exceptions([&]() -> const char* {",
+        *indent(body, 8),
+        "    });",
+        "}",
+    ]
+
+
+def _extent_checks(spec: Spec, struct: str) -> list[str]:
+    # of a struct rendered here the glue has checked the extents
+    checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
+    lines = [
+        f"if (const char* error = tkjit::check_extents<decltype({struct}::{f.name})>(args[{i}], {repr_text(f.name)})) return error;"
+        for i, f in checked
+    ]
+    return [*lines, ""] if lines else []
+
+
+def _launch_expressions(spec: Spec) -> list[Expr]:
+    return [*spec.grid, *spec.block, *([spec.shared_memory] if spec.shared_memory else [])]
+
+
+def _dims(spec: Spec) -> list[str]:
+    """The names that the grid, the block and the shared memory use, as 64-bit integers."""
+    expressions = _launch_expressions(spec)
+    derived = derived_in_order(spec, expressions)
+    names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
+    names -= {name for name, _ in derived}
+    # an integer variant is already a constant of that name, with the value that the call has
+    names -= spec.integer_variants.keys()
+    position = {f.name: i for i, f in enumerate(spec.struct_fields)}
+    lines = [f"const tkjit::Int {local(name)} = {_value(spec, name, position)};" for name in sorted(names)]
+    lines += [f"const tkjit::Int {local(name)} = {expr.cpp(_speller(spec))};" for name, expr in derived]
+    return [*lines, ""] if lines else []
+
+
+def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
+    if "." in name:
+        field, extent = name.split(".")
+        extents = f"args[{position[field]}].extents"
+        if extent == "numel":
+            return " * ".join(f"tkjit::Int({extents}[{axis}])" for axis in range(4))
+        return f"{extents}[{EXTENTS.index(extent)}]"
+    if name in position:
+        return f"args[{position[name]}].integer"
+    field_, index = spec.binder(name)
+    axis = 4 - len(field_.dims) + index
+    return f"args[{position[field_.name]}].extents[{axis}]"
+
+
+def _globals_value(spec: Spec, struct: str) -> list[str]:
+    return [
+        f"const {struct} globals{{",
+        *(f"    .{f.name} = tkjit::convert<decltype({struct}::{f.name})>(args[{i}])," for i, f in enumerate(spec.struct_fields)),
+        "};",
+    ]
+
+
+def _shape(spec: Spec) -> list[str]:
+    if spec.host:
+        return []
+    spell = _speller(spec)
+    lines = ["tkjit::LaunchShape shape;"]
+    for setter, expressions, member in (
+        ("set_grid", spec.grid, "grid"),
+        ("set_block", spec.block, "block"),
+        ("set_shared_memory", (spec.shared_memory,) if spec.shared_memory else (), "dynamic_shared_memory"),
+    ):
+        if expressions:
+            lines.append(f"shape.{setter}({', '.join(expr.cpp(spell) for expr in expressions)});")
+        elif spec.struct:
+            lines += _own_launch_member(spec, setter, member, required=setter != "set_shared_memory")
+    return lines
+
+
+def _own_launch_member(spec: Spec, setter: str, member: str, *, required: bool) -> list[str]:
+    own = setter.replace("set_", "set_own_") if required else setter
+    lines = [f"if constexpr (requires {{ tkjit::own_{member}(globals); }}) shape.{own}(tkjit::own_{member}(globals));"]
+    if required:
+        text = repr_text(f"{spec.struct} has no {member}(), and the spec of {spec.name} gives no {member}")
+        lines.append(f"else static_assert(!sizeof(TkjitGlobals), {text});")
+    return lines
+
+
+def _speller(spec: Spec) -> Callable[[str], str]:
+    """Names as the launch function knows them; a variant's integer is a plain constant there."""
+    return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
+
+
+def _launch(spec: Spec) -> list[str]:
+    if spec.args:
+        function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
+        shape = "" if spec.host else "shape, "
+        return [f"return tkjit::{function}({spec.entry}, {shape}device, stream, args);"]
+    if spec.host:
+        return [f"return tkjit::call_host({spec.entry}, device, stream, globals);"]
+    return [f"return tkjit::launch({spec.entry}, shape, device, stream, globals);"]

@@ -1,0 +1,103 @@
+"""What both rendered texts share: how a field reads in a comment, literals, derived dims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
+
+from tkjit.expr import Expr
+from tkjit.spec import Field, Spec
+from tkjit.spec.model import MISSING
+
+
+# what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
+_TAKEN = frozenset(
+    "aligned allocate args bind call device dispatch empty entry execute extent given globals kUnbound launch launcher "
+    "leading mismatch module_definition named_tuple numel overloads read same_device satisfied self set shape slots "
+    "spread_out stream tkjit INT64_MIN Object Int Shape Leading Table TensorView Call Overload Signature Parameter "
+    "cols rows batch depth".split()
+)
+
+
+def local(name: str) -> str:
+    """The C++ variable that holds a field or a dim; ``x.rows`` becomes ``x_rows``.
+
+    >>> local("N"), local("stream"), local("x.rows")
+    ('N', 'stream_', 'x_rows')
+    """
+    flat = name.replace(".", "_")
+    return f"{flat}_" if flat in _TAKEN else flat
+
+
+def field_text(field: Field) -> str:
+    """A field as its author wrote it: ``x: In[Tensor, "T", "N"]``, ``alpha: float = 1.0``."""
+    if field.is_tensor:
+        dims = [*(['"..."'] if field.leading else []), *(f'"{dim}"' if dim.names else str(dim) for dim in field.dims)]
+        align = [f"Align({field.align_bytes})"] if field.align_bytes else []
+        direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
+        text = f"{field.name}: {direction}[{', '.join(['Tensor', repr_text(field.dtype), *dims, *align])}]"
+    else:
+        plain = {"float": "float", "int": "int", "bool": "bool"}
+        kind = "int" if field.is_integer else "float"
+        text = f"{field.name}: {plain.get(field.dtype) or f'Scalar[{kind}, {repr_text(field.dtype)}]'}"
+    optional = " | None" if field.optional else ""
+    default = "" if field.default is MISSING else f" = {field.default!r}"
+    return text + optional + default
+
+
+def signature_text(spec: Spec) -> str:
+    """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
+    positional = [short_text(f) for f in spec.fields if not f.keyword_only]
+    keywords = [short_text(f) for f in spec.fields if f.keyword_only]
+    if any(f.direction == "out" for f in spec.fields):
+        keywords.append("out=None")
+    parts = [*positional, "*", *keywords, "stream=None"]
+    return f"{spec.name}({', '.join(parts)})"
+
+
+def short_text(field: Field) -> str:
+    """A parameter as a signature shows it."""
+    if field.direction == "out":
+        return f"{field.name}: Tensor = None"
+    kind = "Tensor" if field.is_tensor else {"float": "float", "double": "float", "bool": "bool"}.get(field.dtype, "int")
+    if field.default is not MISSING:
+        return f"{field.name}: {kind} = {field.default!r}"
+    return f"{field.name}: {kind} | None = None" if field.optional else f"{field.name}: {kind}"
+
+
+def repr_text(text: str) -> str:
+    """A C string literal, which in the texts rendered here is a Python one too."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def literal(value: float | int | bool) -> str:
+    """A Python number as a C++ literal."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "Py_NAN"
+        if math.isinf(value):
+            return "Py_HUGE_VAL" if value > 0 else "-Py_HUGE_VAL"
+    return repr(value)
+
+
+def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr]]:
+    """The derived dims that expressions need, each after those it is computed from."""
+    derived = dict(spec.derived)
+    needed: set[str] = set()
+    pending = [name for expr in wanted for name in expr.names]
+    while pending:
+        name = pending.pop()
+        if name in derived and name not in needed:
+            needed.add(name)
+            pending.extend(derived[name].names)
+    order = TopologicalSorter({name: derived[name].names & derived.keys() for name in sorted(needed)}).static_order()
+    return [(name, derived[name]) for name in order if name in needed]
+
+
+def indent(lines: Iterable[str], by: int = 4) -> list[str]:
+    """Lines moved to the right; empty ones stay empty."""
+    return [" " * by + line if line else "" for line in lines]

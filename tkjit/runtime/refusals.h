@@ -1,0 +1,123 @@
+// The texts of refusals: what came, what was expected, what to do.
+#pragma once
+
+#include "table.h"
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+namespace tkjit::runtime {
+
+namespace py = pybind11;
+
+// The kinds of tkjit/errors.py; never released, since no destructor may run without an interpreter.
+inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error = nullptr;
+
+inline std::string text_of(const py::handle& object) { return py::str(object).cast<std::string>(); }
+
+// "(512, 64) float32 on cuda:0"
+inline std::string describe_tensor(PyObject* object) {
+    const py::handle tensor(object);
+    std::string dtype = text_of(tensor.attr("dtype"));
+    if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
+    return text_of(py::tuple(tensor.attr("shape"))) + " " + dtype + " on " + text_of(tensor.attr("device"));
+}
+
+// "3.0 (float)", or the tensor.
+inline std::string describe(PyObject* object) {
+    const py::handle value(object);
+    if (py::hasattr(value, "dtype") && py::hasattr(value, "device") && py::hasattr(value, "shape"))
+        return describe_tensor(object);
+    std::string text = py::repr(value).cast<std::string>();
+    constexpr size_t longest = 60;
+    if (text.size() > longest) text = text.substr(0, longest) + "...";
+    return text + " (" + Py_TYPE(object)->tp_name + ")";
+}
+
+inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kind, text.c_str()); }
+
+// A message needs attributes of whatever came, and asking for them can raise: then that is what the caller sees.
+template <class Body>
+void explain(Body&& body) {
+    try {
+        body();
+    } catch (py::error_already_set& error) {
+        error.restore();
+    }
+}
+
+inline void refuse_object(const char* kernel, const char* name, PyObject* object, const char* expected) {
+    explain([&] {
+        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe(object) + "; expected " + expected);
+    });
+}
+
+inline void refuse_tensor(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
+    if (view.problems & kNotATensor) return refuse_object(kernel, name, object, "a torch.Tensor");
+    explain([&] {
+        const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
+        const std::string pass = std::string("; pass ") + name;
+        const auto layout = [&] { return text_of(py::handle(object).attr("layout")); };
+        if (view.problems & kMeta) return raise(argument_error, who + ", which holds no data; expected cpu or cuda");
+        if (view.problems & kNotStrided)
+            return raise(argument_error, who + " with the layout " + layout() + "; expected a dense, strided tensor" +
+                                             pass + ".to_dense()");
+        if (view.problems & kNoStorage)
+            return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
+                                             ") without memory of its own; expected a plain tensor");
+        if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
+        if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
+        if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
+        if (view.problems & kTooManyDims)
+            return raise(shape_error, who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most 4");
+        if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
+        if (view.problems & kNotContiguous)
+            return raise(argument_error, who + " with strides " + text_of(py::handle(object).attr("stride")()) +
+                                             "; expected contiguous" + pass + ".contiguous()");
+        raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
+                                    "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach()");
+    });
+}
+
+inline const char* dtype_name(int32_t dtype) {
+    static constexpr const char* names[TKJIT_DTYPE_COUNT] = {
+        "bool",    "uint8",   "int8",    "uint16",   "int16",   "uint32",  "int32",         "uint64",
+        "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
+    return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
+}
+
+// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself.
+inline std::string dims_text(const Expected& expected) {
+    std::string text = "(";
+    if (expected.leading) text += expected.count ? "..., " : "...";
+    for (int i = 0; i < expected.count; ++i) {
+        const Dim& dim = expected.dims[i];
+        text += std::string(i ? ", " : "") + dim.text;
+        const std::string value = std::to_string(dim.value);
+        if (dim.value != kUnbound && value != dim.text) text += "=" + value;
+    }
+    return text + (expected.count == 1 && !expected.leading ? ",)" : ")");
+}
+
+inline void refuse_mismatch(const char* kernel, const char* name, PyObject* object, const TensorView& view,
+                            const Expected& expected) {
+    explain([&] {
+        const std::string dtypes = expected.like
+                                       ? std::string("of ") + expected.like + "'s type " + dtype_name(expected.like_dtype)
+                                       : std::string(expected.dtypes);
+        const bool wrong_dtype = expected.like ? view.dtype != expected.like_dtype
+                                               : std::string(" " + dtypes + ",").find(std::string(" ") + dtype_name(view.dtype)) == std::string::npos;
+        raise(wrong_dtype ? argument_error : shape_error,
+              std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " + dims_text(expected) + " " + dtypes);
+    });
+}
+
+inline void refuse_device(const char* kernel, const char* name, PyObject* object, const char* other, PyObject* other_object) {
+    explain([&] {
+        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " +
+                                  text_of(py::handle(other_object).attr("device")) + ", where " + other + " is");
+    });
+}
+
+}  // namespace tkjit::runtime

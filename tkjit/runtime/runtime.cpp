@@ -1,0 +1,250 @@
+// The runtime: the pybind11 module that every glue module uses, compiled once per environment.
+//
+// It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
+#include "refusals.h"
+#include "table.h"
+#include "tensor_view.h"
+
+#include <dlfcn.h>
+#include <structmember.h>
+
+#include <new>
+
+namespace tkjit::runtime {
+namespace {
+
+// ---- what the table offers -----------------------------------------------------------------------------------------
+
+bool view(PyObject* object, TensorView* view) {
+    if (torch.impl_word >= 0) return view_through_impl(object, view);
+    try {
+        return view_through_exchange(object, view);
+    } catch (py::error_already_set&) {  // an odd subclass: it is not a tensor to us
+        return false;
+    }
+}
+
+struct Allocation {
+    PyObject* empty = nullptr;
+    PyObject* keywords = nullptr;  // ("dtype", "device")
+    PyObject* dtypes[TKJIT_DTYPE_COUNT] = {};
+    PyObject* cpu = nullptr;
+    PyObject* cuda[kMaxDevices] = {};
+    PyObject* device_class = nullptr;
+};
+Allocation allocation;
+
+// A new reference.
+PyObject* device_object(const TensorView& like) {
+    if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
+    if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
+    PyObject*& known = allocation.cuda[like.device];
+    if (!known) known = PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
+    return Py_XNewRef(known);
+}
+
+// torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
+PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
+    PyObject* const shape = PyTuple_New(ndim);
+    if (!shape) return nullptr;
+    for (int i = 0; i < ndim; ++i) {
+        PyObject* const size = PyLong_FromLongLong(sizes[i]);
+        if (!size) {
+            Py_DECREF(shape);
+            return nullptr;
+        }
+        PyTuple_SET_ITEM(shape, i, size);
+    }
+    PyObject* const device = device_object(like);
+    PyObject* const args[] = {shape, allocation.dtypes[dtype], device};
+    PyObject* const tensor = device ? PyObject_Vectorcall(allocation.empty, args, 1, allocation.keywords) : nullptr;
+    Py_DECREF(shape);
+    Py_XDECREF(device);
+    return tensor;
+}
+
+bool given_stream(const char* kernel, PyObject* given, const TensorView& on, void** stream) {
+    if (on.device_type == DeviceType::cpu) {
+        refuse_object(kernel, "stream", given, "no stream, since the tensors are on the cpu");
+        return false;
+    }
+    PyObject* handle = PyLong_Check(given) ? Py_NewRef(given) : PyObject_GetAttrString(given, "cuda_stream");
+    if (handle) {
+        *stream = PyLong_AsVoidPtr(handle);
+        Py_DECREF(handle);
+    }
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        refuse_object(kernel, "stream", given, "a torch.cuda.Stream, or a cudaStream_t as an int");
+        return false;
+    }
+    PyObject* const index = PyLong_Check(given) ? nullptr : PyObject_GetAttrString(given, "device_index");
+    PyErr_Clear();
+    const long device = index ? PyLong_AsLong(index) : on.device;
+    Py_XDECREF(index);
+    PyErr_Clear();
+    if (device == on.device) return true;
+    refuse_object(kernel, "stream", given, ("a stream of the tensors' device, cuda:" + std::to_string(on.device)).c_str());
+    return false;
+}
+
+bool stream(const char* kernel, PyObject* given, const TensorView& on, void** stream) {
+    if (given) return given_stream(kernel, given, on, stream);
+    if (torch.exchange->current_work_stream(kDLCUDA, on.device, stream) == 0) return true;
+    if (!PyErr_Occurred()) PyErr_Format(launch_error, "%s: the device's current stream is unknown", kernel);
+    return false;
+}
+
+TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorView& on) {
+    PyObject* const address = PyObject_CallMethod(reinterpret_cast<PyObject*>(self), "_resolve", "iisi", overload, variant,
+                                                  on.device_type == DeviceType::cpu ? "cpu" : "cuda", int(on.device));
+    if (!address) return nullptr;
+    const auto launch = reinterpret_cast<TkjitLaunch>(PyLong_AsVoidPtr(address));
+    Py_DECREF(address);
+    const int slot = on.device_type == DeviceType::cpu ? 0 : 1 + on.device;
+    if (launch && slot < kDeviceSlots)
+        self->launchers[slot * self->variant_count + variant].store(launch, std::memory_order_release);
+    return launch;
+}
+
+Table table;
+
+// ---- the dispatcher's type -----------------------------------------------------------------------------------------
+
+// Until the glue is attached a call goes to Python, which builds what is missing and calls again.
+PyObject* first_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    static PyObject* const name = PyUnicode_InternFromString("_first_call");
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
+    PyObject* const method = PyObject_GetAttr(self, name);
+    if (!method) return nullptr;
+    PyObject* const result = PyObject_Vectorcall(method, args, nargs, kwnames);
+    Py_DECREF(method);
+    return result;
+}
+
+PyObject* dispatcher_new(PyTypeObject* type, PyObject*, PyObject*) {
+    const auto self = reinterpret_cast<Dispatcher*>(type->tp_alloc(type, 0));
+    if (!self) return nullptr;
+    self->vectorcall = first_call;
+    self->table = &table;
+    return reinterpret_cast<PyObject*>(self);
+}
+
+int dispatcher_traverse(PyObject* object, visitproc visit, void* arg) {
+    const auto self = reinterpret_cast<Dispatcher*>(object);
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->glue);
+    Py_VISIT(self->result_types);
+    return 0;
+}
+
+int dispatcher_clear(PyObject* object) {
+    const auto self = reinterpret_cast<Dispatcher*>(object);
+    self->vectorcall = first_call;
+    Py_CLEAR(self->glue);
+    Py_CLEAR(self->result_types);
+    return 0;
+}
+
+void dispatcher_dealloc(PyObject* object) {
+    PyTypeObject* const type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    dispatcher_clear(object);
+    delete[] reinterpret_cast<Dispatcher*>(object)->launchers;
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+PyObject* make_dispatcher_type() {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(Dispatcher, vectorcall), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, reinterpret_cast<void*>(dispatcher_new)},
+        {Py_tp_dealloc, reinterpret_cast<void*>(dispatcher_dealloc)},
+        {Py_tp_traverse, reinterpret_cast<void*>(dispatcher_traverse)},
+        {Py_tp_clear, reinterpret_cast<void*>(dispatcher_clear)},
+        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+        {Py_tp_members, members},
+        {Py_tp_doc, const_cast<char*>("Calls a kernel: parses, checks, allocates and launches in compiled code.")},
+        {0, nullptr},
+    };
+    static PyType_Spec spec = {"tkjit.Dispatcher", sizeof(Dispatcher), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                               slots};
+    return PyType_FromSpec(&spec);
+}
+
+// Lets instances of a Python subclass be called through `vectorcall`, though the class has a __call__ of its own (which
+// is what tracers see): CPython passes the flag on to a subclass only where there is no __call__.
+void enable_vectorcall(const py::type& type) {
+    const auto raw = reinterpret_cast<PyTypeObject*>(type.ptr());
+    raw->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+    PyType_Modified(raw);
+}
+
+void attach(const py::object& dispatcher, const py::module_& glue, const py::tuple& result_types) {
+    const auto self = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
+    const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(glue.attr("entry").ptr(), kGlueCapsule));
+    if (!entry) throw py::error_already_set();
+    if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
+    if (self->glue) return;  // another thread was first
+    self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
+    self->variant_count = entry->variant_count;
+    self->result_types = py::object(result_types).release().ptr();
+    self->glue = py::object(glue).release().ptr();
+    self->vectorcall = entry->call;
+}
+
+// ---- launchers -----------------------------------------------------------------------------------------------------
+
+// Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
+uintptr_t open_launcher(const std::string& path) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) throw py::import_error(dlerror());
+    void* const entry = dlsym(library, "tkjit_launch");
+    if (!entry) throw py::import_error(path + " has no tkjit_launch");
+    return reinterpret_cast<uintptr_t>(entry);
+}
+
+// A reference that is never given back: the module lives as long as the process.
+PyObject* keep(py::object object) { return object.release().ptr(); }
+
+void find_allocation() {
+    const py::module_ module = py::module_::import("torch");
+    allocation.empty = keep(module.attr("empty"));
+    allocation.keywords = keep(py::make_tuple("dtype", "device"));
+    for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
+        allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
+    allocation.device_class = keep(module.attr("device"));
+    allocation.cpu = keep(module.attr("device")("cpu"));
+}
+
+void fill_table() {
+    const py::module_ errors = py::module_::import("tkjit.errors");
+    argument_error = keep(errors.attr("ArgumentError"));
+    shape_error = keep(errors.attr("ShapeError"));
+    launch_error = keep(errors.attr("LaunchError"));
+    table = {kTableVersion, view,           empty,         stream,          resolve,       argument_error, shape_error,
+             launch_error,  refuse_tensor, refuse_mismatch, refuse_device, refuse_object};
+}
+
+}  // namespace
+}  // namespace tkjit::runtime
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+    namespace rt = tkjit::runtime;
+    rt::find_torch();
+    rt::find_allocation();
+    rt::fill_table();
+    module.doc() = "tkjit's runtime: what every kernel's glue shares.";
+    module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
+    module.def("enable_vectorcall", &rt::enable_vectorcall);
+    module.def("attach", &rt::attach, "Give a dispatcher its glue module.");
+    module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.");
+    module.def("reads_tensors_through", [] { return rt::torch.impl_word >= 0 ? "TensorImpl" : "DLPack"; });
+    module.def("read_tensors_through_dlpack", [](bool force) {
+        rt::torch.impl_word = force ? -1 : rt::find_impl_word(pybind11::module_::import("torch"));
+    }, "Take the slower, public way of reading tensors; the tests compare the two.");
+}

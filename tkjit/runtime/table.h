@@ -1,0 +1,114 @@
+// What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions.
+//
+// The runtime is compiled once per environment and knows pybind11 and torch's headers; a glue module is compiled per
+// kernel and includes Python.h alone, which is why it takes 0.3 s and not 5. All that a glue module needs of torch it
+// reaches through the table, as NumPy's C API does.
+#pragma once
+
+#include <Python.h>
+
+#include <tkjit/arg.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace tkjit {
+
+constexpr uint32_t kTableVersion = 1;
+constexpr int kMaxDims = 4;
+constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
+constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
+constexpr int64_t kUnbound = -1;
+
+enum class DeviceType : int32_t { cpu, cuda, other };
+
+// Why a tensor cannot be passed to a kernel. A view with none of these is strided, contiguous, plain memory.
+enum Problem : uint32_t {
+    kNotContiguous = 1 << 0,
+    kRequiresGrad = 1 << 1,  // only while gradients are recorded
+    kConjugate = 1 << 2,
+    kNegative = 1 << 3,
+    kNotStrided = 1 << 4,  // sparse, quantized, nested
+    kMeta = 1 << 5,
+    kNoStorage = 1 << 6,  // fake, functional and other wrapped tensors
+    kTooManyDims = 1 << 7,
+    kTooLarge = 1 << 8,  // an extent over 31 bits
+    kOtherDevice = 1 << 9,
+    kNotATensor = 1 << 10,
+};
+
+// A borrowed look at a tensor argument; valid while the caller holds the object.
+struct TensorView {
+    void* data = nullptr;
+    const int64_t* sizes = nullptr;
+    int32_t ndim = 0;
+    int32_t dtype = -1;  // TkjitDtype, -1 for any other
+    DeviceType device_type = DeviceType::cpu;
+    int32_t device = 0;
+    uint32_t problems = 0;
+};
+
+// A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
+struct Dim {
+    const char* text;
+    int64_t value = kUnbound;
+};
+
+// What a tensor should have been.
+struct Expected {
+    const Dim* dims;
+    int count;
+    bool leading;         // "..." stands before the dims
+    const char* dtypes;   // "float32 or bfloat16"
+    const char* like;     // or: the argument whose dtype it must share
+    int32_t like_dtype;
+};
+
+struct Table;
+
+// A loaded kernel, as the interpreter calls it: `vectorcall` is the glue's own function.
+struct Dispatcher {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    const Table* table;
+    PyObject* glue;                          // the module that owns `vectorcall`
+    PyObject* result_types;                  // per overload: a named tuple's type, or None
+    std::atomic<TkjitLaunch>* launchers;     // [device slot][variant over all overloads]
+    int variant_count;
+};
+
+// Functions that return a pointer or a bool set a Python exception where they fail.
+struct Table {
+    uint32_t version;
+
+    // Fills a view. False, without an exception, if the object is no tensor.
+    bool (*view)(PyObject* object, TensorView* view);
+    // A new contiguous tensor of the same device as `like`.
+    PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like);
+    // The stream to launch on: `given`, or the device's current one.
+    bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream);
+    // Finds or builds a variant's launcher, and remembers it in the dispatcher.
+    TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
+
+    // The error kinds of tkjit/errors.py.
+    PyObject* argument_error;
+    PyObject* shape_error;
+    PyObject* launch_error;
+
+    // Each raises, and says what came, what was expected and what to do.
+    void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
+    void (*refuse_mismatch)(const char* kernel, const char* name, PyObject* object, const TensorView& view,
+                            const Expected& expected);
+    void (*refuse_device)(const char* kernel, const char* name, PyObject* object, const char* other, PyObject* other_object);
+    void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
+};
+
+// What a glue module exports as the capsule `entry`.
+struct GlueEntry {
+    uint32_t version;
+    vectorcallfunc call;
+    int variant_count;
+};
+constexpr const char* kGlueCapsule = "tkjit.glue.entry";
+
+}  // namespace tkjit

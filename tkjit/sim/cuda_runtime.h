@@ -1,0 +1,38 @@
+// The simulator's `cuda_runtime.h`: the CUDA language on a host C++ compiler.
+//
+// A kernel source compiled with `-I tkjit/sim -I tkjit/include` finds this file in place of the toolkit's. Every CUDA
+// thread becomes a fiber, a block runs on one OS thread, and `tkjit::sim::launch` runs the grid. No header of the
+// toolkit is needed. The parts, in the order in which they build on each other:
+//
+//   detail/language.h      __global__, __shared__, ...: what the keywords become
+//   detail/vector_types.h  float4, dim3, ...
+//   detail/site.h          the source line that a thread waits at, for error texts
+//   detail/fiber.h         stacks and the switch between them
+//   detail/block.h         Thread, Warp, Barrier, Block: the state of the one block that an OS thread runs
+//   detail/fault.h         how a kernel's own fault becomes an error text
+//   detail/scheduler.h     which fiber runs next
+//   detail/barrier.h       __syncthreads and named barriers
+//   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
+//   detail/copy_queue.h    cp.async
+//   detail/atomics.h, integer_intrinsics.h, float_intrinsics.h, memory_intrinsics.h
+//   detail/launch.h        blocks spread over OS threads
+#pragma once
+
+#define TKJIT_SIM 1
+
+#include "detail/language.h"
+#include "detail/vector_types.h"
+#include "detail/site.h"
+#include "detail/fiber.h"
+#include "detail/block.h"
+#include "detail/fault.h"
+#include "detail/scheduler.h"
+#include "detail/barrier.h"
+#include "detail/warp.h"
+#include "detail/warp_intrinsics.h"
+#include "detail/copy_queue.h"
+#include "detail/atomics.h"
+#include "detail/integer_intrinsics.h"
+#include "detail/float_intrinsics.h"
+#include "detail/memory_intrinsics.h"
+#include "detail/launch.h"

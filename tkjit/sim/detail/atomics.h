@@ -1,0 +1,103 @@
+// Atomic functions. Real ones, because blocks run on several OS threads at once.
+#pragma once
+
+namespace tkjit::sim {
+
+/// Keeps a type parameter out of deduction: in atomicAdd(float*, 1) the pointer decides.
+template <class T>
+struct Exactly {
+    using type = T;
+};
+
+/// Atomically replaces `*address` by `update(*address)`; the old value.
+template <class T, class Update>
+inline T atomic_update(T* address, Update update) {
+    T old, updated;
+    __atomic_load(address, &old, __ATOMIC_RELAXED);
+    do {
+        updated = update(old);
+    } while (!__atomic_compare_exchange(address, &old, &updated, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    return old;
+}
+
+}  // namespace tkjit::sim
+
+template <class T>
+inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {  // an integer
+        return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
+    } else {
+        return tkjit::sim::atomic_update(address, [value](T old) { return old + value; });
+    }
+}
+
+template <class T>
+inline T atomicSub(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return __atomic_fetch_sub(address, value, __ATOMIC_SEQ_CST);
+}
+
+template <class T>
+inline T atomicMin(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return tkjit::sim::atomic_update(address, [value](T old) { return value < old ? value : old; });
+}
+
+template <class T>
+inline T atomicMax(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return tkjit::sim::atomic_update(address, [value](T old) { return old < value ? value : old; });
+}
+
+template <class T>
+inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    T old;
+    __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
+    return old;
+}
+
+template <class T>
+inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
+                   typename tkjit::sim::Exactly<T>::type value) {
+    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return expected;
+}
+
+template <class T>
+inline T atomicAnd(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return __atomic_fetch_and(address, value, __ATOMIC_SEQ_CST);
+}
+
+template <class T>
+inline T atomicOr(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return __atomic_fetch_or(address, value, __ATOMIC_SEQ_CST);
+}
+
+template <class T>
+inline T atomicXor(T* address, typename tkjit::sim::Exactly<T>::type value) {
+    return __atomic_fetch_xor(address, value, __ATOMIC_SEQ_CST);
+}
+
+/// Counts up, and from `limit` back to 0.
+inline unsigned atomicInc(unsigned* address, unsigned limit) {
+    return tkjit::sim::atomic_update(address, [limit](unsigned old) { return old >= limit ? 0 : old + 1; });
+}
+
+/// Counts down, and from 0 (or from above `limit`) to `limit`.
+inline unsigned atomicDec(unsigned* address, unsigned limit) {
+    return tkjit::sim::atomic_update(address, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
+}
+
+// The scopes: what is atomic for the whole process is atomic for a block.
+#define TKJIT_SIM_ATOMIC_SCOPES(name)                                                              \
+    template <class T, class... Values>                                                            \
+    inline T name##_block(T* address, Values... values) { return name(address, values...); }       \
+    template <class T, class... Values>                                                            \
+    inline T name##_system(T* address, Values... values) { return name(address, values...); }
+TKJIT_SIM_ATOMIC_SCOPES(atomicAdd)
+TKJIT_SIM_ATOMIC_SCOPES(atomicSub)
+TKJIT_SIM_ATOMIC_SCOPES(atomicMin)
+TKJIT_SIM_ATOMIC_SCOPES(atomicMax)
+TKJIT_SIM_ATOMIC_SCOPES(atomicExch)
+TKJIT_SIM_ATOMIC_SCOPES(atomicCAS)
+TKJIT_SIM_ATOMIC_SCOPES(atomicAnd)
+TKJIT_SIM_ATOMIC_SCOPES(atomicOr)
+TKJIT_SIM_ATOMIC_SCOPES(atomicXor)
+#undef TKJIT_SIM_ATOMIC_SCOPES

@@ -1,0 +1,38 @@
+// CUDA's keywords as a host compiler can read them.
+#pragma once
+
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __cluster_dims__(...)
+#define __block_size__(...)
+
+// A block runs on one OS thread from its first instruction to its last, so that a variable of the OS thread is a
+// variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
+// kilobytes of it cannot be opened with dlopen.
+#define __shared__ thread_local
+
+#define __forceinline__ inline __attribute__((always_inline))
+// Empty, because libstdc++ itself writes __attribute__((__noinline__)), and only a hint is lost.
+#define __noinline__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __builtin_align__(bytes) __align__(bytes)
+
+inline constexpr int warpSize = 32;
+
+// A launch on the CPU is over when it returns, so a stream is only ever null.
+using cudaStream_t = struct CUstream_st*;

@@ -1,0 +1,57 @@
+// Loads and stores with cache hints, fences, address spaces, clocks.
+#pragma once
+
+#include <sched.h>
+#include <time.h>
+
+#define TKJIT_SIM_LOAD(name) \
+    template <class T>       \
+    inline T name(const T* address) { return *address; }
+TKJIT_SIM_LOAD(__ldg)
+TKJIT_SIM_LOAD(__ldca)
+TKJIT_SIM_LOAD(__ldcg)
+TKJIT_SIM_LOAD(__ldcs)
+TKJIT_SIM_LOAD(__ldcv)
+TKJIT_SIM_LOAD(__ldlu)
+#undef TKJIT_SIM_LOAD
+
+#define TKJIT_SIM_STORE(name) \
+    template <class T>        \
+    inline void name(T* address, typename tkjit::sim::Exactly<T>::type value) { *address = value; }
+TKJIT_SIM_STORE(__stwb)
+TKJIT_SIM_STORE(__stcg)
+TKJIT_SIM_STORE(__stcs)
+TKJIT_SIM_STORE(__stwt)
+#undef TKJIT_SIM_STORE
+
+inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+/// The address in the block's shared window. Relative to the dynamic shared memory, whose alignment it keeps, so that
+/// a swizzle computed from an address is right; a static array may get a "negative" one.
+inline size_t __cvta_generic_to_shared(const void* address) {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared);
+}
+
+inline void* __cvta_shared_to_generic(size_t shared_address) {
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared) + shared_address);
+}
+
+inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }
+
+inline long long clock64() {
+#if defined(__x86_64__)
+    return static_cast<long long>(__builtin_ia32_rdtsc());
+#else
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+#endif
+}
+
+/// A thread that sleeps lets the others of its block run, and other OS threads too: it may be waiting for their blocks.
+inline void __nanosleep(unsigned) {
+    tkjit::sim::yield();
+    sched_yield();
+}

@@ -1,0 +1,52 @@
+// CUDA's vector types, with the alignments of the CUDA C++ Programming Guide ("Built-in Vector Types").
+#pragma once
+
+// Two and four elements are aligned as a whole, to 16 bytes at most, so that one load instruction moves them; one and
+// three elements are aligned as the element.
+#define TKJIT_SIM_VECTOR_TYPE(element, name)                                                                     \
+    struct name##1 {                                                                                             \
+        element x;                                                                                               \
+    };                                                                                                           \
+    struct __align__(2 * sizeof(element)) name##2 {                                                              \
+        element x, y;                                                                                            \
+    };                                                                                                           \
+    struct name##3 {                                                                                             \
+        element x, y, z;                                                                                         \
+    };                                                                                                           \
+    struct __align__(4 * sizeof(element) < 16 ? 4 * sizeof(element) : 16) name##4 {                              \
+        element x, y, z, w;                                                                                      \
+    };                                                                                                           \
+    constexpr name##1 make_##name##1(element x) { return {x}; }                                                  \
+    constexpr name##2 make_##name##2(element x, element y) { return {x, y}; }                                    \
+    constexpr name##3 make_##name##3(element x, element y, element z) { return {x, y, z}; }                      \
+    constexpr name##4 make_##name##4(element x, element y, element z, element w) { return {x, y, z, w}; }
+
+TKJIT_SIM_VECTOR_TYPE(signed char, char)
+TKJIT_SIM_VECTOR_TYPE(unsigned char, uchar)
+TKJIT_SIM_VECTOR_TYPE(short, short)
+TKJIT_SIM_VECTOR_TYPE(unsigned short, ushort)
+TKJIT_SIM_VECTOR_TYPE(int, int)
+TKJIT_SIM_VECTOR_TYPE(unsigned int, uint)
+TKJIT_SIM_VECTOR_TYPE(long, long)
+TKJIT_SIM_VECTOR_TYPE(unsigned long, ulong)
+TKJIT_SIM_VECTOR_TYPE(long long, longlong)
+TKJIT_SIM_VECTOR_TYPE(unsigned long long, ulonglong)
+TKJIT_SIM_VECTOR_TYPE(float, float)
+TKJIT_SIM_VECTOR_TYPE(double, double)
+
+#undef TKJIT_SIM_VECTOR_TYPE
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 extents) : x(extents.x), y(extents.y), z(extents.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+// The special registers. Real variables and not macros, so that `config.gridDim` in a source stays what it was. The
+// scheduler writes threadIdx at every switch and the others once a block; a `const` as in CUDA would let the compiler
+// keep an old value across a switch.
+inline thread_local uint3 threadIdx{0, 0, 0};
+inline thread_local uint3 blockIdx{0, 0, 0};
+inline thread_local dim3 blockDim{1, 1, 1};
+inline thread_local dim3 gridDim{1, 1, 1};

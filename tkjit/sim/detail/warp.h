@@ -1,0 +1,191 @@
+// Warp operations. Every one is a *collective*: each lane of the mask brings its operands, which lie on its own stack;
+// the last lane to arrive computes for all of them, writes the results into their operands, and lets them go on.
+#pragma once
+
+namespace tkjit::sim {
+
+/// What the lanes of a mask brought to a collective.
+template <class Operands>
+class Lanes {
+  public:
+    Lanes(unsigned mask, Thread* first) : mask(mask), first_(first) {}
+
+    bool contains(int lane) const { return mask >> lane & 1; }
+    Operands& operator[](int lane) const { return *static_cast<Operands*>(first_[lane].operands); }
+
+    template <class Visit>
+    void for_each(Visit visit) const {
+        for (unsigned rest = mask; rest; rest &= rest - 1) {
+            const int lane = __builtin_ctz(rest);
+            visit(lane, (*this)[lane]);
+        }
+    }
+
+    const unsigned mask;
+
+  private:
+    Thread* first_;
+};
+
+/// The lanes of the running thread's warp that exist at all: fewer than 32 in the last warp of an odd block.
+inline unsigned existing_lanes(const Thread& thread) {
+    const unsigned lanes = thread.block->thread_count - (thread.linear - lane_of(thread));
+    return lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
+}
+
+/// Checks a collective's mask, and that the lanes which are there already mean the same operation.
+inline void check_collective(const Collective& collective, unsigned mask, Operation operation, Site site) {
+    const Thread& thread = *current_thread;
+    const unsigned alive = warp_of(thread).alive;
+    if (!(mask >> lane_of(thread) & 1)) {
+        fail(site, "%s with mask 0x%08x omits the calling lane %u", operation_name(operation), mask, lane_of(thread));
+    }
+    if (mask & ~alive) {
+        fail(site, "%s with mask 0x%08x names lanes that have exited (alive: 0x%08x)", operation_name(operation), mask,
+             alive);
+    }
+    if (collective.arrived == 0 || (collective.mask == mask && collective.operation == operation)) return;
+    const int other_lane = __builtin_ctz(collective.arrived);
+    const Thread& other = (&thread - lane_of(thread))[other_lane];
+    fail(site, "%s with mask 0x%08x in lane %u, but lane %d waits in %s with mask 0x%08x at %s:%d",
+         operation_name(operation), mask, lane_of(thread), other_lane, operation_name(collective.operation),
+         collective.mask, other.site.file, other.site.line);
+}
+
+/// True for the last lane, which computes and then calls release_collective; false once that has happened.
+__attribute__((noinline)) inline bool join_collective(unsigned mask, Operation operation, void* operands, Site site) {
+    Thread& thread = *current_thread;
+    Warp& warp = warp_of(thread);
+    // The lowest lane of an empty mask is taken to be the caller's, for check_collective to refuse.
+    Collective& collective = warp.collectives[mask ? __builtin_ctz(mask) : lane_of(thread)];
+    check_collective(collective, mask, operation, site);
+    thread.operands = operands;
+    collective.mask = mask;
+    collective.operation = operation;
+    collective.arrived |= 1u << lane_of(thread);
+    if (collective.arrived == mask) return true;
+    warp.waiting++;
+    wait_in(operation, site);
+    return false;
+}
+
+__attribute__((noinline)) inline void release_collective(unsigned mask) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    Warp& warp = warp_of(thread);
+    warp.collectives[__builtin_ctz(mask)].arrived = 0;
+    Thread* first = &thread - lane_of(thread);
+    const unsigned others = mask & ~(1u << lane_of(thread));
+    warp.waiting -= __builtin_popcount(others);
+    for (unsigned rest = others; rest; rest &= rest - 1) push_ready(block, first[__builtin_ctz(rest)]);
+    count_event(block);
+}
+
+/// Brings `mine` to the collective; `combine(Lanes<Operands>)` runs once, in the last lane.
+template <class Operands, class Combine>
+inline void collective(unsigned mask, Operation operation, Operands& mine, Combine combine, Site site) {
+    Thread& thread = *current_thread;
+    mask &= existing_lanes(thread);
+    if (!join_collective(mask, operation, &mine, site)) return;
+    combine(Lanes<Operands>(mask, &thread - lane_of(thread)));
+    release_collective(mask);
+}
+
+/// For instructions that take no mask: all 32 lanes must exist and run.
+inline void require_full_warp(Operation operation, Site site) {
+    const unsigned alive = warp_of(*current_thread).alive;
+    if (alive != ~0u) fail(site, "%s needs all 32 lanes, but only 0x%08x are alive", operation_name(operation), alive);
+}
+
+/// A value on its way between lanes, as bytes: one instantiation serves all types of a size.
+template <size_t bytes>
+struct ShuffleOperands {
+    unsigned char value[bytes];
+    unsigned char result[bytes];
+    int source_lane;
+};
+
+/// Gives each lane the value of its source lane, or its own where that lane does not take part.
+template <size_t bytes>
+__attribute__((noinline)) void shuffle_bytes(unsigned mask, Operation operation, ShuffleOperands<bytes>& mine,
+                                             Site site) {
+    const auto combine = [](Lanes<ShuffleOperands<bytes>> lanes) {
+        lanes.for_each([&](int lane, ShuffleOperands<bytes>& operands) {
+            const int source = lanes.contains(operands.source_lane) ? operands.source_lane : lane;
+            __builtin_memcpy(operands.result, lanes[source].value, bytes);
+        });
+    };
+    collective(mask, operation, mine, combine, site);
+}
+
+inline void check_width(int width, Site site) {
+    if (width < 1 || width > 32 || (width & (width - 1))) {
+        fail(site, "a shuffle's width must be a power of two up to 32, not %d", width);
+    }
+}
+
+template <class T>
+inline T shuffle(unsigned mask, Operation operation, T value, int source_lane, Site site) {
+    static_assert(__is_trivially_copyable(T), "a shuffle moves the bytes of a value");
+    ShuffleOperands<sizeof(T)> operands;
+    __builtin_memcpy(operands.value, &value, sizeof(T));
+    operands.source_lane = source_lane;
+    shuffle_bytes(mask, operation, operands, site);
+    __builtin_memcpy(static_cast<void*>(&value), operands.result, sizeof(T));
+    return value;
+}
+
+inline int running_lane() { return lane_of(*current_thread); }
+
+struct VoteOperands {
+    bool predicate;
+    unsigned ballot;
+};
+
+inline unsigned vote(unsigned mask, Operation operation, bool predicate, Site site) {
+    VoteOperands operands{predicate, 0};
+    const auto combine = [](Lanes<VoteOperands> lanes) {
+        unsigned ballot = 0;
+        lanes.for_each([&](int lane, VoteOperands& lane_operands) { ballot |= unsigned{lane_operands.predicate} << lane; });
+        lanes.for_each([&](int, VoteOperands& lane_operands) { lane_operands.ballot = ballot; });
+    };
+    collective(mask, operation, operands, combine, site);
+    return operands.ballot;
+}
+
+template <class T>
+struct MatchOperands {
+    T value;
+    unsigned equal_lanes;
+};
+
+template <class T>
+inline unsigned match(unsigned mask, Operation operation, T value, Site site) {
+    MatchOperands<T> operands{value, 0};
+    const auto combine = [](Lanes<MatchOperands<T>> lanes) {
+        lanes.for_each([&](int, MatchOperands<T>& mine) {
+            lanes.for_each([&](int lane, MatchOperands<T>& other) {
+                // Bits are compared, not values: the instruction knows no floating point.
+                if (__builtin_memcmp(&mine.value, &other.value, sizeof(T)) == 0) mine.equal_lanes |= 1u << lane;
+            });
+        });
+    };
+    collective(mask, operation, operands, combine, site);
+    return operands.equal_lanes;
+}
+
+template <class T, class Combine>
+inline T reduce(unsigned mask, Operation operation, T value, Combine combine_two, Site site) {
+    const auto combine = [&](Lanes<T> lanes) {
+        const int first = __builtin_ctz(lanes.mask);
+        T total = lanes[first];
+        lanes.for_each([&](int lane, T& lane_value) {
+            if (lane != first) total = combine_two(total, lane_value);
+        });
+        lanes.for_each([&](int, T& lane_value) { lane_value = total; });
+    };
+    collective(mask, operation, value, combine, site);
+    return value;
+}
+
+}  // namespace tkjit::sim

@@ -1,0 +1,27 @@
+"""Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
+
+from tkjit.spec.annotations import Align, CType, In, InOut, Out, Scalar, Tensor
+from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
+from tkjit.spec.model import Field, Source, Spec
+from tkjit.spec.read import spec_of_function
+from tkjit.spec.variants import Variant, variants_of
+
+__all__ = [
+    "BY_NAME",
+    "DTYPES",
+    "SCALAR_TYPES",
+    "Align",
+    "CType",
+    "DType",
+    "Field",
+    "In",
+    "InOut",
+    "Out",
+    "Scalar",
+    "Source",
+    "Spec",
+    "Tensor",
+    "Variant",
+    "spec_of_function",
+    "variants_of",
+]

@@ -1,0 +1,77 @@
+"""What a kernel's annotations are written with: ``In[Tensor, "T", "M", "K"]``.
+
+At run time each is ``typing.Annotated`` with a marker; to a type checker they are ``Annotated`` itself, so a reference
+function's parameters are plain tensors and numbers there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tkjit.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Align:
+    """The pointer's alignment in bytes that a kernel's vector loads need: ``In[Tensor, "T", "N", Align(16)]``."""
+
+    bytes: int
+
+    def __post_init__(self) -> None:
+        if self.bytes <= 0 or self.bytes & (self.bytes - 1):
+            raise SpecError(f"Align({self.bytes}): expected a power of two, in bytes")
+
+
+@dataclass(frozen=True)
+class CType:
+    """The C++ type of a field in a rendered struct, where it is another library's: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What ``In``, ``InOut``, ``Out`` and ``Scalar`` leave in an annotation."""
+
+    direction: str
+    items: tuple[Any, ...]
+
+
+class _TensorMarker:
+    def __init_subclass__(cls, *, direction: str) -> None:
+        cls._direction = direction
+
+    _direction: str
+
+    def __class_getitem__(cls, items: Any) -> Any:
+        python_type, *rest = items if isinstance(items, tuple) else (items,)
+        return Annotated[python_type, Marker(cls._direction, tuple(rest))]
+
+
+if TYPE_CHECKING:
+    from typing import Annotated as In
+    from typing import Annotated as InOut
+    from typing import Annotated as Out
+    from typing import Annotated as Scalar
+
+    from torch import Tensor
+else:
+
+    class In(_TensorMarker, direction="in"):
+        """A tensor that the kernel reads: ``In[Tensor, dtype, *dims]``."""
+
+    class InOut(_TensorMarker, direction="inout"):
+        """A tensor that the kernel reads and writes in place."""
+
+    class Out(_TensorMarker, direction="out"):
+        """A tensor that the kernel writes; allocated from its dims where the caller gives none."""
+
+    class Scalar(_TensorMarker, direction="scalar"):
+        """A number with its C++ type said: ``Scalar[int, "uint32_t"]``."""
+
+    class Tensor:
+        """A global layout; to a type checker, ``torch.Tensor``."""
+
+
+__all__ = ["Align", "CType", "In", "InOut", "Marker", "Out", "Scalar", "Tensor"]

@@ -1,0 +1,65 @@
+"""The dtypes a field may have, with their names in Python and in C++."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DType:
+    """One element type.
+
+    Parameters
+    ----------
+    name : str
+        torch's name: ``bfloat16``.
+    cpp : str
+        The CUDA C++ type: ``__nv_bfloat16``.
+    size_bytes : int
+        Size of one element.
+    header : str
+        The header that declares ``cpp``; empty for a built-in type.
+    """
+
+    name: str
+    cpp: str
+    size_bytes: int
+    header: str = ""
+
+
+# In the order of the C enumeration TkjitDtype (include/tkjit/arg.h), whose value a dtype's position is.
+DTYPES: tuple[DType, ...] = (
+    DType("bool", "bool", 1),
+    DType("uint8", "uint8_t", 1),
+    DType("int8", "int8_t", 1),
+    DType("uint16", "uint16_t", 2),
+    DType("int16", "int16_t", 2),
+    DType("uint32", "uint32_t", 4),
+    DType("int32", "int32_t", 4),
+    DType("uint64", "uint64_t", 8),
+    DType("int64", "int64_t", 8),
+    DType("float16", "__half", 2, "cuda_fp16.h"),
+    DType("bfloat16", "__nv_bfloat16", 2, "cuda_bf16.h"),
+    DType("float32", "float", 4),
+    DType("float64", "double", 8),
+    DType("float8_e4m3fn", "__nv_fp8_e4m3", 1, "cuda_fp8.h"),
+    DType("float8_e5m2", "__nv_fp8_e5m2", 1, "cuda_fp8.h"),
+)
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
+
+# What a scalar field may be in C++, with its range where it is an integer.
+SCALAR_TYPES: dict[str, tuple[int, int] | None] = {
+    "bool": None,
+    "float": None,
+    "double": None,
+    "int": (-(2**31), 2**31 - 1),
+    **{f"int{bits}_t": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}_t": (0, 2**bits - 1) for bits in (8, 16, 32)},
+    "uint64_t": (0, 2**63 - 1),  # expressions are signed, and no extent is larger
+    "size_t": (0, 2**63 - 1),
+}
+
+
+def enumerator(dtype: DType) -> str:
+    """The dtype's name in the C enumeration: ``TKJIT_BFLOAT16``."""
+    return f"TKJIT_{dtype.name.upper()}"

@@ -1,0 +1,216 @@
+"""From a Python function to a spec: its name, parameters, defaults, annotations, docstring and body say everything."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tkjit.errors import SpecError
+from tkjit.expr import Expr, parse_list
+from tkjit.spec.annotations import Align, CType, Marker, Tensor
+from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.model import MISSING, Field, Source, Spec
+
+_SCALARS = {float: "float", int: "int", bool: "bool"}
+
+
+def spec_of_function(
+    function: Callable[..., Any],
+    source: str | Path | None,
+    *,
+    entry: str,
+    grid: str | int | tuple[str | int, ...] | None = None,
+    block: str | int | tuple[str | int, ...] | None = None,
+    shared_memory: str | int | None = None,
+    variants: Mapping[str, Sequence[str | int]] | None = None,
+    dims: Mapping[str, str | int] | None = None,
+    constraints: Sequence[str] | str = (),
+    fields: str | None = None,
+    struct: str | None = None,
+    args: bool = False,
+    host: bool = False,
+    archs: Mapping[str, str | Path] | None = None,
+    cpu: str | Path | None = None,
+    flags: Sequence[str] = (),
+    defines: Mapping[str, object] | None = None,
+    include_dirs: Sequence[str | Path] = (),
+    libraries: Sequence[str] = (),
+    std: str = "c++20",
+) -> Spec:
+    """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
+
+    Raises
+    ------
+    SpecError
+        If an annotation cannot be read, or the parts contradict each other.
+    """
+    name = function.__name__
+    directory = Path(function.__code__.co_filename).parent
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError as error:
+        raise SpecError(f"{name}: an annotation names something unknown: {error}") from None
+    parsed = tuple(_field(name, parameter) for parameter in signature.parameters.values())
+    sources = {"": source, **(archs or {}), **({"cpu": cpu} if cpu else {})}
+    given = {arch: _source(where, directory) for arch, where in sources.items() if where is not None}
+    if not given:
+        raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
+    return Spec(
+        name=name,
+        entry=entry,
+        fields=parsed,
+        order=tuple(fields.replace(",", " ").split()) if fields else tuple(f.name for f in parsed),
+        sources=tuple(given.items()),
+        variants=tuple((key, tuple(options)) for key, options in (variants or {}).items()),
+        derived=tuple((key, Expr.parse(text)) for key, text in (dims or {}).items()),
+        grid=parse_list(grid) if grid is not None else (),
+        block=parse_list(block) if block is not None else (),
+        shared_memory=Expr.parse(shared_memory) if shared_memory is not None else None,
+        constraints=tuple(map(Expr.parse, [constraints] if isinstance(constraints, str) else constraints)),
+        struct=struct,
+        args=args,
+        host=host,
+        flags=tuple(flags),
+        defines=tuple((key, str(value)) for key, value in (defines or {}).items()),
+        include_dirs=tuple((directory / path).absolute() for path in include_dirs),
+        libraries=tuple(libraries),
+        std=std,
+        returns=_returns(name, parsed, signature.return_annotation),
+        doc=inspect.getdoc(function) or "",
+        reference=function if _has_body(function) else None,
+    )
+
+
+def _source(where: str | Path, directory: Path) -> Source:
+    if isinstance(where, str) and ("\n" in where or "{" in where):
+        return Source(text=where)
+    return Source(path=(directory / where).absolute())
+
+
+def _field(kernel: str, parameter: inspect.Parameter) -> Field:
+    name, annotation = parameter.name, parameter.annotation
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise SpecError(f"{kernel}: *{name} is not a field; a kernel's parameters are fixed")
+    if annotation is parameter.empty:
+        raise SpecError(f"{kernel}: {name} has no annotation; expected In[Tensor, ...], float, int or bool")
+    annotation, optional = _strip_none(annotation)
+    default = MISSING if parameter.default is parameter.empty else parameter.default
+    if default is None:
+        optional = True
+    python_type, marker = _marker(kernel, name, annotation)
+    common: dict[str, Any] = {
+        "name": name,
+        "optional": optional,
+        "default": default if default is not None else MISSING,
+        "keyword_only": parameter.kind is parameter.KEYWORD_ONLY,
+    }
+    if marker.direction == "scalar":
+        return _scalar_field(kernel, python_type, marker, common)
+    if python_type is not Tensor:
+        raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; expected Tensor")
+    if common["default"] is not MISSING:
+        raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
+    if marker.direction == "out":
+        common |= {"keyword_only": True, "optional": False}
+    return _tensor_field(kernel, marker, common)
+
+
+def _strip_none(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        members = [member for member in typing.get_args(annotation) if member is not types.NoneType]
+        if len(members) == 1:
+            return members[0], True
+    return annotation, False
+
+
+def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
+    if annotation in _SCALARS:
+        return annotation, Marker("scalar", ())
+    if typing.get_origin(annotation) is typing.Annotated:
+        python_type, *rest = typing.get_args(annotation)
+        markers = [item for item in rest if isinstance(item, Marker)]
+        if len(markers) == 1:
+            return python_type, markers[0]
+    raise SpecError(
+        f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, int or bool"
+    )
+
+
+def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:
+    name = common["name"]
+    if python_type not in _SCALARS:
+        raise SpecError(f"{kernel}: {name}: a scalar is float, int or bool, not {python_type!r}")
+    cpp = str(marker.items[0]) if marker.items else _SCALARS[python_type]
+    kind = "int" if SCALAR_TYPES.get(cpp) else {"double": "float"}.get(cpp, cpp)
+    if cpp in SCALAR_TYPES and kind != python_type.__name__:
+        raise SpecError(f"{kernel}: {name}: {python_type.__name__} cannot be a C++ {cpp}")
+    default = common["default"]
+    if default is not MISSING and not isinstance(default, (int, float) if python_type is float else python_type):
+        raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
+    bounds = SCALAR_TYPES.get(cpp)
+    if default is not MISSING and bounds and not bounds[0] <= default <= bounds[1]:
+        raise SpecError(f"{kernel}: {name}: the default {default!r} does not fit {cpp}")
+    return Field(direction="scalar", dtype=cpp, **common)
+
+
+def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
+    name = common["name"]
+    align, cpp_type, plain = 0, None, []
+    for item in marker.items:
+        if isinstance(item, Align):
+            align = item.bytes
+        elif isinstance(item, CType):
+            cpp_type = item.name
+        else:
+            plain.append(item)
+    if not plain or not isinstance(plain[0], str):
+        raise SpecError(f"{kernel}: {name} says no dtype; expected {marker.direction.title()}[Tensor, dtype, dims...]")
+    dtype, *dims = plain
+    texts = [part for dim in dims for part in (["..."] if dim is Ellipsis else _split_dims(dim))]
+    leading = bool(texts) and texts[0] == "..."
+    if "..." in texts[leading:]:
+        raise SpecError(f"{kernel}: {name}: '...' can only stand before the other dims")
+    return Field(
+        direction=marker.direction,
+        dtype=dtype,
+        dims=tuple(Expr.parse(text) for text in texts[leading:]),
+        leading=leading,
+        align_bytes=align,
+        cpp_type=cpp_type,
+        **common,
+    )
+
+
+def _split_dims(dim: str | int) -> list[str]:
+    """``"... N"`` is two dims; ``"2 * N"`` is one."""
+    text = str(dim).strip()
+    if text.startswith("..."):
+        return ["...", *text[3:].split()]
+    return [text]
+
+
+def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[str, ...]:
+    """Which fields a call returns: the outputs, and in-place fields too where the annotation counts them."""
+    outs = tuple(f.name for f in fields if f.direction == "out")
+    written = tuple(f.name for f in fields if f.is_written)
+    if annotation in (inspect.Signature.empty, None, types.NoneType):
+        return outs
+    count = len(typing.get_args(annotation)) if typing.get_origin(annotation) is tuple else 1
+    for names in (outs, written):
+        if names and len(names) == count:
+            return names
+    raise SpecError(f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}")
+
+
+def _empty() -> None: ...
+def _documented() -> None:
+    """A body of nothing but a docstring."""
+
+
+def _has_body(function: Callable[..., Any]) -> bool:
+    """Whether a function does anything: a reference, where ``...`` stands for none."""
+    return function.__code__.co_code not in (_empty.__code__.co_code, _documented.__code__.co_code)

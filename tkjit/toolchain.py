@@ -1,0 +1,314 @@
+"""Compilers, headers, architectures and flags: what is there, where, and how it is called."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.spec import Spec
+
+PACKAGE = Path(__file__).resolve().parent
+INCLUDE = PACKAGE / "include"
+SIMULATOR = PACKAGE / "sim"
+RUNTIME = PACKAGE / "runtime"
+
+INSTALL_NVCC = 'pip install "tkjit[nvcc]"'
+INSTALL_CXX = "apt-get install g++"
+INSTALL_HEADERS = "apt-get install python3-dev"
+OLDEST_GXX = 11
+
+_ARCH = re.compile(r"\d{2,3}[af]?")
+_NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
+# the GPU contracts a * b + c, and so does the simulator; type punning through pointers is common in kernels
+_CXX_FLAGS = ("-O2", "-ffp-contract=fast", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-pthread")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A compiler that was found.
+
+    Parameters
+    ----------
+    path : Path
+    version : str
+        What it prints of itself; part of every key.
+    origin : str
+        How it was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
+    """
+
+    path: Path
+    version: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a variant is compiled for: ``Target("90a")``, or the CPU at an instruction-set level.
+
+    Parameters
+    ----------
+    arch : str
+        ``"90a"`` for a GPU, ``"cpu"`` for the simulator.
+    cpu_level : str
+        ``"x86-64-v3"`` and so on, of the machine that runs it.
+    """
+
+    arch: str
+    cpu_level: str = ""
+
+    @property
+    def is_cpu(self) -> bool:
+        return self.arch == "cpu"
+
+    @property
+    def name(self) -> str:
+        """The architecture's directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``."""
+        return f"cpu-{self.cpu_level}" if self.is_cpu else f"sm_{self.arch}"
+
+
+def cpu_target() -> Target:
+    """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level."""
+    machine = platform.machine()
+    if machine != "x86_64":
+        return Target("cpu", machine)
+    return Target("cpu", "x86-64-v3" if _has_v3() else "x86-64-v2")
+
+
+def _has_v3() -> bool:
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return False
+    return flags is not None and {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} <= set(flags[1].split())
+
+
+def gpu_target(arch: str) -> Target:
+    """A GPU architecture as a user names it: ``90a``, ``sm_90a``.
+
+    Raises
+    ------
+    ToolchainError
+        If it does not read as one.
+    """
+    short = arch.removeprefix("sm_")
+    if not _ARCH.fullmatch(short):
+        raise ToolchainError(f"{arch!r} is not a GPU architecture; expected the like of 80, 90a, sm_100a")
+    return Target(short)
+
+
+def arch_of_capability(major: int, minor: int) -> str:
+    """The architecture with all that a device has: its own features (``a``) exist since Hopper."""
+    return f"{major}{minor}{'a' if major >= 9 else ''}"
+
+
+class Toolchain:
+    """Finds the tools once; remembers their versions across processes by path, size and time of change.
+
+    Parameters
+    ----------
+    memo : Path
+        The file that remembers versions, so that a warm call starts no process.
+    """
+
+    def __init__(self, settings: Settings, memo: Path) -> None:
+        self._settings = settings
+        self._memo = memo
+
+    @cached_property
+    def cxx(self) -> Tool:
+        """The C++ compiler.
+
+        Raises
+        ------
+        ToolchainError
+            If there is none, or it is too old.
+        """
+        wanted = self._settings.cxx
+        for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
+            if path := self._which(name):
+                tool = Tool(path, self._version(path), "CXX" if wanted else "PATH")
+                self._refuse_old(tool)
+                return tool
+        raise ToolchainError(f"no C++ compiler{f' {wanted!r} (CXX)' if wanted else ''}; install one: {INSTALL_CXX}")
+
+    @cached_property
+    def nvcc(self) -> Tool:
+        """The CUDA compiler: of ``CUDA_HOME``, on ``PATH``, in ``/usr/local/cuda``, or installed from PyPI.
+
+        Raises
+        ------
+        ToolchainError
+            If there is none.
+        """
+        for origin, path in self._nvcc_candidates():
+            if path is not None and os.access(path, os.X_OK):
+                return Tool(path.resolve(), self._version(path), origin)
+        raise ToolchainError(f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}")
+
+    def _nvcc_candidates(self) -> list[tuple[str, Path | None]]:
+        home = self._settings.cuda_home
+        candidates: list[tuple[str, Path | None]] = [
+            ("CUDA_HOME", home / "bin/nvcc" if home else None),
+            ("PATH", self._which("nvcc")),
+            ("/usr/local/cuda", Path("/usr/local/cuda/bin/nvcc")),
+        ]
+        if not any(path and os.access(path, os.X_OK) for _, path in candidates):
+            candidates.append(("PyPI", _nvcc_from_pypi()))
+        return candidates
+
+    @cached_property
+    def cuda_root(self) -> Path:
+        """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
+        root = self._remembered(self.nvcc.path, "root", lambda: _toolkit_root(self.nvcc.path))
+        return Path(root)
+
+    @cached_property
+    def gpu_archs(self) -> frozenset[str]:
+        """The architectures that nvcc can compile for."""
+        listed = _output([self.nvcc.path, "--list-gpu-code"])
+        return frozenset(re.findall(r"sm_(\d+[af]?)", listed))
+
+    def check_python_headers(self) -> Path:
+        """The directory of ``Python.h``.
+
+        Raises
+        ------
+        ToolchainError
+            If this Python came without its headers.
+        """
+        directory = Path(sysconfig.get_path("include"))
+        if not (directory / "Python.h").is_file():
+            raise ToolchainError(f"no Python.h in {directory}; install the headers of Python: {INSTALL_HEADERS}")
+        return directory
+
+    def check_arch(self, target: Target) -> None:
+        """Refuse an architecture that this nvcc does not know.
+
+        Raises
+        ------
+        ToolchainError
+            With the architectures that it knows.
+        """
+        if target.arch not in self.gpu_archs:
+            known = ", ".join(sorted(self.gpu_archs, key=lambda arch: (int(arch.rstrip("af")), arch)))
+            raise ToolchainError(f"{self.nvcc.path} cannot compile for {target.name}; it knows {known}")
+
+    def compiler(self, target: Target) -> Tool:
+        return self.cxx if target.is_cpu else self.nvcc
+
+    def flags(self, spec: Spec, target: Target, source_directory: Path | None) -> tuple[str, ...]:
+        """The flags of a launcher's compilation, without its files. Their order is part of the key."""
+        # a source's own directory is where its quoted includes are found
+        directories = [INCLUDE, *(d for d in [source_directory] if d), *spec.include_dirs]
+        includes = [f"-I{directory}" for directory in directories]
+        defines = [f"-D{name}={value}" for name, value in spec.defines]
+        libraries = [f"-l{library}" for library in spec.libraries]
+        if target.is_cpu:
+            march = f"-march={target.cpu_level}" if target.cpu_level.startswith("x86-64") else "-mcpu=native"
+            own = [f"-std={spec.std}", *_CXX_FLAGS, march, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{SIMULATOR}"]
+            # flags of a spec are nvcc's; the simulator takes the ones that both compilers know
+            return (*own, *includes, *defines, *(f for f in spec.flags if f.startswith(("-I", "-D", "-U"))))
+        gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
+        host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", f"-ccbin={self.cxx.path}", "-Xptxas=-v"]
+        own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
+        # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
+        return (*own, *includes, *defines, *spec.flags, f"-L{self.cuda_root / 'lib'}", *libraries)
+
+    def command(self, target: Target, flags: tuple[str, ...], source: Path, output: Path, depfile: Path) -> list[str]:
+        """The command line of a launcher's compilation."""
+        language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
+        depend = ["-MD", "-MF", str(depfile)]
+        return [str(self.compiler(target).path), *flags, *depend, *language, str(source), "-o", str(output)]
+
+    def anchors(self) -> dict[str, Path]:
+        """Directories that may lie elsewhere on another machine, by the names that keys use for them."""
+        anchors = {"tkjit": PACKAGE, "site-packages": Path(sysconfig.get_path("purelib"))}
+        if "nvcc" in self.__dict__:
+            anchors["toolkit"] = self.cuda_root
+        return anchors
+
+    def _which(self, name: str) -> Path | None:
+        found = shutil.which(name, path=self._settings.search_path)
+        return Path(found) if found else None
+
+    @staticmethod
+    def _refuse_old(tool: Tool) -> None:
+        match = re.match(r"(?:g\+\+|c\+\+|gcc)\S* .*?(\d+)\.\d+", tool.version)
+        if match and int(match[1]) < OLDEST_GXX:
+            raise ToolchainError(f"{tool.path} is version {match[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}")
+
+    def _version(self, path: Path) -> str:
+        return self._remembered(path, "version", lambda: _version_text(_output([path, "--version"])))
+
+    def _remembered(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
+        """What a tool says of itself, asked once for a file that does not change."""
+        real = path.resolve()
+        stat = real.stat()
+        identity = [stat.st_size, stat.st_mtime_ns]
+        known = _read_json(self._memo)
+        entry = known.get(str(real))
+        if not isinstance(entry, dict) or entry.get("identity") != identity:
+            entry = {"identity": identity}
+        if fact not in entry:
+            entry[fact] = ask()
+            _write_json(self._memo, {**known, str(real): entry})
+        return str(entry[fact])
+
+
+def _toolkit_root(nvcc: Path) -> str:
+    """The directory above nvcc's own ``bin``, as it prints it in a dry run."""
+    command = [str(nvcc), "--dryrun", "-x", "cu", "-c", os.devnull, "-o", os.devnull]
+    printed = subprocess.run(command, capture_output=True, text=True).stderr
+    top = re.search(r"^#\$ TOP=(.*)$", printed, re.MULTILINE)
+    return os.path.normpath(top[1].strip()) if top else str(nvcc.parent.parent)
+
+
+def _nvcc_from_pypi() -> Path | None:
+    from cuda.pathfinder import find_nvidia_binary_utility
+
+    found = find_nvidia_binary_utility("nvcc")
+    return Path(found) if found else None
+
+
+def _version_text(printed: str) -> str:
+    """The line that tells one build of a compiler from another."""
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    release = [line for line in lines if re.search(r"release .* V\d", line)]  # nvcc says it in its fourth line
+    return (release or lines or ["unknown"])[0]
+
+
+def _output(command: list[Path | str]) -> str:
+    try:
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ToolchainError(f"{command[0]} does not run: {error}") from None
+
+
+def _read_json(path: Path) -> dict[str, object]:
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _write_json(path: Path, content: Mapping[str, object]) -> None:
+    """Replace a file that other processes read; a directory that cannot be written costs a process each time."""
+    scratch = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch.write_text(json.dumps(content, indent=1))
+        scratch.replace(path)
+    except OSError:
+        scratch.unlink(missing_ok=True) if scratch.exists() else None
