@@ -128,18 +128,6 @@ def compile_module(
     return Product(f"{module_name}.so", dependencies, facts), module
 
 
-def import_module(name: str, path: Path) -> ModuleType:
-    """Import a module that ``load_inline`` made, without ``cpp_extension``."""
-    from importlib.machinery import ExtensionFileLoader, ModuleSpec
-    from importlib.util import module_from_spec
-
-    spec = ModuleSpec(name, ExtensionFileLoader(name, str(path)), origin=str(path))
-    module = module_from_spec(spec)
-    if spec.loader is not None:
-        spec.loader.exec_module(module)
-    return module
-
-
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
     """Set variables that ``cpp_extension`` reads, and put back what was there."""

@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import stat
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,9 +54,10 @@ class Recipe:
         return text
 
     def resolved(self, text: str) -> str:
-        """The reverse of ``anchored``."""
-        for name, path in self.anchors:
-            text = text.replace(f"<{name}>", path)
+        """The reverse of ``anchored``, for a path."""
+        if text.startswith("<"):
+            for name, path in self.anchors:
+                text = text.replace(f"<{name}>", path)
         return text
 
 
@@ -135,6 +133,9 @@ class Cache:
         CacheError
             If the directory cannot be written. What the builder raises passes through, and leaves no entry.
         """
+        import shutil
+        import tempfile
+
         directory = self._directory(recipe)
         with _writing(self.root):
             directory.mkdir(parents=True, exist_ok=True)
@@ -180,12 +181,10 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
         staging.rename(target)
     except OSError:
         # an entry of these dependencies lies there: unreadable, or lookup would have found it
-        aside = Path(tempfile.mkdtemp(prefix=".broken-", dir=directory))
-        target.rename(aside / target.name)
+        target.rename(directory / f".broken-{target.name}-{os.getpid()}")
         staging.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
     _sync(directory)
-    _remember(target, [*product.dependencies, target / product.shared_object])
+    _remember(target, map(str, [*product.dependencies, target / product.shared_object]))
     return Entry(target, manifest)
 
 
@@ -193,23 +192,23 @@ def _open_entry(directory: Path, recipe: Recipe) -> Entry | None:
     """An entry that is whole and whose dependencies have not changed."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
-        shared_object = directory / manifest["shared_object"]
-        wanted = {Path(recipe.resolved(path)): digest for path, digest in manifest["dependencies"].items()}
-        wanted[shared_object] = manifest["files"][shared_object.name]
+        # plain strings here: a Path for each of 300 headers would cost as much as all the rest of a warm call
+        wanted = {recipe.resolved(path): digest for path, digest in manifest["dependencies"].items()}
+        wanted[str(directory / manifest["shared_object"])] = manifest["files"][manifest["shared_object"]]
         seen = _seen(directory)
-        stale = [path for path in wanted if seen.get(str(path)) != _identity(path)]
+        stale = [path for path in wanted if seen.get(path) != _identity(path)]
         if any(_digest_file(path) != wanted[path] for path in stale):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     if stale:
-        _remember(directory, list(wanted))
+        _remember(directory, wanted)
     return Entry(directory, manifest)
 
 
-def _identity(path: Path) -> list[int]:
+def _identity(path: str) -> list[int]:
     """What changes when a file's content may have: reading it again is not needed while this stays."""
-    status = path.stat()
+    status = os.stat(path)
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
@@ -221,10 +220,10 @@ def _seen(directory: Path) -> dict[str, list[int]]:
     return seen if isinstance(seen, dict) else {}
 
 
-def _remember(directory: Path, paths: list[Path]) -> None:
+def _remember(directory: Path, paths: Iterable[str]) -> None:
     """Note the identity of files whose content has been compared; on a read-only disk it is compared each time."""
     with suppress(OSError):
-        seen = {str(path): _identity(path) for path in paths}
+        seen = {path: _identity(path) for path in paths}
         scratch = directory / f".{SEEN}.{os.getpid()}"
         scratch.write_text(json.dumps(seen))
         scratch.replace(directory / SEEN)
@@ -271,7 +270,6 @@ def _digest(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _digest_file(path: Path) -> str:
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(f"{path} is not a file")
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest_file(path: Path | str) -> str:
+    with open(path, "rb") as file:  # noqa: PTH123  a string on the warm path
+        return hashlib.sha256(file.read()).hexdigest()

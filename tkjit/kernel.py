@@ -7,19 +7,16 @@ from collections import namedtuple
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tkjit import registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
+from tkjit.loader import Loader, guess_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.model import MISSING
-
-if TYPE_CHECKING:
-    from tkjit.loader import Loader
-
 
 class Rendered(NamedTuple):
     """The two texts of a variant: the kernel's glue, and the variant's launcher."""
@@ -229,8 +226,6 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     >>> axpy(torch.ones(3), torch.zeros(3), alpha=2.0)
     tensor([2., 2., 2.])
     """
-    from tkjit.loader import loader_for
-
     found = find(kernel) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
@@ -256,9 +251,7 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
 
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-            from tkjit.loader import guess_variant
-
-            glue = loader.prepare(self.specs, guess_variant(self.specs, args, kwargs))
+            glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
             runtime.attach(self, glue, tuple(map(_result_type, self.specs)))
             return self(*args, **kwargs)
 

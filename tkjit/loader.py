@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-import sysconfig
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property, lru_cache
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 
-from tkjit import build, toolchain
+from tkjit import toolchain
 from tkjit.cache import Cache, Entry, Product, Recipe
 from tkjit.config import Settings
-from tkjit.errors import ToolchainError
+from tkjit.errors import TkjitError, ToolchainError
 from tkjit.progress import announce
 from tkjit.render import render_glue, render_launcher
 from tkjit.spec import Field, Source, Spec, Variant, variants_of
@@ -25,6 +25,9 @@ GLUE, RUNTIME = "glue", "runtime"
 _GLUE_FLAGS = ["-O2", "-fvisibility=hidden"]
 # 6 s of the runtime's compilation are pybind11's and torch's headers; -g0 because nobody steps through them
 _RUNTIME_FLAGS = ["-O2", "-g0", "-fvisibility=hidden"]
+Guess: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
+# the Python and platform that a module is for, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to say it
+_ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 _LAUNCH_SYNTAX = re.compile(r"<<<")
 
 
@@ -32,11 +35,9 @@ class Loader:
     """Builds and opens what calls need, for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
-        abi = str(sysconfig.get_config_var("SOABI") or "python")
         self.settings = settings
-        self.cache = Cache(settings.cache_root, abi)
+        self.cache = Cache(settings.cache_root, _ABI)
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
-        self._lock = threading.Lock()
 
     # ---- modules
 
@@ -44,28 +45,38 @@ class Loader:
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment."""
         text = '#include <runtime.cpp>\n'
-        return self._module(RUNTIME, RUNTIME, text, _RUNTIME_FLAGS, "the runtime (once per environment)")
+        recipe = self._module_recipe(RUNTIME, RUNTIME, text, _RUNTIME_FLAGS)
+        return self._module(recipe, text, _RUNTIME_FLAGS, "the runtime (once per environment)")
 
-    def glue(self, specs: Sequence[Spec]) -> ModuleType:
-        """A kernel's glue, built if it is not in the cache."""
-        name = specs[0].name
-        return self._module(GLUE, name, render_glue(specs), _GLUE_FLAGS, f"the glue of {name}")
+    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], None] | None = None) -> ModuleType:
+        """A kernel's glue; where it has to be built, ``meanwhile`` runs beside the compiler."""
+        text, name = render_glue(specs), specs[0].name
+        return self._module(self._module_recipe(GLUE, name, text, _GLUE_FLAGS), text, _GLUE_FLAGS, f"the glue of {name}", meanwhile)
 
-    def _module(self, room: str, name: str, text: str, cflags: list[str], what: str) -> ModuleType:
-        cxx = self.toolchain.cxx
-        recipe = self._recipe(room, name, {"text": text, "flags": " ".join(cflags), "cxx": cxx.version})
+    def _module_recipe(self, room: str, name: str, text: str, cflags: list[str]) -> Recipe:
+        parts = {"text": text, "flags": " ".join(cflags), "cxx": self.toolchain.cxx.version}
+        return self._recipe(room, name, parts)
+
+    def _module(
+        self, recipe: Recipe, text: str, cflags: list[str], what: str, meanwhile: Callable[[], None] | None = None
+    ) -> ModuleType:
         built: list[ModuleType] = []
 
         def compile_it(staging: Path) -> Product:
+            from tkjit import build
+
             self.toolchain.check_python_headers()
-            unit = build.Unit(what, f"{room}.cpp", text, self.cache.failure_directory(recipe))
+            unit = build.Unit(what, f"{recipe.arch}.cpp", text, self.cache.failure_directory(recipe))
             include_dirs = [toolchain.RUNTIME, toolchain.INCLUDE]
-            product, module = build.compile_module(unit, staging, cxx=cxx.path, include_dirs=include_dirs, cflags=cflags)
+            cxx = self.toolchain.cxx.path
+            product, module = build.compile_module(unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=cflags)
             built.append(module)
             return product
 
-        entry = self._entry(recipe, compile_it, what)
-        return built[0] if built else build.import_module(str(entry.manifest["module"]), entry.shared_object)
+        if (entry := self.cache.lookup(recipe)) is None:
+            with announce(what), _beside(meanwhile):
+                entry = self.cache.build(recipe, compile_it)
+        return built[0] if built else _import_module(str(entry.manifest["module"]), entry.shared_object)
 
     # ---- launchers
 
@@ -82,6 +93,8 @@ class Loader:
         what = f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
 
         def compile_it(staging: Path) -> Product:
+            from tkjit import build
+
             if not target.is_cpu:
                 self.toolchain.check_arch(target)
             unit = build.Unit(what, "launcher.cu", text, self.cache.failure_directory(recipe), source.path)
@@ -92,7 +105,10 @@ class Loader:
                 lambda path: self.runtime.open_launcher(str(path)),
             )
 
-        return self._entry(recipe, compile_it, what)
+        if (entry := self.cache.lookup(recipe)) is not None:
+            return entry
+        with announce(what):
+            return self.cache.build(recipe, compile_it)
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> int:
         """The address of a variant's launch function."""
@@ -128,32 +144,23 @@ class Loader:
 
         return toolchain.gpu_target(toolchain.arch_of_capability(*torch.cuda.get_device_capability(device)))
 
-    # ---- both at once
+    # ---- both side by side
 
-    def prepare(self, specs: Sequence[Spec], guess: tuple[Spec, Variant, str, int] | None) -> ModuleType:
-        """The glue, and beside it the launcher that a first call will most likely need."""
-        if guess is None:
-            return self.glue(specs)
-        spec, variant, device_type, device = guess
-        with ThreadPoolExecutor(1) as pool:
-            target = self.target(device_type, device)
-            launcher = pool.submit(self.launcher, spec, variant, target)
-            glue = self.glue(specs)
-            # a launcher that fails here is asked for again by the call, which raises its error
-            launcher.exception()
-        return glue
+    def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> ModuleType:
+        """The glue; where it has to be built, side by side with the launcher that the first call will most likely need."""
 
-    def _entry(self, recipe: Recipe, compile_it: Callable[[Path], Product], what: str) -> Entry:
-        if (entry := self.cache.lookup(recipe)) is not None:
-            return entry
-        with announce(what):
-            return self.cache.build(recipe, compile_it)
+        def build_launcher() -> None:
+            if (likely := guess()) is not None:
+                spec, variant, device_type, device = likely
+                self.launcher(spec, variant, self.target(device_type, device))
+
+        return self.glue(specs, meanwhile=build_launcher)
 
     def _recipe(self, arch: str, name: str, parts: Mapping[str, str], anchors: Mapping[str, Path] | None = None) -> Recipe:
         import torch
 
-        common = {"python": str(sysconfig.get_config_var("SOABI")), "torch": str(torch.__version__)}
-        directories = {**self.toolchain.anchors(), **(anchors or {})}
+        common = {"python": _ABI, "torch": str(torch.__version__)}
+        directories = {"site-packages": Path(torch.__file__).parents[1], **self.toolchain.anchors(), **(anchors or {})}
         return Recipe(
             arch,
             name,
@@ -162,13 +169,44 @@ class Loader:
         )
 
 
+def _import_module(name: str, path: Path) -> ModuleType:
+    """Import a module that ``load_inline`` made, without ``cpp_extension``."""
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    from importlib.util import module_from_spec
+
+    spec = ModuleSpec(name, ExtensionFileLoader(name, str(path)), origin=str(path))
+    module = module_from_spec(spec)
+    if spec.loader is not None:
+        spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def _beside(work: Callable[[], None] | None) -> Iterator[None]:
+    """Do the work in a thread while the block runs. It only saves time: what fails there is asked for again."""
+    if work is None:
+        yield
+        return
+
+    def attempt() -> None:
+        with suppress(TkjitError):
+            work()
+
+    thread = threading.Thread(target=attempt)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
 @lru_cache(maxsize=None)
 def loader_for(settings: Settings) -> Loader:
     """The process's loader for these settings."""
     return Loader(settings)
 
 
-def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Spec, Variant, str, int] | None:
+def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Guess | None:
     """Which variant a call will need, before there is glue to say it; None where that is not plain to see.
 
     Only what is built first depends on it: the glue decides, and asks for another launcher if this was wrong.

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 import runpy
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +46,8 @@ def find(name: str, settings: Settings) -> Any:
     files = kernel_files(settings)  # entry points too, which take a walk through all installed packages
     if name in files:
         return _defined(files[name], name)
+    import difflib
+
     near = difflib.get_close_matches(name, files)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(files)) or 'none'}"
     raise SpecError(f"no kernel is named {name!r}; {hint}")
@@ -69,6 +69,8 @@ def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
 
 def _entry_point_directories() -> Iterator[Path]:
     """Packages that bring kernels name a module whose directory holds the specs."""
+    from importlib.metadata import entry_points  # 15 ms, and a bundled or named kernel does not need it
+
     for point in entry_points(group=ENTRY_POINTS):
         module = point.load()
         origin = getattr(module, "__file__", None)

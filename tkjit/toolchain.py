@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
-import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,7 +77,7 @@ class Target:
 
 def cpu_target() -> Target:
     """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level."""
-    machine = platform.machine()
+    machine = os.uname().machine
     if machine != "x86_64":
         return Target("cpu", machine)
     return Target("cpu", "x86-64-v3" if _has_v3() else "x86-64-v2")
@@ -87,9 +85,11 @@ def cpu_target() -> Target:
 
 def _has_v3() -> bool:
     try:
-        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        with open("/proc/cpuinfo") as file:  # noqa: PTH123
+            first = file.read(1 << 14)  # one CPU says it for all, and hundreds take long to list
     except OSError:
         return False
+    flags = re.search(r"^flags\s*:(.*)$", first, re.MULTILINE)
     return flags is not None and {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} <= set(flags[1].split())
 
 
@@ -187,6 +187,8 @@ class Toolchain:
         ToolchainError
             If this Python came without its headers.
         """
+        import sysconfig
+
         directory = Path(sysconfig.get_path("include"))
         if not (directory / "Python.h").is_file():
             raise ToolchainError(f"no Python.h in {directory}; install the headers of Python: {INSTALL_HEADERS}")
@@ -233,7 +235,7 @@ class Toolchain:
 
     def anchors(self) -> dict[str, Path]:
         """Directories that may lie elsewhere on another machine, by the names that keys use for them."""
-        anchors = {"tkjit": PACKAGE, "site-packages": Path(sysconfig.get_path("purelib"))}
+        anchors = {"tkjit": PACKAGE}
         if "nvcc" in self.__dict__:
             anchors["toolkit"] = self.cuda_root
         return anchors

@@ -151,6 +151,33 @@ def test_votes_matches_and_reductions(library, threads):
         assert (of_warp[7] == np.bitwise_xor.reduce(warp << np.arange(len(warp)) % 8)).all()
 
 
+def test_active_mask_is_the_lanes_at_the_same_place(library):
+    masks, counter = np.zeros((3, 64), np.uint32), np.zeros(1, np.int32)
+    assert library.launch("active_masks", 1, 64, masks, counter) is None
+    lanes = np.arange(64) % 32
+    assert (masks[0] == 0xFFFFFFFF).all()
+    assert (masks[1][lanes % 4 == 1] == 0x22222222).all()
+    assert (masks[1][lanes % 4 == 2] == 0x44444444).all()
+    assert counter[0] == 16
+    np.testing.assert_array_equal(np.sort(masks[2][lanes % 4 == 1]), np.arange(16))
+
+
+def test_loops_that_wait_with_atomics_let_others_run(library):
+    flag, lock = np.zeros((2, 1), np.int32)
+    order = np.zeros(2, np.int32)
+    assert library.launch("spinning", 1, 256, flag, lock, order) is None
+    assert list(order) == [1, 8]
+
+
+def test_large_static_and_local_arrays(library):
+    x = np.zeros(4 * 128, np.int32)
+    assert library.launch("large_static", 4, 128, x) is None
+    thread = np.arange(128)
+    i = thread * 997 % (50 * 1024)
+    expected = i + (i % 4096 ^ i % 128) + (thread ^ thread)
+    np.testing.assert_array_equal(x.reshape(4, 128), np.broadcast_to(expected, (4, 128)))
+
+
 def test_atomics_over_many_blocks(library):
     blocks, threads = 64, 128
     total = blocks * threads

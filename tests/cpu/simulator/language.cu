@@ -50,6 +50,16 @@ __global__ void reverse_dynamic(const int* x, int* y, int* misaligned) {
     y[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
 
+// More than the static TLS of a process has room for, and a large array in local memory.
+__global__ void large_static(int* x) {
+    __shared__ int tile[50 * 1024];
+    int local[4096];
+    for (int i = 0; i < 4096; i++) local[i] = i ^ threadIdx.x;
+    for (int i = threadIdx.x; i < 50 * 1024; i += blockDim.x) tile[i] = i + local[i % 4096];
+    __syncthreads();
+    x[blockIdx.x * blockDim.x + threadIdx.x] = tile[(threadIdx.x * 997) % (50 * 1024)] + local[threadIdx.x];
+}
+
 __global__ void barrier_reductions(const int* x, int* count, int* conjunction, int* disjunction) {
     const int i = threadIdx.x;
     count[i] = __syncthreads_count(x[i]);
@@ -154,6 +164,40 @@ __global__ void votes(const int* x, unsigned* result) {
     result[7 * blockDim.x + threadIdx.x] = __reduce_xor_sync(~0u, static_cast<unsigned>(value) << lane % 8);
 }
 
+// Lanes that are converged get each other's mask; the aggregated atomic of CUDA's documentation builds on it.
+__global__ void active_masks(unsigned* masks, int* counter) {
+    const int lane = threadIdx.x % 32;
+    masks[threadIdx.x] = __activemask();
+    if (lane % 4 == 1) {
+        const unsigned mask = __activemask();
+        masks[64 + threadIdx.x] = mask;
+        const int leader = __ffs(mask) - 1;
+        int ticket = 0;
+        if (lane == leader) ticket = atomicAdd(counter, __popc(mask));
+        ticket = __shfl_sync(mask, ticket, leader) + __popc(mask & ((1u << lane) - 1));
+        masks[128 + threadIdx.x] = ticket;
+    } else if (lane % 4 == 2) {
+        masks[64 + threadIdx.x] = __activemask();
+    }
+}
+
+// Thread 0 waits for a flag that the last thread sets, and holds a lock across a barrier of half the block.
+__global__ void spinning(int* flag, int* lock, int* order) {
+    if (threadIdx.x == 0) {
+        while (atomicAdd(flag, 0) == 0) {
+        }
+        order[0] = 1;
+    }
+    if (threadIdx.x == blockDim.x - 1) atomicExch(flag, 1);
+    if (threadIdx.x % 32 == 0) {
+        while (atomicCAS(lock, 0, 1) != 0) {
+        }
+        __nanosleep(100);  // lets the others run into the lock
+        order[1]++;
+        atomicExch(lock, 0);
+    }
+}
+
 // ---- atomics over many blocks
 __global__ void atomics(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -249,6 +293,9 @@ LAUNCHER(run_shuffles_bfloat16, shuffles<__nv_bfloat16>, LIST(__nv_bfloat16* x, 
          x, y, amount, width)
 LAUNCHER(run_divergent_shuffles, divergent_shuffles, LIST(int* result), result)
 LAUNCHER(run_votes, votes, LIST(int* x, unsigned* result), x, result)
+LAUNCHER(run_active_masks, active_masks, LIST(unsigned* masks, int* counter), masks, counter)
+LAUNCHER(run_spinning, spinning, LIST(int* flag, int* lock, int* order), flag, lock, order)
+LAUNCHER(run_large_static, large_static, LIST(int* x), x)
 LAUNCHER(run_atomics, atomics, LIST(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise),
          integers, sum, wide, pair, precise)
 LAUNCHER(run_deadlock, deadlock, LIST(int* x), x)

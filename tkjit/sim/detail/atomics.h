@@ -20,10 +20,20 @@ inline T atomic_update(T* address, Update update) {
     return old;
 }
 
+/// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag, read by adding 0. A fiber is
+/// never preempted, so that such a loop would keep the thread it waits for from running.
+inline void note_possible_spin(Site site) {
+    constexpr unsigned atomics_before_yield = 1024;
+    Block* block = current_block;
+    if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_in_spin(site);
+}
+
 }  // namespace tkjit::sim
 
 template <class T>
-inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value) {
+inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value,
+                   tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    if (value == T(0)) tkjit::sim::note_possible_spin(site);
     if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {  // an integer
         return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
     } else {
@@ -47,7 +57,9 @@ inline T atomicMax(T* address, typename tkjit::sim::Exactly<T>::type value) {
 }
 
 template <class T>
-inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value) {
+inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value,
+                    tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::note_possible_spin(site);
     T old;
     __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
     return old;
@@ -55,7 +67,8 @@ inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value) {
 
 template <class T>
 inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
-                   typename tkjit::sim::Exactly<T>::type value) {
+                   typename tkjit::sim::Exactly<T>::type value, tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::note_possible_spin(site);
     __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return expected;
 }
@@ -66,7 +79,9 @@ inline T atomicAnd(T* address, typename tkjit::sim::Exactly<T>::type value) {
 }
 
 template <class T>
-inline T atomicOr(T* address, typename tkjit::sim::Exactly<T>::type value) {
+inline T atomicOr(T* address, typename tkjit::sim::Exactly<T>::type value,
+                  tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    if (value == T(0)) tkjit::sim::note_possible_spin(site);
     return __atomic_fetch_or(address, value, __ATOMIC_SEQ_CST);
 }
 

@@ -37,6 +37,8 @@ enum class Operation : unsigned char {
     mma,
     ldmatrix,
     poll,
+    activemask,
+    spin,
 };
 
 inline const char* operation_name(Operation operation) {
@@ -46,6 +48,7 @@ inline const char* operation_name(Operation operation) {
         "__shfl_xor_sync",   "__ballot_sync",     "__any_sync",          "__all_sync",        "__match_any_sync",
         "__match_all_sync",  "__reduce_add_sync", "__reduce_min_sync",   "__reduce_max_sync", "__reduce_and_sync",
         "__reduce_or_sync",  "__reduce_xor_sync", "mma",                 "ldmatrix",          "a polled condition",
+        "__activemask",      "a loop of atomics or __nanosleep",
     };
     return operation_names[static_cast<int>(operation)];
 }
@@ -108,6 +111,7 @@ struct Block {
     unsigned started;
     unsigned exited;
     unsigned events_until_tick;
+    unsigned vain_atomics;  // see atomics.h
     // Grows whenever a thread could have become able to run; a poller that sees it unchanged polls in vain.
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start

@@ -51,7 +51,7 @@ inline long long clock64() {
 }
 
 /// A thread that sleeps lets the others of its block run, and other OS threads too: it may be waiting for their blocks.
-inline void __nanosleep(unsigned) {
-    tkjit::sim::yield();
+inline void __nanosleep(unsigned, tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::yield_in_spin(site);
     sched_yield();
 }

@@ -84,10 +84,12 @@ inline void wait_in(Operation operation, Site site) {
     thread.waiting_in = Operation::none;
 }
 
-/// Lets every other thread of the block run once.
+/// Lets every other ready thread of the block run once, and starts one more if there is one to start. Leaves a launch
+/// that has failed elsewhere: what this thread waits for may never come.
 inline void yield() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
+    if (launch_failed(*block.launch)) abandon_block(block);
     push_ready(block, thread);
     if (block.started < block.thread_count) {
         start_fiber(thread.context, block);
@@ -115,6 +117,15 @@ void wait_until(Condition condition, Site site = Site::here()) {
         yield();
         thread.waiting_in = Operation::none;
     }
+}
+
+/// For loops that wait for something the scheduler does not know of: a lock, a flag.
+__attribute__((noinline)) inline void yield_in_spin(Site site) {
+    Thread& thread = *current_thread;
+    thread.waiting_in = Operation::spin;
+    thread.site = site;
+    yield();
+    thread.waiting_in = Operation::none;
 }
 
 inline void release_barrier(Block& block, Barrier& barrier) {

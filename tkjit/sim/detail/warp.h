@@ -137,6 +137,35 @@ inline T shuffle(unsigned mask, Operation operation, T value, int source_lane, S
 
 inline int running_lane() { return lane_of(*current_thread); }
 
+/// The lanes that stand at the same `__activemask()`. They meet: each waits until the other threads of the block have
+/// run as far as they can without it, and those that have come to the same line by then are the converged ones.
+__attribute__((noinline)) inline unsigned active_mask(Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    unsigned mask = 0;
+    thread.operands = &mask;
+    thread.site = site;
+    thread.waiting_in = Operation::activemask;
+    while (mask == 0 && block.started < block.thread_count) yield();
+    // The first round lets ready lanes run; the second, those which they released.
+    for (int round = 0; mask == 0 && round < 2; round++) yield();
+    if (mask == 0) {
+        Thread* first = &thread - lane_of(thread);
+        for (unsigned rest = warp_of(thread).alive; rest; rest &= rest - 1) {
+            const unsigned lane = __builtin_ctz(rest);
+            if (first[lane].waiting_in == Operation::activemask && same_wait(first[lane], thread)) mask |= 1u << lane;
+        }
+        const unsigned found = mask;  // writing to its own operands changes `mask`
+        for (unsigned rest = found; rest; rest &= rest - 1) {
+            Thread& member = first[__builtin_ctz(rest)];
+            *static_cast<unsigned*>(member.operands) = found;
+            member.waiting_in = Operation::none;  // no longer to be found by a later group
+        }
+    }
+    thread.waiting_in = Operation::none;
+    return mask;
+}
+
 struct VoteOperands {
     bool predicate;
     unsigned ballot;

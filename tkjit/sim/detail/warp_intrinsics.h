@@ -6,9 +6,7 @@ inline void __syncwarp(unsigned mask = ~0u, tkjit::sim::Site site = tkjit::sim::
     tkjit::sim::collective(mask, tkjit::sim::Operation::syncwarp, nothing, [](tkjit::sim::Lanes<char>) {}, site);
 }
 
-/// Lanes of the warp that have not exited. A device gives the lanes that happen to be converged, of which no program
-/// may assume anything; here it is always all of them.
-inline unsigned __activemask() { return tkjit::sim::warp_of(*tkjit::sim::current_thread).alive; }
+inline unsigned __activemask(tkjit::sim::Site site = tkjit::sim::Site::here()) { return tkjit::sim::active_mask(site); }
 
 template <class T>
 inline T __shfl_sync(unsigned mask, T value, int source_lane, int width = 32,
