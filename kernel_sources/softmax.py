@@ -1,0 +1,25 @@
+"""Softmax along the last dimension: a block reduction by shuffles and static shared memory."""
+
+import tkjit
+from tkjit import In, Out, Tensor
+
+
+@tkjit.kernel(
+    "softmax.cu",
+    entry="softmax<T>",
+    grid="x.batch * x.depth * x.rows",
+    block=256,
+    variants={"T": ("float32", "bfloat16", "float16")},
+)
+def softmax(x: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
+    """y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.
+
+    Parameters
+    ----------
+    x : (..., N) float32, bfloat16 or float16; computed in float32
+
+    Returns
+    -------
+    y : (..., N) of x's dtype; each row sums to 1
+    """
+    return x.softmax(-1)
