@@ -175,9 +175,11 @@ class Toolchain:
 
     @cached_property
     def gpu_archs(self) -> frozenset[str]:
-        """The architectures that nvcc can compile for."""
-        listed = _output([self.nvcc.path, "--list-gpu-code"])
-        return frozenset(re.findall(r"sm_(\d+[af]?)", listed))
+        """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
+        plain = re.findall(r"sm_(\d+)\b", _output([self.nvcc.path, "--list-gpu-code"]))
+        own = [f"{arch}a" for arch in plain if int(arch) >= 90]
+        family = [f"{arch}f" for arch in plain if int(arch) >= 100]
+        return frozenset([*plain, *own, *family])
 
     def check_python_headers(self) -> Path:
         """The directory of ``Python.h``.
