@@ -75,7 +75,9 @@ def compile_shared_object(
     start = time.monotonic()
     try:
         # in its directory: what the compiler leaves beside itself goes away with it
-        done = subprocess.run(line, cwd=staging, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            line, cwd=staging, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+        )
     except OSError as error:
         raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
     log = done.stdout + done.stderr
@@ -85,7 +87,9 @@ def compile_shared_object(
     try:
         check(output)
     except ImportError as error:
-        raise _failure(unit, staging, f"{error}\n{log}", shlex.join(line), f"it compiled, but cannot be loaded: {error}") from None
+        raise _failure(
+            unit, staging, f"{error}\n{log}", shlex.join(line), f"it compiled, but cannot be loaded: {error}"
+        ) from None
     facts = {"seconds": round(time.monotonic() - start, 3), "command": shlex.join(line), **_resources(log)}
     dependencies = _read_depfile(depfile, staging)
     depfile.unlink()
@@ -165,7 +169,9 @@ def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:
 def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "") -> CompileError | CacheError:
     """Keep what a person needs to look into a failed build, and say it."""
     if "No space left on device" in log:
-        return CacheError(f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk")
+        return CacheError(
+            f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk"
+        )
     shutil.rmtree(unit.keep, ignore_errors=True)
     shutil.copytree(staging, unit.keep)
     command, log = (text.replace(str(staging), str(unit.keep)) for text in (command, log))

@@ -74,11 +74,7 @@ class Expr:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every name that a value is needed for; ``x.rows`` counts as one name."""
-        return frozenset(
-            _name(node)
-            for node in _values(self._tree)
-            if isinstance(node, (ast.Name, ast.Attribute))
-        )
+        return frozenset(_name(node) for node in _values(self._tree) if isinstance(node, (ast.Name, ast.Attribute)))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Compute the expression; a comparison gives 0 or 1.
@@ -132,7 +128,9 @@ def _check(nodes: list[ast.expr], text: str) -> None:
     for node in nodes:
         children = _children(node)
         if children is None:
-            hint = ": use // (rounds down) or cdiv (rounds up)" if isinstance(getattr(node, "op", None), ast.Div) else ""
+            hint = (
+                ": use // (rounds down) or cdiv (rounds up)" if isinstance(getattr(node, "op", None), ast.Div) else ""
+            )
             raise SpecError(
                 f"{text!r}: {ast.unparse(node)!r} is not in the expression language "
                 f"(integers, + - * // %, comparisons, min, max, cdiv, names){hint}"

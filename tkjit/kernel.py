@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import namedtuple
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.model import MISSING
+
 
 class Rendered(NamedTuple):
     """The two texts of a variant: the kernel's glue, and the variant's launcher."""
@@ -105,7 +106,9 @@ class Kernel:
         variant = Variant(tuple(chosen.items()))
         if values or variant not in variants_of(spec):
             known = "; ".join(map(str, variants_of(spec)))
-            raise SpecError(f"{self.name} has no variant {', '.join(f'{k}={v}' for k, v in {**chosen, **values}.items())}; it has {known}")
+            raise SpecError(
+                f"{self.name} has no variant {', '.join(f'{k}={v}' for k, v in {**chosen, **values}.items())}; it has {known}"
+            )
         source = spec.source_for(arch or spec.sources[0][0])
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")
@@ -232,13 +235,13 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     return _loaded(found, loader_for(Settings.from_environment()))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
     loaded: Kernel = _loaded_class(loader)(*kernel.specs)
     return loaded
 
 
-@lru_cache(maxsize=None)
+@cache
 def _loaded_class(loader: Loader) -> type[Kernel]:
     """The class of loaded kernels: a ``Kernel`` to look at, the runtime's dispatcher to call."""
     runtime = loader.runtime
@@ -266,7 +269,7 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
 
 def _result_type(spec: Spec) -> Any:
     """The named tuple of several outputs."""
-    return namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None  # noqa: PYI024
+    return namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None
 
 
 def _doc(specs: tuple[Spec, ...]) -> str:

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
@@ -44,14 +44,16 @@ class Loader:
     @cached_property
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment."""
-        text = '#include <runtime.cpp>\n'
+        text = "#include <runtime.cpp>\n"
         recipe = self._module_recipe(RUNTIME, RUNTIME, text, _RUNTIME_FLAGS)
         return self._module(recipe, text, _RUNTIME_FLAGS, "the runtime (once per environment)")
 
     def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], None] | None = None) -> ModuleType:
         """A kernel's glue; where it has to be built, ``meanwhile`` runs beside the compiler."""
         text, name = render_glue(specs), specs[0].name
-        return self._module(self._module_recipe(GLUE, name, text, _GLUE_FLAGS), text, _GLUE_FLAGS, f"the glue of {name}", meanwhile)
+        return self._module(
+            self._module_recipe(GLUE, name, text, _GLUE_FLAGS), text, _GLUE_FLAGS, f"the glue of {name}", meanwhile
+        )
 
     def _module_recipe(self, room: str, name: str, text: str, cflags: list[str]) -> Recipe:
         parts = {"text": text, "flags": " ".join(cflags), "cxx": self.toolchain.cxx.version}
@@ -87,7 +89,12 @@ class Loader:
         directory = source.path.parent if source.path else None
         compiler = self.toolchain.compiler(target)
         flags = self.toolchain.flags(spec, target, directory)
-        parts = {"text": text, "flags": "\n".join(flags), "compiler": compiler.version, "cxx": self.toolchain.cxx.version}
+        parts = {
+            "text": text,
+            "flags": "\n".join(flags),
+            "compiler": compiler.version,
+            "cxx": self.toolchain.cxx.version,
+        }
         # a checkout that moves takes its sources along
         recipe = self._recipe(target.name, spec.name, parts, {"kernels": directory} if directory else {})
         what = f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
@@ -156,7 +163,9 @@ class Loader:
 
         return self.glue(specs, meanwhile=build_launcher)
 
-    def _recipe(self, arch: str, name: str, parts: Mapping[str, str], anchors: Mapping[str, Path] | None = None) -> Recipe:
+    def _recipe(
+        self, arch: str, name: str, parts: Mapping[str, str], anchors: Mapping[str, Path] | None = None
+    ) -> Recipe:
         import torch
 
         common = {"python": _ABI, "torch": str(torch.__version__)}
@@ -200,7 +209,7 @@ def _beside(work: Callable[[], None] | None) -> Iterator[None]:
         thread.join()
 
 
-@lru_cache(maxsize=None)
+@cache
 def loader_for(settings: Settings) -> Loader:
     """The process's loader for these settings."""
     return Loader(settings)
@@ -235,5 +244,3 @@ def _observed(spec: Spec, name: str, tensors: Mapping[str, Any], given: Mapping[
     binder, index = spec.binder(name)
     shape = tensors[binder.name].shape if binder.name in tensors else ()
     return int(shape[index - len(binder.dims)]) if len(shape) >= len(binder.dims) else -1
-
-

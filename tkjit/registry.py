@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def _defined(path: Path, name: str) -> Any:
     return namespace[name]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
     return runpy.run_path(str(path), run_name=f"tkjit.kernel_sources.{path.stem}")

@@ -154,7 +154,9 @@ class Toolchain:
         for origin, path in self._nvcc_candidates():
             if path is not None and os.access(path, os.X_OK):
                 return Tool(path.resolve(), self._version(path), origin)
-        raise ToolchainError(f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}")
+        raise ToolchainError(
+            f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}"
+        )
 
     def _nvcc_candidates(self) -> list[tuple[str, Path | None]]:
         home = self._settings.cuda_home
@@ -250,7 +252,9 @@ class Toolchain:
     def _refuse_old(tool: Tool) -> None:
         match = re.match(r"(?:g\+\+|c\+\+|gcc)\S* .*?(\d+)\.\d+", tool.version)
         if match and int(match[1]) < OLDEST_GXX:
-            raise ToolchainError(f"{tool.path} is version {match[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}")
+            raise ToolchainError(
+                f"{tool.path} is version {match[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}"
+            )
 
     def _version(self, path: Path) -> str:
         return self._remembered(path, "version", lambda: _version_text(_output([path, "--version"])))

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "cpu"))
-from simulator.compiled import Library, compile_source  # noqa: E402
+from simulator.compiled import Library, compile_source
 
 SMALL_KERNEL = """
 #include <cuda_bf16.h>

@@ -202,7 +202,7 @@ def test_pairs(library, name):
     x, y = values(name, a), values(name, b)
     relative = 2.0**-11 if name == "half" else 2.0**-8
     np.testing.assert_allclose(values(name, result), x[:, ::-1] * y + y, rtol=relative, atol=1e-7)
-    np.testing.assert_array_equal(as_floats, values(name, rounded(name, (x + [1, 2]).astype(np.float32))))
+    np.testing.assert_array_equal(as_floats, values(name, rounded(name, (x + np.array([1, 2])).astype(np.float32))))
 
 
 def test_half_and_bfloat16_convert_into_each_other(library):

@@ -67,8 +67,10 @@ def test_gemm(library, name, m, n, k):
     a, a_values = random_matrix(name, m, k)
     b, b_values = random_matrix(name, n, k)
     c = np.zeros((m, n), np.float32)
-    shared = 2 * 2 * 64 * 40 * 2
-    assert library.launch(f"gemm_{name}", (n // 64, m // 64), 128, aligned_copy(a), aligned_copy(b), c, n, k, shared=shared) is None
+    shared = 2 * 2 * 64 * 40 * 2  # two stages of A and B, 64 rows of 40 elements of two bytes
+    grid = (n // 64, m // 64)
+    text = library.launch(f"gemm_{name}", grid, 128, aligned_copy(a), aligned_copy(b), c, n, k, shared=shared)
+    assert text is None
     np.testing.assert_allclose(c, a_values @ b_values.T, atol=1e-4)
 
 

@@ -58,7 +58,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "#endif",
         "    {0, nullptr},",
         "};",
-        f'PyModuleDef module_definition = {{PyModuleDef_HEAD_INIT, {repr_text(name)}, nullptr, 0, nullptr, slots}};',
+        f"PyModuleDef module_definition = {{PyModuleDef_HEAD_INIT, {repr_text(name)}, nullptr, 0, nullptr, slots}};",
         "",
         "}  // namespace",
         "",
@@ -91,7 +91,9 @@ class _Overload:
 
     def render(self) -> list[str]:
         spec = self.spec
-        dims = [f"int64_t {', '.join(f'{local(name)} = kUnbound' for name in spec.dim_names if not self._is_field(name))};"]
+        dims = [
+            f"int64_t {', '.join(f'{local(name)} = kUnbound' for name in spec.dim_names if not self._is_field(name))};"
+        ]
         body = [
             f"PyObject* given[{len(self.parameters)}];",
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
@@ -173,7 +175,14 @@ class _Overload:
         body = self._check_tensor(f)
         if not f.optional:
             return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
-        return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", f"if ({self._given(f.name)}) {{", *indent(body), "}"]
+        return [
+            "",
+            f"// {field_text(f)}",
+            f"TensorView {local(f.name)};",
+            f"if ({self._given(f.name)}) {{",
+            *indent(body),
+            "}",
+        ]
 
     def _read(self, f: Field) -> list[str]:
         name, given, view = repr_text(f.name), self._given(f.name), local(f.name)
@@ -193,7 +202,9 @@ class _Overload:
         for i, dim in enumerate(f.dims):
             if dim.text in self.spec.dim_names and dim.text not in self.bound:
                 first.setdefault(dim.text, i)
-        conditions = [f"{local(f.name)}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
+        conditions = (
+            [f"{local(f.name)}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
+        )
         later = []
         for i, dim in enumerate(f.dims):
             extent = self._extent(f, i)
@@ -228,8 +239,17 @@ class _Overload:
             conditions.append(f"{local(f.name)}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
         else:
             self.dtype_of[f.dtype] = f.name
-            cases = [f"    case {enumerator(BY_NAME[option])}: {local(f.dtype)} = {i}; break;" for i, option in enumerate(options)]
-            return [f"int {local(f.dtype)} = 0;", f"switch ({local(f.name)}.dtype) {{", *cases, f"    default: {refuse}", "}"]
+            cases = [
+                f"    case {enumerator(BY_NAME[option])}: {local(f.dtype)} = {i}; break;"
+                for i, option in enumerate(options)
+            ]
+            return [
+                f"int {local(f.dtype)} = 0;",
+                f"switch ({local(f.name)}.dtype) {{",
+                *cases,
+                f"    default: {refuse}",
+                "}",
+            ]
         return []
 
     def _extent(self, f: Field, i: int) -> str:
@@ -292,7 +312,9 @@ class _Overload:
     def _constraints(self) -> list[str]:
         lines = []
         for expr in self.spec.constraints:
-            values = ", ".join(f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}.value()}}" for name in sorted(expr.names))
+            values = ", ".join(
+                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}.value()}}" for name in sorted(expr.names)
+            )
             lines.append(
                 f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
             )
@@ -362,7 +384,10 @@ class _Overload:
         launch = f"launch(call, launcher_, args, {local(self.anchor.name)}, {self._given('stream')})"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
-        to_write = [f"({self._given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({local(f.name)})" for f in written]
+        to_write = [
+            f"({self._given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({local(f.name)})"
+            for f in written
+        ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
         return [*lines, f"if ({guard}!{launch}) return nullptr;"]
 
@@ -371,7 +396,11 @@ class _Overload:
         lines = []
         for name in self.spec.returns:
             if by_name[name].direction == "inout":
-                value = f"{self._given(name)} ? {self._given(name)} : Py_None" if by_name[name].optional else self._given(name)
+                value = (
+                    f"{self._given(name)} ? {self._given(name)} : Py_None"
+                    if by_name[name].optional
+                    else self._given(name)
+                )
                 lines += [f"Object {name}_object;", f"{name}_object.borrow({value});"]
         objects = [f"{name}_object" for name in self.spec.returns]
         if not objects:

@@ -169,7 +169,10 @@ def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
 def _globals_value(spec: Spec, struct: str) -> list[str]:
     return [
         f"const {struct} globals{{",
-        *(f"    .{f.name} = tkjit::convert<decltype({struct}::{f.name})>(args[{i}])," for i, f in enumerate(spec.struct_fields)),
+        *(
+            f"    .{f.name} = tkjit::convert<decltype({struct}::{f.name})>(args[{i}]),"
+            for i, f in enumerate(spec.struct_fields)
+        ),
         "};",
     ]
 

@@ -10,13 +10,12 @@ from tkjit.expr import Expr
 from tkjit.spec import Field, Spec
 from tkjit.spec.model import MISSING
 
-
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
-    "aligned allocate args bind call device dispatch empty entry execute extent given globals kUnbound launch launcher "
-    "leading mismatch module_definition named_tuple numel overloads read same_device satisfied self set shape slots "
-    "spread_out stream tkjit INT64_MIN Object Int Shape Leading Table TensorView Call Overload Signature Parameter "
-    "cols rows batch depth".split()
+    "aligned allocate args bind call device dispatch empty entry execute extent given globals kUnbound launch "
+    "launcher leading mismatch module_definition named_tuple numel overloads read same_device satisfied self set "
+    "shape slots spread_out stream tkjit INT64_MIN Object Int Shape Leading Table TensorView Call Overload "
+    "Signature Parameter cols rows batch depth".split()
 )
 
 
@@ -60,7 +59,9 @@ def short_text(field: Field) -> str:
     """A parameter as a signature shows it."""
     if field.direction == "out":
         return f"{field.name}: Tensor = None"
-    kind = "Tensor" if field.is_tensor else {"float": "float", "double": "float", "bool": "bool"}.get(field.dtype, "int")
+    kind = (
+        "Tensor" if field.is_tensor else {"float": "float", "double": "float", "bool": "bool"}.get(field.dtype, "int")
+    )
     if field.default is not MISSING:
         return f"{field.name}: {kind} = {field.default!r}"
     return f"{field.name}: {kind} | None = None" if field.optional else f"{field.name}: {kind}"

@@ -16,6 +16,11 @@
 //   detail/copy_queue.h    cp.async
 //   detail/atomics.h, integer_intrinsics.h, float_intrinsics.h, memory_intrinsics.h
 //   detail/launch.h        blocks spread over OS threads
+//
+// Not modelled: clusters, dynamic parallelism, textures, missing memory fences, bank conflicts, raw `asm`. A block is
+// never preempted: a plain loop on a volatile flag that another thread of the block sets does not end (one with an
+// atomic or __nanosleep does), nor does waiting for a block that has not started because all workers wait. A thread
+// that needs more than 256 KiB of stack meets a guard page.
 #pragma once
 
 #define TKJIT_SIM 1

@@ -15,12 +15,13 @@ from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 MAX_DIMS = 4
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
 CPP_KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl "
-    "concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete "
-    "do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable "
-    "namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast "
-    "requires return short signed sizeof static static_assert static_cast struct switch template this thread_local throw "
-    "true try typedef typeid typename union unsigned using virtual void volatile wchar_t while xor xor_eq".split()
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
+    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
+    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
+    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
+    "register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
+    "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
+    "wchar_t while xor xor_eq".split()
 )
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
 
@@ -296,7 +297,10 @@ def _check_dims(spec: Spec) -> None:
     known = bound | derived.keys()
     for where, expr in _expressions(spec):
         for name in sorted(expr.names - known):
-            _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {', '.join(sorted(n for n in known if '.' not in n)) or 'none'}")
+            _fail(
+                spec,
+                f"{where}: undefined dim {name} in {expr.text!r}; defined are {', '.join(sorted(n for n in known if '.' not in n)) or 'none'}",
+            )
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields:

@@ -203,7 +203,9 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     for names in (outs, written):
         if names and len(names) == count:
             return names
-    raise SpecError(f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}")
+    raise SpecError(
+        f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}"
+    )
 
 
 def _empty() -> None: ...

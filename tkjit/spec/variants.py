@@ -39,6 +39,9 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
         Keep only the variants whose dtypes are all among these.
     """
     names = [name for name, _ in spec.variants]
-    found = (Variant(tuple(zip(names, values, strict=True))) for values in product(*(options for _, options in spec.variants)))
+    found = (
+        Variant(tuple(zip(names, values, strict=True)))
+        for values in product(*(options for _, options in spec.variants))
+    )
     keep = frozenset(types)
     return tuple(v for v in found if not keep or all(value in keep for _, value in v.values if isinstance(value, str)))

@@ -11,10 +11,20 @@ import numpy as np
 
 SOURCES = Path(__file__).parent
 TKJIT = SOURCES.parents[2] / "tkjit"
-FLAGS = (
-    "-std=c++20 -O2 -march=x86-64-v3 -ffp-contract=fast -fno-strict-aliasing -fPIC -shared -fvisibility=hidden"
-    " -pthread -Wall -Wno-unknown-pragmas -Werror"
-).split()
+FLAGS = [
+    "-std=c++20",
+    "-O2",
+    "-march=x86-64-v3",
+    "-ffp-contract=fast",
+    "-fno-strict-aliasing",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-pthread",
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Werror",
+]
 
 
 def include_flags() -> list[str]:

@@ -238,9 +238,8 @@ __global__ void divergent_barriers() {
 __global__ void mask_omits_caller() {
     __shfl_sync(0x0000ffffu, 1, 0);  // MARK half a mask
 }
-__global__ void mask_names_exited(int late) {
-    if (threadIdx.x == 5 && !late) return;
-    if (threadIdx.x == 31 && late) return;
+__global__ void mask_names_exited(int exiting_lane) {
+    if (static_cast<int>(threadIdx.x) == exiting_lane) return;
     __ballot_sync(~0u, 1);  // MARK ballot with an exited lane
 }
 __global__ void mixed_operations() {
@@ -272,10 +271,10 @@ __global__ void barriers(int* x, int rounds) {
 EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }
 
 // The kernels' arguments are all pointers and integers, which C passes alike.
-#define LAUNCHER(name, kernel, parameters, ...)                                                                    \
-    EXPORT const char* name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {                       \
-        return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]),        \
-                                  dynamic_shared_bytes __VA_OPT__(, ) __VA_ARGS__);                                \
+#define LAUNCHER(name, kernel, parameters, ...)                                                             \
+    EXPORT const char* name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {                \
+        return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]), \
+                                  dynamic_shared_bytes __VA_OPT__(, ) __VA_ARGS__);                         \
     }
 #define LIST(...) __VA_ARGS__
 LAUNCHER(run_record_indices, record_indices, LIST(uint4* seen), seen)
@@ -289,19 +288,20 @@ LAUNCHER(run_ping_pong, ping_pong, LIST(int* log), log)
 LAUNCHER(run_softmax, softmax, LIST(float* x, float* y, int columns), x, y, columns)
 LAUNCHER(run_shuffles_float, shuffles<float>, LIST(float* x, float* y, int amount, int width), x, y, amount, width)
 LAUNCHER(run_shuffles_double, shuffles<double>, LIST(double* x, double* y, int amount, int width), x, y, amount, width)
-LAUNCHER(run_shuffles_bfloat16, shuffles<__nv_bfloat16>, LIST(__nv_bfloat16* x, __nv_bfloat16* y, int amount, int width),
-         x, y, amount, width)
+LAUNCHER(run_shuffles_bfloat16, shuffles<__nv_bfloat16>,
+         LIST(__nv_bfloat16* x, __nv_bfloat16* y, int amount, int width), x, y, amount, width)
 LAUNCHER(run_divergent_shuffles, divergent_shuffles, LIST(int* result), result)
 LAUNCHER(run_votes, votes, LIST(int* x, unsigned* result), x, result)
 LAUNCHER(run_active_masks, active_masks, LIST(unsigned* masks, int* counter), masks, counter)
 LAUNCHER(run_spinning, spinning, LIST(int* flag, int* lock, int* order), flag, lock, order)
 LAUNCHER(run_large_static, large_static, LIST(int* x), x)
-LAUNCHER(run_atomics, atomics, LIST(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise),
-         integers, sum, wide, pair, precise)
+LAUNCHER(run_atomics, atomics,
+         LIST(int* integers, float* sum, unsigned long long* wide, __half2* pair, double* precise), integers, sum, wide,
+         pair, precise)
 LAUNCHER(run_deadlock, deadlock, LIST(int* x), x)
 LAUNCHER(run_divergent_barriers, divergent_barriers, LIST(void*))
 LAUNCHER(run_mask_omits_caller, mask_omits_caller, LIST(void*))
-LAUNCHER(run_mask_names_exited, mask_names_exited, LIST(int late), late)
+LAUNCHER(run_mask_names_exited, mask_names_exited, LIST(int exiting_lane), exiting_lane)
 LAUNCHER(run_mixed_operations, mixed_operations, LIST(void*))
 LAUNCHER(run_failing_assert, failing_assert, LIST(int n), n)
 LAUNCHER(run_trapping, trapping, LIST(void*))

@@ -139,17 +139,19 @@ template __global__ void gemm<__nv_bfloat16>(const __nv_bfloat16*, const __nv_bf
 #ifdef TKJIT_SIM
 #define EXPORT extern "C" __attribute__((visibility("default")))
 #define LIST(...) __VA_ARGS__
-#define LAUNCHER(name, kernel, parameters, ...)                                                                \
-    EXPORT const char* run_##name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {             \
-        return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]),    \
-                                  dynamic_shared_bytes, __VA_ARGS__);                                          \
+#define LAUNCHER(name, kernel, parameters, ...)                                                             \
+    EXPORT const char* run_##name(const unsigned* dims, size_t dynamic_shared_bytes, parameters) {          \
+        return tkjit::sim::launch(kernel, dim3(dims[0], dims[1], dims[2]), dim3(dims[3], dims[4], dims[5]), \
+                                  dynamic_shared_bytes, __VA_ARGS__);                                       \
     }
 LAUNCHER(one_mma_half, one_mma<__half>, LIST(__half* a, __half* b, float* c, float* d), a, b, c, d)
-LAUNCHER(one_mma_bfloat16, one_mma<__nv_bfloat16>, LIST(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* d), a, b, c, d)
+LAUNCHER(one_mma_bfloat16, one_mma<__nv_bfloat16>, LIST(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* d), a, b,
+         c, d)
 LAUNCHER(load_matrices, load_matrices, LIST(uint16_t* x, uint32_t* result), x, result)
 LAUNCHER(copies, copies, LIST(uint16_t* x, uint16_t* seen), x, seen)
 LAUNCHER(gemm_half, gemm<__half>, LIST(__half* a, __half* b, float* c, int n, int k), a, b, c, n, k)
-LAUNCHER(gemm_bfloat16, gemm<__nv_bfloat16>, LIST(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int n, int k), a, b, c, n, k)
+LAUNCHER(gemm_bfloat16, gemm<__nv_bfloat16>, LIST(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int n, int k), a, b, c,
+         n, k)
 LAUNCHER(mma_in_half_a_warp, mma_in_half_a_warp, LIST(float* d), d)
 LAUNCHER(misaligned_copy, misaligned_copy, LIST(uint16_t* x), x)
 EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }

@@ -91,15 +91,16 @@ template <class Element>
 __device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
                                              const float (&c)[4]);
 
-#define TKJIT_MMA_M16N8K16(element, ptx_type)                                                                     \
-    template <>                                                                                                   \
-    __device__ __forceinline__ void mma_m16n8k16<element>(float (&d)[4], const uint32_t (&a)[4],                  \
-                                                          const uint32_t (&b)[2], const float (&c)[4]) {          \
-        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." ptx_type "." ptx_type ".f32 "                       \
-                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                        \
-                     : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                             \
-                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]),    \
-                       "f"(c[2]), "f"(c[3]));                                                                     \
+#define TKJIT_MMA_M16N8K16(element, ptx_type)                                                                  \
+    template <>                                                                                                \
+    __device__ __forceinline__ void mma_m16n8k16<element>(float (&d)[4], const uint32_t (&a)[4],               \
+                                                          const uint32_t (&b)[2], const float (&c)[4]) {       \
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." ptx_type "." ptx_type                            \
+                     ".f32 "                                                                                   \
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"                     \
+                     : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])                                          \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(c[0]), "f"(c[1]), \
+                       "f"(c[2]), "f"(c[3]));                                                                  \
     }
 TKJIT_MMA_M16N8K16(__nv_bfloat16, "bf16")
 TKJIT_MMA_M16N8K16(__half, "f16")

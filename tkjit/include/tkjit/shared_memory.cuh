@@ -13,8 +13,8 @@
 
 #else
 
-#define TKJIT_DYNAMIC_SHARED(T, name)                                         \
-    extern __shared__ __align__(1024) unsigned char tkjit_dynamic_shared[];   \
+#define TKJIT_DYNAMIC_SHARED(T, name)                                       \
+    extern __shared__ __align__(1024) unsigned char tkjit_dynamic_shared[]; \
     T* name = reinterpret_cast<T*>(tkjit_dynamic_shared)
 
 #endif

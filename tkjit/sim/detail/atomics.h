@@ -97,15 +97,20 @@ inline unsigned atomicInc(unsigned* address, unsigned limit) {
 
 /// Counts down, and from 0 (or from above `limit`) to `limit`.
 inline unsigned atomicDec(unsigned* address, unsigned limit) {
-    return tkjit::sim::atomic_update(address, [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
+    return tkjit::sim::atomic_update(address,
+                                     [limit](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 
 // The scopes: what is atomic for the whole process is atomic for a block.
-#define TKJIT_SIM_ATOMIC_SCOPES(name)                                                              \
-    template <class T, class... Values>                                                            \
-    inline T name##_block(T* address, Values... values) { return name(address, values...); }       \
-    template <class T, class... Values>                                                            \
-    inline T name##_system(T* address, Values... values) { return name(address, values...); }
+#define TKJIT_SIM_ATOMIC_SCOPES(name)                      \
+    template <class T, class... Values>                    \
+    inline T name##_block(T* address, Values... values) {  \
+        return name(address, values...);                   \
+    }                                                      \
+    template <class T, class... Values>                    \
+    inline T name##_system(T* address, Values... values) { \
+        return name(address, values...);                   \
+    }
 TKJIT_SIM_ATOMIC_SCOPES(atomicAdd)
 TKJIT_SIM_ATOMIC_SCOPES(atomicSub)
 TKJIT_SIM_ATOMIC_SCOPES(atomicMin)

@@ -55,7 +55,8 @@ inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch
 }
 
 /// Ends the launch with a text about the running thread: `WHAT, in block (0, 0, 0), thread (1, 0, 0) (file.cu:7)`.
-[[noreturn]] __attribute__((noinline, cold, format(printf, 2, 3))) inline void fail(Site site, const char* format, ...) {
+[[noreturn]] __attribute__((noinline, cold, format(printf, 2, 3))) inline void fail(Site site, const char* format,
+                                                                                    ...) {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     if (claim_fault(*block.launch)) {
@@ -121,4 +122,6 @@ extern "C" __attribute__((weak, visibility("hidden"), noreturn)) void __assert_f
 }
 
 /// Ends the launch with an error, as the instruction does on a device.
-[[noreturn]] inline void __trap(tkjit::sim::Site site = tkjit::sim::Site::here()) { tkjit::sim::fail(site, "__trap()"); }
+[[noreturn]] inline void __trap(tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    tkjit::sim::fail(site, "__trap()");
+}

@@ -41,7 +41,8 @@ struct Context {
 
 /// Maps a stack's memory. False if the machine has none left.
 inline bool map_stack(Stack& stack, unsigned index) {
-    void* memory = mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
     stack.lowest = static_cast<char*>(memory);
     stack.stagger = index * 320 % 8192;

@@ -8,7 +8,8 @@ namespace tkjit::sim {
 inline constexpr unsigned short canonical_nan16 = 0x7fff;
 
 /// `value` rounded to float "to odd": what is cut off leaves its mark in the last bit. Rounding that to a format two
-/// bits narrower, or more, gives what rounding `value` itself would (Boldo and Melquiond, "When double rounding is odd").
+/// bits narrower, or more, gives what rounding `value` itself would (Boldo and Melquiond, "When double rounding is
+/// odd").
 inline float round_to_odd(double value) {
     const float nearest = static_cast<float>(value);
     if (nearest == value || value != value) return nearest;

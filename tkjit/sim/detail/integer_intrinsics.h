@@ -15,7 +15,8 @@ inline unsigned __brev(unsigned x) {
     return __builtin_bswap32(x);
 }
 inline unsigned long long __brevll(unsigned long long x) {
-    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 | __brev(static_cast<unsigned>(x >> 32));
+    return static_cast<unsigned long long>(__brev(static_cast<unsigned>(x))) << 32 |
+           __brev(static_cast<unsigned>(x >> 32));
 }
 
 /// Four bytes of the eight in `y:x`, each chosen by a selector of four bits, whose top bit asks for the sign instead.
@@ -35,13 +36,17 @@ inline int __mulhi(int a, int b) { return static_cast<int>(static_cast<long long
 inline unsigned __umulhi(unsigned a, unsigned b) {
     return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
 }
-inline long long __mul64hi(long long a, long long b) { return static_cast<long long>(static_cast<__int128>(a) * b >> 64); }
+inline long long __mul64hi(long long a, long long b) {
+    return static_cast<long long>(static_cast<__int128>(a) * b >> 64);
+}
 inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
     return static_cast<unsigned long long>(static_cast<unsigned __int128>(a) * b >> 64);
 }
 inline int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
 inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffffu) * (b & 0xffffffu); }
-inline unsigned __sad(int a, int b, unsigned c) { return c + (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a)); }
+inline unsigned __sad(int a, int b, unsigned c) {
+    return c + (a > b ? unsigned(a) - unsigned(b) : unsigned(b) - unsigned(a));
+}
 inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
 inline int __hadd(int a, int b) { return static_cast<int>((static_cast<long long>(a) + b) >> 1); }
 inline int __rhadd(int a, int b) { return static_cast<int>((static_cast<long long>(a) + b + 1) >> 1); }
@@ -66,16 +71,16 @@ inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
 }
 
 // As in CUDA's math_functions.h: mixed signedness compares as unsigned, mixed precision as double.
-#define TKJIT_SIM_MIN_MAX(result, a_type, b_type)                  \
-    constexpr result min(a_type a, b_type b) {                     \
-        const auto x = static_cast<result>(a);                     \
-        const auto y = static_cast<result>(b);                     \
-        return y < x ? y : x;                                      \
-    }                                                              \
-    constexpr result max(a_type a, b_type b) {                     \
-        const auto x = static_cast<result>(a);                     \
-        const auto y = static_cast<result>(b);                     \
-        return x < y ? y : x;                                      \
+#define TKJIT_SIM_MIN_MAX(result, a_type, b_type) \
+    constexpr result min(a_type a, b_type b) {    \
+        const auto x = static_cast<result>(a);    \
+        const auto y = static_cast<result>(b);    \
+        return y < x ? y : x;                     \
+    }                                             \
+    constexpr result max(a_type a, b_type b) {    \
+        const auto x = static_cast<result>(a);    \
+        const auto y = static_cast<result>(b);    \
+        return x < y ? y : x;                     \
     }
 TKJIT_SIM_MIN_MAX(int, int, int)
 TKJIT_SIM_MIN_MAX(unsigned, unsigned, unsigned)

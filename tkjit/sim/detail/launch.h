@@ -14,6 +14,7 @@ namespace tkjit::sim {
 inline constexpr size_t max_dynamic_shared_bytes = 227 << 10;
 inline constexpr unsigned max_grid_y_or_z = 65535;
 inline constexpr unsigned events_per_tick = 64;
+inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
 inline constexpr long long helper_creation_ns = 20000;
 inline constexpr int max_helpers = 255;
 
@@ -66,7 +67,8 @@ inline Block* take_idle_block() {
         block->next_free = nullptr;
         return block;
     }
-    void* memory = mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? nullptr : static_cast<Block*>(memory);
 }
 
@@ -92,7 +94,7 @@ inline void work(Launch& launch, Helpers* helpers) {
     block->launch = &launch;
     block->helpers = helpers;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
-    block->events_until_tick = events_per_tick;
+    block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
     current_block = block;
     blockDim = launch.block;
     gridDim = launch.grid;
@@ -124,13 +126,16 @@ inline void create_helpers(Launch& launch, Helpers& helpers) {
     }
 }
 
-/// Called every `events_per_tick` barriers and exits: leaves a launch that has failed elsewhere, creates helpers.
+/// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers.
 __attribute__((noinline)) inline void tick(Block& block) {
     block.events_until_tick = events_per_tick;
     if (launch_failed(*block.launch)) abandon_block(block);
     Helpers* helpers = block.helpers;
-    if (helpers && !helpers->considered && now_ns() - helpers->start_ns > helper_creation_ns) {
+    if (helpers == nullptr || helpers->considered) return;
+    if (now_ns() - helpers->start_ns > helper_creation_ns) {
         create_helpers(*block.launch, *helpers);
+    } else {
+        block.events_until_tick = events_per_early_tick;
     }
 }
 

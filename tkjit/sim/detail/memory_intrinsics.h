@@ -4,9 +4,11 @@
 #include <sched.h>
 #include <time.h>
 
-#define TKJIT_SIM_LOAD(name) \
-    template <class T>       \
-    inline T name(const T* address) { return *address; }
+#define TKJIT_SIM_LOAD(name)          \
+    template <class T>                \
+    inline T name(const T* address) { \
+        return *address;              \
+    }
 TKJIT_SIM_LOAD(__ldg)
 TKJIT_SIM_LOAD(__ldca)
 TKJIT_SIM_LOAD(__ldcg)
@@ -15,9 +17,11 @@ TKJIT_SIM_LOAD(__ldcv)
 TKJIT_SIM_LOAD(__ldlu)
 #undef TKJIT_SIM_LOAD
 
-#define TKJIT_SIM_STORE(name) \
-    template <class T>        \
-    inline void name(T* address, typename tkjit::sim::Exactly<T>::type value) { *address = value; }
+#define TKJIT_SIM_STORE(name)                                                   \
+    template <class T>                                                          \
+    inline void name(T* address, typename tkjit::sim::Exactly<T>::type value) { \
+        *address = value;                                                       \
+    }
 TKJIT_SIM_STORE(__stwb)
 TKJIT_SIM_STORE(__stcg)
 TKJIT_SIM_STORE(__stcs)
@@ -31,11 +35,13 @@ inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 /// The address in the block's shared window. Relative to the dynamic shared memory, whose alignment it keeps, so that
 /// a swizzle computed from an address is right; a static array may get a "negative" one.
 inline size_t __cvta_generic_to_shared(const void* address) {
-    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared);
+    return reinterpret_cast<uintptr_t>(address) -
+           reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared);
 }
 
 inline void* __cvta_shared_to_generic(size_t shared_address) {
-    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared) + shared_address);
+    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared) +
+                                   shared_address);
 }
 
 inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }

@@ -10,7 +10,7 @@ void fiber_main();
 void land_all_copies(CopyQueue& queue);  // copy_queue.h
 void tick(Block& block);                 // launch.h
 
-/// Counts barriers, exits and collectives, and every 64th time looks at the clock and at the other workers.
+/// Counts barriers, exits and collectives; now and then `tick` looks at the clock and at the other workers.
 inline void count_event(Block& block) {
     block.progress++;
     if (--block.events_until_tick == 0) tick(block);
@@ -159,7 +159,8 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
 }
 
 /// Other lanes wait for one that has now exited: their operation can never complete.
-[[noreturn]] __attribute__((noinline, cold)) inline void fail_exited_lane(Thread& exited, const Collective& collective) {
+[[noreturn]] __attribute__((noinline, cold)) inline void fail_exited_lane(Thread& exited,
+                                                                          const Collective& collective) {
     const unsigned warp_start = exited.linear - lane_of(exited);
     const unsigned waiting_lane = __builtin_ctz(collective.arrived);
     current_thread = &exited.block->threads[warp_start + waiting_lane];

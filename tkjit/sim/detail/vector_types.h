@@ -3,22 +3,14 @@
 
 // Two and four elements are aligned as a whole, to 16 bytes at most, so that one load instruction moves them; one and
 // three elements are aligned as the element.
-#define TKJIT_SIM_VECTOR_TYPE(element, name)                                                                     \
-    struct name##1 {                                                                                             \
-        element x;                                                                                               \
-    };                                                                                                           \
-    struct __align__(2 * sizeof(element)) name##2 {                                                              \
-        element x, y;                                                                                            \
-    };                                                                                                           \
-    struct name##3 {                                                                                             \
-        element x, y, z;                                                                                         \
-    };                                                                                                           \
-    struct __align__(4 * sizeof(element) < 16 ? 4 * sizeof(element) : 16) name##4 {                              \
-        element x, y, z, w;                                                                                      \
-    };                                                                                                           \
-    constexpr name##1 make_##name##1(element x) { return {x}; }                                                  \
-    constexpr name##2 make_##name##2(element x, element y) { return {x, y}; }                                    \
-    constexpr name##3 make_##name##3(element x, element y, element z) { return {x, y, z}; }                      \
+#define TKJIT_SIM_VECTOR_TYPE(element, name)                                                               \
+    struct name##1 { element x; };                                                                         \
+    struct __align__(2 * sizeof(element)) name##2 { element x, y; };                                       \
+    struct name##3 { element x, y, z; };                                                                   \
+    struct __align__(4 * sizeof(element) < 16 ? 4 * sizeof(element) : 16) name##4 { element x, y, z, w; }; \
+    constexpr name##1 make_##name##1(element x) { return {x}; }                                            \
+    constexpr name##2 make_##name##2(element x, element y) { return {x, y}; }                              \
+    constexpr name##3 make_##name##3(element x, element y, element z) { return {x, y, z}; }                \
     constexpr name##4 make_##name##4(element x, element y, element z, element w) { return {x, y, z, w}; }
 
 TKJIT_SIM_VECTOR_TYPE(signed char, char)

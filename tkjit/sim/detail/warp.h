@@ -175,7 +175,8 @@ inline unsigned vote(unsigned mask, Operation operation, bool predicate, Site si
     VoteOperands operands{predicate, 0};
     const auto combine = [](Lanes<VoteOperands> lanes) {
         unsigned ballot = 0;
-        lanes.for_each([&](int lane, VoteOperands& lane_operands) { ballot |= unsigned{lane_operands.predicate} << lane; });
+        lanes.for_each(
+            [&](int lane, VoteOperands& lane_operands) { ballot |= unsigned{lane_operands.predicate} << lane; });
         lanes.for_each([&](int, VoteOperands& lane_operands) { lane_operands.ballot = ballot; });
     };
     collective(mask, operation, operands, combine, site);

@@ -13,7 +13,8 @@ inline T __shfl_sync(unsigned mask, T value, int source_lane, int width = 32,
                      tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::check_width(width, site);
     const int segment = tkjit::sim::running_lane() & ~(width - 1);
-    return tkjit::sim::shuffle(mask, tkjit::sim::Operation::shuffle, value, segment | (source_lane & (width - 1)), site);
+    return tkjit::sim::shuffle(mask, tkjit::sim::Operation::shuffle, value, segment | (source_lane & (width - 1)),
+                               site);
 }
 
 template <class T>
@@ -31,7 +32,8 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32
     tkjit::sim::check_width(width, site);
     const int lane = tkjit::sim::running_lane();
     const bool inside = delta < static_cast<unsigned>(width) && (lane & (width - 1)) + int(delta) < width;
-    return tkjit::sim::shuffle(mask, tkjit::sim::Operation::shuffle_down, value, inside ? lane + int(delta) : lane, site);
+    return tkjit::sim::shuffle(mask, tkjit::sim::Operation::shuffle_down, value, inside ? lane + int(delta) : lane,
+                               site);
 }
 
 /// PTX ISA, `shfl.bfly`: a source in a higher segment gives the lane's own value, one in a lower segment is read.
@@ -73,16 +75,16 @@ inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal,
     return *all_equal ? mask : 0;
 }
 
-#define TKJIT_SIM_WARP_REDUCTION(type, name, expression)                                                             \
-    inline type __reduce_##name##_sync(unsigned mask, type value,                                                    \
-                                       tkjit::sim::Site site = tkjit::sim::Site::here()) {                           \
-        return tkjit::sim::reduce(                                                                                   \
-            mask, tkjit::sim::Operation::reduce_##name, value, [](type a, type b) -> type { return expression; }, site); \
+#define TKJIT_SIM_WARP_REDUCTION(type, name, expression)                                                              \
+    inline type __reduce_##name##_sync(unsigned mask, type value, tkjit::sim::Site site = tkjit::sim::Site::here()) { \
+        return tkjit::sim::reduce(                                                                                    \
+            mask, tkjit::sim::Operation::reduce_##name, value, [](type a, type b) -> type { return expression; },     \
+            site);                                                                                                    \
     }
 TKJIT_SIM_WARP_REDUCTION(unsigned, add, a + b)
 TKJIT_SIM_WARP_REDUCTION(unsigned, min, b < a ? b : a)
 TKJIT_SIM_WARP_REDUCTION(unsigned, max, b > a ? b : a)
-TKJIT_SIM_WARP_REDUCTION(unsigned, and, a & b)
+TKJIT_SIM_WARP_REDUCTION(unsigned, and, a& b)
 TKJIT_SIM_WARP_REDUCTION(unsigned, or, a | b)
 TKJIT_SIM_WARP_REDUCTION(unsigned, xor, a ^ b)
 TKJIT_SIM_WARP_REDUCTION(int, add, static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b)))

@@ -1,0 +1,7 @@
+"""``python -m tkjit``."""
+
+import sys
+
+from tkjit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,31 @@
+"""The command line: ``python -m tkjit list | show | warmup | doctor | demo | cache``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tkjit.errors import TkjitError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except TkjitError as error:
+        print(f"tkjit: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    from tkjit.cli import demo, doctor, inspection, warmup
+
+    parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for register in (inspection.register, warmup.register, doctor.register, demo.register):
+        register(commands)
+    return parser

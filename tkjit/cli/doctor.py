@@ -1,0 +1,159 @@
+"""``doctor``: what was found on this machine, what is missing, and the command that installs it."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.loader import loader_for
+from tkjit.toolchain import Toolchain
+
+FOUND, MISSING, ABSENT = "ok", "MISSING", "none"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Parameters
+    ----------
+    state : str
+        ``"ok"``; ``"MISSING"`` for what has to be mended; ``"none"`` for what a machine may do without.
+    """
+
+    what: str
+    state: str
+    text: str
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    commands.add_parser("doctor", help="what was found, and what is missing").set_defaults(run=_doctor)
+
+
+def _doctor(arguments: argparse.Namespace) -> int:
+    settings = Settings.from_environment()
+    findings = examine(settings, loader_for(settings).toolchain, driver_version())
+    for finding in findings:
+        print(f"{finding.state:>7}  {finding.what:<12}  {finding.text}")
+    return 1 if any(finding.state == MISSING for finding in findings) else 0
+
+
+def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None) -> list[Finding]:
+    """Look at everything a build needs.
+
+    Parameters
+    ----------
+    driver : (int, int) or None
+        The CUDA version that the driver can run; None without one.
+    """
+    gpus = _gpus()
+    return [
+        Finding("Python", FOUND, f"{sys.version.split()[0]}, {sys.executable}"),
+        _tool("Python.h", lambda: str(tools.check_python_headers())),
+        _torch(),
+        _ninja(),
+        _tool("C++", lambda: f"{tools.cxx.version}, {tools.cxx.path} ({tools.cxx.origin})"),
+        _nvcc(tools, driver, needed=bool(gpus)),
+        Finding("GPU", FOUND if gpus else ABSENT, ", ".join(gpus) or "none that torch can use: kernels run on the CPU"),
+        Finding(
+            "driver", FOUND if driver else ABSENT, f"runs CUDA {driver[0]}.{driver[1]}" if driver else "no libcuda.so.1"
+        ),
+        _cache(settings.cache_root),
+    ]
+
+
+def _tool(what: str, find: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, FOUND, find())
+    except ToolchainError as error:
+        return Finding(what, MISSING, str(error))
+
+
+def _torch() -> Finding:
+    try:
+        import torch
+    except ImportError as error:
+        return Finding("torch", MISSING, f"{error}; install it: pip install torch")
+    return Finding(
+        "torch",
+        FOUND,
+        f"{torch.__version__}, built for {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'the CPU'}",
+    )
+
+
+def _ninja() -> Finding:
+    try:
+        import ninja
+    except ImportError:
+        return Finding("ninja", MISSING, "install it: pip install ninja")
+    return Finding("ninja", FOUND, f"{ninja.__version__}, {ninja.BIN_DIR}")
+
+
+def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, *, needed: bool) -> Finding:
+    try:
+        tool = tools.nvcc
+    except ToolchainError as error:
+        return Finding("nvcc", MISSING if needed else ABSENT, str(error))
+    release = re.search(r"release (\d+)\.(\d+)", tool.version)
+    text = f"{tool.version}, {tool.path} ({tool.origin})"
+    # cubins of a newer minor version run on a driver of the same major version; another major version's do not
+    if driver and release and int(release[1]) > driver[0]:
+        return Finding(
+            "nvcc",
+            MISSING,
+            f"{text}: newer than the driver, which runs CUDA {driver[0]}.{driver[1]}; update the driver, "
+            f"or set CUDA_HOME to a toolkit of version {driver[0]}",
+        )
+    return Finding("nvcc", FOUND, text)
+
+
+def _gpus() -> list[str]:
+    try:
+        import torch
+    except ImportError:
+        return []
+    count = torch.cuda.device_count()
+    return [
+        f"{torch.cuda.get_device_name(i)} (sm_{''.join(map(str, torch.cuda.get_device_capability(i)))})"
+        for i in range(count)
+    ]
+
+
+def driver_version() -> tuple[int, int] | None:
+    """The CUDA version that the driver can run."""
+    try:
+        libcuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    version = ctypes.c_int()
+    if libcuda.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def _cache(root: Path) -> Finding:
+    existing = next(path for path in (root, *root.parents) if path.exists())
+    try:
+        if root.is_dir():
+            # asking for permission is not enough: a read-only disk and a full one say no only when written to
+            with tempfile.TemporaryFile(dir=root) as scratch:
+                scratch.write(b"\0" * 4096)
+        elif not existing.is_dir() or not os.access(existing, os.W_OK):
+            raise PermissionError(0, f"{existing} cannot be written")
+    except OSError as error:
+        return Finding(
+            "cache", MISSING, f"{root}: {error.strerror}; set TKJIT_CACHE to a directory that can be written"
+        )
+    entries = sum(1 for _ in root.glob("v*/*/*/*/*/manifest.json"))
+    return Finding("cache", FOUND, f"{root}, {entries} entries")

@@ -1,0 +1,78 @@
+"""``list``, ``show`` and ``cache dir``: what there is to look at, without compiling."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.expr import Expr
+from tkjit.kernel import find, kernels
+from tkjit.render.text import field_text
+from tkjit.spec import Spec
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    listing = commands.add_parser("list", help="the kernels that load finds")
+    listing.set_defaults(run=_list)
+    show = commands.add_parser("show", help="a kernel's spec and what is rendered from it")
+    show.add_argument("name", metavar="NAME")
+    show.add_argument("--arch", default="", help="where there are sources by architecture: 90a, or cpu")
+    show.add_argument("--types", default="", metavar="DTYPE", help="the variant to render: bfloat16")
+    show.set_defaults(run=_show)
+    cache = commands.add_parser("cache", help="the cache")
+    cache.add_subparsers(required=True, metavar="WHAT").add_parser("dir", help="its directory").set_defaults(
+        run=_cache_dir
+    )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    names = kernels()
+    width = max(map(len, names), default=0)
+    for name in names:
+        doc = find(name).specs[0].doc.split("\n")[0]
+        print(f"{name:<{width}}  {doc}".rstrip())
+    return 0
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    found = find(arguments.name)
+    print(found.__doc__)
+    for spec in found.specs:
+        print("\n".join(["", *_spec_lines(spec)]))
+    types = {name: arguments.types for name in found.specs[0].type_variants if arguments.types}
+    rendered = found.render(arch=arguments.arch, **types)
+    for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
+        print(f"\n==== {title}\n{text}", end="")
+    return 0
+
+
+def _spec_lines(spec: Spec) -> list[str]:
+    """A spec, a line a fact."""
+
+    def listed(expressions: tuple[Expr, ...]) -> str:
+        return ", ".join(map(str, expressions))
+
+    facts = {
+        "entry": spec.entry,
+        "source": ", ".join(
+            f"{arch + ': ' if arch else ''}{source.path or source.name}" for arch, source in spec.sources
+        ),
+        "struct": spec.struct or ("plain arguments" if spec.args else "Globals (rendered)"),
+        "variants": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.variants),
+        "dims": "; ".join(f"{name} = {expr}" for name, expr in spec.derived),
+        "grid": listed(spec.grid),
+        "block": listed(spec.block),
+        "shared_memory": str(spec.shared_memory or ""),
+        "constraints": listed(spec.constraints),
+        "flags": " ".join(spec.flags),
+        "reference": "yes" if spec.reference else "none",
+    }
+    fields = [f"  {field_text(f)}" for f in spec.fields]
+    return ["fields:", *fields, *(f"{name}: {value}" for name, value in facts.items() if value)]
+
+
+def _cache_dir(arguments: argparse.Namespace) -> int:
+    print(Settings.from_environment().cache_root)
+    return 0
