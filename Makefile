@@ -1,0 +1,55 @@
+# One command each. `make demo` and `make test` install what they need into .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check bench golden wheel clean
+
+demo: $(VENV)/.installed
+	$(BIN)/python -m tkjit demo
+
+test: $(VENV)/.installed-for-tests
+	$(BIN)/python -m pytest
+
+# without compiling anything
+check: $(VENV)/.installed-for-tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/unit tests/golden
+
+bench: $(VENV)/.installed-for-benchmarks
+	$(BIN)/python -m benchmarks
+
+# the rendered texts that tests/golden holds, after a change that was meant
+golden: $(VENV)/.installed-for-tests
+	$(BIN)/python -m pytest -q tests/golden --update-golden
+
+wheel: $(VENV)/.installed-for-tests
+	$(BIN)/python -m hatchling build -t wheel
+
+clean:
+	rm -rf $(VENV) dist
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) hatchling
+	$(PIP) --no-build-isolation -e .
+	@command -v nvidia-smi >/dev/null && $(MAKE) --no-print-directory $(VENV)/.nvcc || true
+	@touch $@
+
+$(VENV)/.installed-for-tests: $(VENV)/.installed
+	$(PIP) --no-build-isolation -e '.[test]'
+	@$(MAKE) --no-print-directory $(VENV)/.nvcc
+	@touch $@
+
+$(VENV)/.installed-for-benchmarks: $(VENV)/.installed-for-tests
+	$(PIP) --no-build-isolation -e '.[bench]'
+	@touch $@
+
+# nvcc from PyPI, where the machine has no CUDA toolkit
+$(VENV)/.nvcc:
+	@command -v nvcc >/dev/null || test -x "$${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" || $(PIP) --no-build-isolation -e '.[nvcc]'
+	@touch $@
