@@ -34,7 +34,7 @@ clean:
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch
+	$(PIP) torch numpy
 	$(PIP) hatchling
 	$(PIP) --no-build-isolation -e .
 	@command -v nvidia-smi >/dev/null && $(MAKE) --no-print-directory $(VENV)/.nvcc || true

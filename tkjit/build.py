@@ -114,7 +114,7 @@ def compile_module(
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}):
         try:
-            module = cpp_extension.load_inline(
+            module = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,

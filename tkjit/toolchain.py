@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
@@ -89,8 +90,8 @@ def _has_v3() -> bool:
             first = file.read(1 << 14)  # one CPU says it for all, and hundreds take long to list
     except OSError:
         return False
-    flags = re.search(r"^flags\s*:(.*)$", first, re.MULTILINE)
-    return flags is not None and {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} <= set(flags[1].split())
+    flags = next((line for line in first.split("\n") if line.startswith("flags")), "")
+    return {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"} <= set(flags.split())
 
 
 def gpu_target(arch: str) -> Target:
@@ -137,9 +138,9 @@ class Toolchain:
         wanted = self._settings.cxx
         for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
             if path := self._which(name):
-                tool = Tool(path, self._version(path), "CXX" if wanted else "PATH")
-                self._refuse_old(tool)
-                return tool
+                # the age is looked at when the version is asked for; an old compiler is asked each time
+                version = self._remembered(path, "version", lambda path=path: _young_enough(path))  # type: ignore[misc]
+                return Tool(path, version, "CXX" if wanted else "PATH")
         raise ToolchainError(f"no C++ compiler{f' {wanted!r} (CXX)' if wanted else ''}; install one: {INSTALL_CXX}")
 
     @cached_property
@@ -248,14 +249,6 @@ class Toolchain:
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
 
-    @staticmethod
-    def _refuse_old(tool: Tool) -> None:
-        match = re.match(r"(?:g\+\+|c\+\+|gcc)\S* .*?(\d+)\.\d+", tool.version)
-        if match and int(match[1]) < OLDEST_GXX:
-            raise ToolchainError(
-                f"{tool.path} is version {match[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}"
-            )
-
     def _version(self, path: Path) -> str:
         return self._remembered(path, "version", lambda: _version_text(_output([path, "--version"])))
 
@@ -265,13 +258,22 @@ class Toolchain:
         stat = real.stat()
         identity = [stat.st_size, stat.st_mtime_ns]
         known = _read_json(self._memo)
-        entry = known.get(str(real))
+        entry: Any = known.get(str(real))
         if not isinstance(entry, dict) or entry.get("identity") != identity:
             entry = {"identity": identity}
         if fact not in entry:
             entry[fact] = ask()
             _write_json(self._memo, {**known, str(real): entry})
         return str(entry[fact])
+
+
+def _young_enough(cxx: Path) -> str:
+    """A C++ compiler's version, if it is not too old."""
+    version = _version_text(_output([cxx, "--version"]))
+    gcc = re.match(r"(?:g\+\+|c\+\+|gcc)\S* .*?(\d+)\.\d+", version)
+    if gcc and int(gcc[1]) < OLDEST_GXX:
+        raise ToolchainError(f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}")
+    return version
 
 
 def _toolkit_root(nvcc: Path) -> str:

@@ -3,7 +3,7 @@
     python benchmarks/cpu/bench_simulator.py            # a table
     python benchmarks/cpu/bench_simulator.py --json     # the same as JSON
 
-Times are wall-clock and the best of several; run it on an idle machine. One worker unless the name says otherwise.
+Times are wall-clock medians; run it on an idle machine. One worker unless the name says otherwise.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -93,21 +94,21 @@ EXPORT double launch_us(int* x, int launches) {{
 """
 
 
-def best_seconds(function: Callable[[], object], repeats: int) -> float:
-    """The shortest of ``repeats`` runs, after one that warms up."""
+def median_seconds(function: Callable[[], object], repeats: int) -> float:
+    """The median of ``repeats`` runs, after one that warms up."""
     function()
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         function()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return median(times)
 
 
 def compile_seconds(directory: Path) -> float:
     source = directory / "small.cu"
     source.write_text(SMALL_KERNEL)
-    return best_seconds(lambda: compile_source(source, directory), 5)
+    return median_seconds(lambda: compile_source(source, directory), 5)
 
 
 def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
@@ -119,25 +120,25 @@ def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
     if workers == 1:
         launch_us = library.functions.launch_us
         launch_us.restype = ctypes.c_double
-        figures["launch of one block of 256 threads, us"] = min(
+        figures["launch of one block of 256 threads, us"] = median(
             launch_us(counters.ctypes.data_as(ctypes.c_void_p), 1000) for _ in range(repeats)
         )
         for name in ("barriers", "shuffles"):
             for threads in (32, 256, 1024):
-                seconds = best_seconds(lambda n=name, t=threads: library.launch(n, 1, t, counters, 2000), repeats)
+                seconds = median_seconds(lambda n=name, t=threads: library.launch(n, 1, t, counters, 2000), repeats)
                 figures[f"{name} a second, {threads} threads, M"] = threads * 2000 / seconds / 1e6
     n = 512
     a, b = np.random.default_rng(0).standard_normal((2, n, n)).astype(np.float32)
     c = np.zeros((n, n), np.float32)
-    seconds = best_seconds(lambda: library.launch("gemm_simple", (32, 32), (16, 16), a, b, c, n, n), repeats)
+    seconds = median_seconds(lambda: library.launch("gemm_simple", (32, 32), (16, 16), a, b, c, n, n), repeats)
     figures[f"GEMM 512^3 float, one output a thread{suffix}, ms"] = 1e3 * seconds
     a16, b16 = (_aligned(x.view(np.uint32) >> 16) for x in (a, b))
     shared = 2 * 2 * 64 * 40 * 2
     run = lambda: library.launch("gemm_bfloat16", (8, 8), 128, a16, b16, c, n, n, shared=shared)  # noqa: E731
-    figures[f"GEMM 512^3 bfloat16, mma tiles{suffix}, ms"] = 1e3 * best_seconds(run, repeats)
+    figures[f"GEMM 512^3 bfloat16, mma tiles{suffix}, ms"] = 1e3 * median_seconds(run, repeats)
     x = np.random.default_rng(0).standard_normal((1024, 4096)).astype(np.float32)
     y = np.zeros_like(x)
-    seconds = best_seconds(lambda: library.launch("softmax", 1024, 256, x, y, 4096), repeats)
+    seconds = median_seconds(lambda: library.launch("softmax", 1024, 256, x, y, 4096), repeats)
     figures[f"softmax 1024 x 4096{suffix}, ms"] = 1e3 * seconds
     return figures
 

@@ -98,7 +98,7 @@ def _field(kernel: str, parameter: inspect.Parameter) -> Field:
     if annotation is parameter.empty:
         raise SpecError(f"{kernel}: {name} has no annotation; expected In[Tensor, ...], float, int or bool")
     annotation, optional = _strip_none(annotation)
-    default = MISSING if parameter.default is parameter.empty else parameter.default
+    default: Any = MISSING if parameter.default is parameter.empty else parameter.default
     if default is None:
         optional = True
     python_type, marker = _marker(kernel, name, annotation)
@@ -148,7 +148,7 @@ def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[st
     kind = "int" if SCALAR_TYPES.get(cpp) else {"double": "float"}.get(cpp, cpp)
     if cpp in SCALAR_TYPES and kind != python_type.__name__:
         raise SpecError(f"{kernel}: {name}: {python_type.__name__} cannot be a C++ {cpp}")
-    default = common["default"]
+    default: Any = common["default"]
     if default is not MISSING and not isinstance(default, (int, float) if python_type is float else python_type):
         raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
     bounds = SCALAR_TYPES.get(cpp)

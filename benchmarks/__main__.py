@@ -1,0 +1,26 @@
+"""Run the benchmarks: all of the CPU's, or those named; ``gpu`` names those that need one."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+from benchmarks.harness import report
+
+CPU = ("cpu.bench_import", "cpu.bench_cold", "cpu.bench_warm", "cpu.bench_call")
+GPU = ("gpu.bench_call", "gpu.bench_kernels")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join((*CPU, *GPU))}; gpu")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args()
+    names = [name for given in arguments.names or ["cpu"] for name in {"cpu": CPU, "gpu": GPU}.get(given, (given,))]
+    rows = [row for name in names for row in importlib.import_module(f"benchmarks.{name}").run()]
+    report(rows, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

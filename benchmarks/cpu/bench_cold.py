@@ -1,0 +1,131 @@
+"""Cold builds, against stock ``load_inline`` of the same function and against the bare compilers."""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+import tempfile
+from pathlib import Path
+
+import torch
+
+import tkjit
+from benchmarks.harness import Row, in_fresh_process, interleaved, timed
+from tkjit.config import Settings
+from tkjit.toolchain import Toolchain, gpu_target
+
+RUNS = 3
+
+_LOAD_INLINE = """
+import time, tempfile, torch
+from torch.utils import cpp_extension
+source = '''
+at::Tensor axpy(const at::Tensor& x, at::Tensor y, double alpha) {
+    TORCH_CHECK(x.is_contiguous() && y.is_contiguous() && x.sizes() == y.sizes());
+    const float* xs = x.const_data_ptr<float>();
+    float* ys = y.mutable_data_ptr<float>();
+    for (int64_t i = 0; i < x.numel(); ++i) ys[i] += alpha * xs[i];
+    return y;
+}
+'''
+x, y = torch.randn(1000), torch.randn(1000)
+start = time.perf_counter()
+module = cpp_extension.load_inline("axpy", source, functions=["axpy"], build_directory=tempfile.mkdtemp())
+module.axpy(x, y, 2.0)
+print(time.perf_counter() - start)
+"""
+
+_FIRST_CALL = """
+import time, torch, tkjit
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+x, y = torch.randn(1000), torch.randn(1000)
+if {runtime_first}:
+    loader_for(Settings.from_environment()).runtime
+start = time.perf_counter()
+tkjit.load("axpy")(x, y, 2.0)
+print(time.perf_counter() - start)
+"""
+
+_PREPARE_GPU = """
+import time, torch, tkjit
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+from tkjit.spec import variants_of
+from tkjit.toolchain import gpu_target
+loader = loader_for(Settings.from_environment())
+loader.runtime
+spec = tkjit.find("axpy").specs[0]
+loader.target = lambda *device: gpu_target("90a")
+start = time.perf_counter()
+loader.prepare([spec], lambda: (spec, variants_of(spec)[0], "cuda", 0))
+print(time.perf_counter() - start)
+"""
+
+
+def run() -> list[Row]:
+    """First calls from a cache with the runtime in it and from an empty one; for sm_90a; and the runtime itself."""
+    stock, only_runtime, empty = interleaved(
+        [
+            lambda: in_fresh_process(_LOAD_INLINE),
+            lambda: _cold(_FIRST_CALL.format(runtime_first=True)),
+            lambda: _cold(_FIRST_CALL.format(runtime_first=False)),
+        ],
+        RUNS,
+    )
+    bare_nvcc, prepared = interleaved([_bare_nvcc, lambda: _cold(_PREPARE_GPU)], RUNS)
+    pybind11, runtime = interleaved([_bare_pybind11, _runtime], RUNS)
+    peer = "stock load_inline"
+    return [
+        Row("axpy, first call on the CPU, runtime cached", peer, only_runtime, stock, "s", 1 / 15),
+        Row("axpy, first call on the CPU, empty cache", peer, empty, stock, "s", 1 / 2),
+        Row("axpy, glue and launcher for sm_90a, runtime cached", "nvcc, the same launcher", prepared, bare_nvcc, "s", 1.2),
+        Row("the runtime, once per environment", "g++ -O2, pybind11 alone", runtime, pybind11, "s", 1.5),
+    ]
+
+
+def _cold(code: str) -> float:
+    with tempfile.TemporaryDirectory() as cache:
+        return in_fresh_process(code, TKJIT_CACHE=cache)
+
+
+def _toolchain(directory: Path) -> Toolchain:
+    return Toolchain(Settings.from_environment(), directory / "tools.json")
+
+
+def _bare_nvcc() -> float:
+    """nvcc on the launcher that tkjit renders, with the same flags."""
+    spec = tkjit.find("axpy").specs[0]
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        tools, target = _toolchain(directory), gpu_target("90a")
+        source = directory / "launcher.cu"
+        source.write_text(tkjit.find("axpy").render().launcher)
+        flags = tools.flags(spec, target, spec.sources[0][1].path.parent)
+        command = tools.command(target, flags, source, directory / "launcher.so", directory / "launcher.d")
+        return timed(lambda: subprocess.run(command, check=True, capture_output=True))
+
+
+def _bare_pybind11() -> float:
+    """g++ on a module with nothing but pybind11."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        source = directory / "empty.cpp"
+        source.write_text("#include <pybind11/pybind11.h>\nPYBIND11_MODULE(empty, module) {}\n")
+        include = [sysconfig.get_path("include"), str(Path(torch.__file__).parent / "include")]
+        command = [str(_toolchain(directory).cxx.path), "-O2", "-std=c++20", "-fPIC", "-shared"]
+        command += [*(f"-I{path}" for path in include), str(source), "-o", str(directory / "empty.so")]
+        return timed(lambda: subprocess.run(command, check=True, capture_output=True))
+
+
+def _runtime() -> float:
+    code = """
+import time, torch
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+loader = loader_for(Settings.from_environment())
+start = time.perf_counter()
+loader.runtime
+print(time.perf_counter() - start)
+"""
+    return _cold(code)

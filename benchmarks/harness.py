@@ -1,0 +1,93 @@
+"""What the benchmarks share: a row of the table, fresh processes, medians of interleaved runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Parameters
+    ----------
+    ours, theirs : float
+        Medians, in ``unit``; ``theirs`` is None where the limit is a time.
+    limit : float or None
+        The largest ratio that the project allows itself, or the largest time.
+    """
+
+    what: str
+    peer: str
+    ours: float
+    theirs: float | None
+    unit: str
+    limit: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return self.ours / self.theirs if self.theirs else None
+
+    @property
+    def holds(self) -> bool:
+        measured = self.ours if self.ratio is None else self.ratio
+        return self.limit is None or measured <= self.limit
+
+
+def interleaved(functions: Sequence[Callable[[], float]], runs: int) -> list[float]:
+    """The median of each function's figures, their runs taken in turns so that a slow minute meets all alike."""
+    figures: list[list[float]] = [[] for _ in functions]
+    for _ in range(runs):
+        for kept, function in zip(figures, functions, strict=True):
+            kept.append(function())
+    return [median(kept) for kept in figures]
+
+
+def timed(function: Callable[[], object]) -> float:
+    """Seconds that one call takes."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def in_fresh_process(code: str, **environment: str) -> float:
+    """Run a snippet that prints one number."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        # with bytecode, as an installed package has it
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPATH": str(ROOT), **environment},
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{code}\n{done.stderr}")
+    return float(done.stdout.split()[-1])
+
+
+def report(rows: Sequence[Row], json_file: Path | None) -> None:
+    """Print the table, and write the same as JSON."""
+    table = Table("", "tkjit", "peer", "peer's", "ratio", "limit", box=None, header_style="bold")
+    for row in rows:
+        theirs = "" if row.theirs is None else f"{row.theirs:.3g} {row.unit}"
+        ratio = "" if row.ratio is None else f"{row.ratio:.3f}"
+        unit = f" {row.unit}" if row.ratio is None else ""
+        limit = "" if row.limit is None else f"{row.limit:.3g}{unit}{'' if row.holds else '  over'}"
+        table.add_row(row.what, f"{row.ours:.3g} {row.unit}", row.peer, theirs, ratio, limit)
+    Console(width=160).print(table)
+    if json_file:
+        content = [{**asdict(row), "ratio": row.ratio, "holds": row.holds} for row in rows]
+        json_file.write_text(json.dumps(content, indent=1))
