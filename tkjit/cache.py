@@ -1,8 +1,8 @@
 """The cache: keys, entries, publishing. It knows no compiler and no torch.
 
-``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, the sources, the log and the
-shared object. ``build_key`` names the texts, flags and versions that went in; ``deps_key`` the contents of every file
-that the compiler said it read. ``docs/cache.md`` has the layout on a page.
+``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, ``dependencies.json``, the
+sources, the log and the shared object. ``build_key`` names the texts, flags and versions that went in; ``deps_key`` the
+contents of every file that the compiler said it read. ``docs/cache.md`` has the layout on a page.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tkjit.errors import CacheError
 
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
+DEPENDENCIES = "dependencies.json"
 SEEN = "seen.json"
 LOCK_POLL_S = 0.05
 
@@ -170,9 +171,9 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
         "key": {name: _digest(recipe.anchored(text)) for name, text in recipe.parts},
         "shared_object": product.shared_object,
         "files": {path.name: _digest_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
-        "dependencies": dependencies,
         **product.facts,
     }
+    (staging / DEPENDENCIES).write_text(json.dumps(dependencies, indent=1))
     (staging / MANIFEST).write_text(json.dumps(manifest, indent=1))
     target = directory / _digest(dependencies)[:16]
     for path in staging.iterdir():
@@ -184,7 +185,7 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
         target.rename(directory / f".broken-{target.name}-{os.getpid()}")
         staging.rename(target)
     _sync(directory)
-    _remember(target, map(str, [*product.dependencies, target / product.shared_object]))
+    _remember(target, recipe, map(str, [*product.dependencies, target / product.shared_object]))
     return Entry(target, manifest)
 
 
@@ -192,40 +193,45 @@ def _open_entry(directory: Path, recipe: Recipe) -> Entry | None:
     """An entry that is whole and whose dependencies have not changed."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
-        # plain strings here: a Path for each of 300 headers would cost as much as all the rest of a warm call
-        wanted = {recipe.resolved(path): digest for path, digest in manifest["dependencies"].items()}
-        wanted[str(directory / manifest["shared_object"])] = manifest["files"][manifest["shared_object"]]
-        seen = _seen(directory)
-        stale = [path for path in wanted if seen.get(path) != _identity(path)]
-        if any(_digest_file(path) != wanted[path] for path in stale):
+        # plain strings: a Path for each of 300 headers would cost as much as all the rest of a warm call
+        shared_object = str(directory / manifest["shared_object"])
+        seen = _seen(directory, recipe)
+        if shared_object in seen and all(_identity(path) == identity for path, identity in seen.items()):
+            return Entry(directory, manifest)
+        dependencies = json.loads((directory / DEPENDENCIES).read_text())
+        wanted = {recipe.resolved(path): digest for path, digest in dependencies.items()}
+        wanted[shared_object] = manifest["files"][manifest["shared_object"]]
+        if any(_digest_file(path) != digest for path, digest in wanted.items()):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if stale:
-        _remember(directory, wanted)
+    _remember(directory, recipe, wanted)
     return Entry(directory, manifest)
 
 
-def _identity(path: str) -> list[int]:
+def _identity(path: str) -> list[int] | None:
     """What changes when a file's content may have: reading it again is not needed while this stays."""
-    status = os.stat(path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _seen(directory: Path) -> dict[str, list[int]]:
+def _seen(directory: Path, recipe: Recipe) -> dict[str, list[int]]:
+    """The files that were compared, if they are this recipe's: another checkout has other files of the same names."""
     try:
-        seen = json.loads((directory / SEEN).read_text())
+        anchors, files = json.loads((directory / SEEN).read_text())
     except (OSError, ValueError):
         return {}
-    return seen if isinstance(seen, dict) else {}
+    return files if anchors == list(map(list, recipe.anchors)) else {}
 
 
-def _remember(directory: Path, paths: Iterable[str]) -> None:
+def _remember(directory: Path, recipe: Recipe, paths: Iterable[str]) -> None:
     """Note the identity of files whose content has been compared; on a read-only disk it is compared each time."""
     with suppress(OSError):
-        seen = {path: _identity(path) for path in paths}
         scratch = directory / f".{SEEN}.{os.getpid()}"
-        scratch.write_text(json.dumps(seen))
+        scratch.write_text(json.dumps([recipe.anchors, {path: _identity(path) for path in paths}]))
         scratch.replace(directory / SEEN)
 
 

@@ -149,12 +149,18 @@ def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[st
     if cpp in SCALAR_TYPES and kind != python_type.__name__:
         raise SpecError(f"{kernel}: {name}: {python_type.__name__} cannot be a C++ {cpp}")
     default: Any = common["default"]
-    if default is not MISSING and not isinstance(default, (int, float) if python_type is float else python_type):
-        raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
-    bounds = SCALAR_TYPES.get(cpp)
-    if default is not MISSING and bounds and not bounds[0] <= default <= bounds[1]:
-        raise SpecError(f"{kernel}: {name}: the default {default!r} does not fit {cpp}")
+    if default is not MISSING:
+        _check_default(kernel, name, default, python_type, SCALAR_TYPES.get(cpp))
     return Field(direction="scalar", dtype=cpp, **common)
+
+
+def _check_default(kernel: str, name: str, default: Any, python_type: type, bounds: tuple[int, int] | None) -> None:
+    # bool is a subclass of int, and no number
+    kinds = {float: (int, float), int: (int,), bool: (bool,)}[python_type]
+    if not isinstance(default, kinds) or (isinstance(default, bool) and python_type is not bool):
+        raise SpecError(f"{kernel}: {name}: the default {default!r} is not {python_type.__name__}")
+    if bounds and not bounds[0] <= default <= bounds[1]:
+        raise SpecError(f"{kernel}: {name}: the default {default!r} does not fit {bounds[0]} to {bounds[1]}")
 
 
 def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
