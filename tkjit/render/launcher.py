@@ -182,24 +182,15 @@ def _shape(spec: Spec) -> list[str]:
         return []
     spell = _speller(spec)
     lines = ["tkjit::LaunchShape shape;"]
-    for setter, expressions, member in (
-        ("set_grid", spec.grid, "grid"),
-        ("set_block", spec.block, "block"),
-        ("set_shared_memory", (spec.shared_memory,) if spec.shared_memory else (), "dynamic_shared_memory"),
+    for what, expressions in (
+        ("grid", spec.grid),
+        ("block", spec.block),
+        ("shared_memory", (spec.shared_memory,) if spec.shared_memory else ()),
     ):
         if expressions:
-            lines.append(f"shape.{setter}({', '.join(expr.cpp(spell) for expr in expressions)});")
+            lines.append(f"shape.set_{what}({', '.join(expr.cpp(spell) for expr in expressions)});")
         elif spec.struct:
-            lines += _own_launch_member(spec, setter, member, required=setter != "set_shared_memory")
-    return lines
-
-
-def _own_launch_member(spec: Spec, setter: str, member: str, *, required: bool) -> list[str]:
-    own = setter.replace("set_", "set_own_") if required else setter
-    lines = [f"if constexpr (requires {{ tkjit::own_{member}(globals); }}) shape.{own}(tkjit::own_{member}(globals));"]
-    if required:
-        text = repr_text(f"{spec.struct} has no {member}(), and the spec of {spec.name} gives no {member}")
-        lines.append(f"else static_assert(!sizeof(TkjitGlobals), {text});")
+            lines.append(f"tkjit::use_own_{what}(shape, globals);")
     return lines
 
 

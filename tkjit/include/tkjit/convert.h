@@ -100,7 +100,9 @@ Field convert(const TkjitArg& arg) {
 template <class Field, class Element>
 constexpr bool holds() {
     using Value = std::remove_cvref_t<Field>;
-    if constexpr (global_layout<Value>) {
+    if constexpr (std::is_same_v<Value, Element>) {
+        return true;
+    } else if constexpr (global_layout<Value>) {
         return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
     } else if constexpr (std::is_pointer_v<Value>) {
         using Pointee = std::remove_cv_t<std::remove_pointer_t<Value>>;
@@ -110,7 +112,7 @@ constexpr bool holds() {
         return sizeof(Value) == sizeof(Element) && std::is_signed_v<Value> == std::is_signed_v<Element> &&
                std::is_same_v<Value, bool> == std::is_same_v<Element, bool>;
     } else {
-        return std::is_same_v<Value, Element> || std::is_same_v<Value, optional<Element>>;
+        return std::is_same_v<Value, optional<Element>>;
     }
 }
 

@@ -32,10 +32,6 @@ struct LaunchShape {
     }
     void set_shared_memory(Int bytes) { shared_memory_bytes = extent("shared_memory", bytes, 232448); }
 
-    // A struct's own grid(), block(), dynamic_shared_memory(): anything that makes a dim3.
-    void set_own_grid(dim3 own) { set_grid(Int(own.x), Int(own.y), Int(own.z)); }
-    void set_own_block(dim3 own) { set_block(Int(own.x), Int(own.y), Int(own.z)); }
-
 private:
     unsigned extent(const char* what, Int value, int64_t limit) {
         if (error) return 0;
@@ -188,14 +184,24 @@ const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t 
     }(std::index_sequence_for<Parameters...>{});
 }
 
-// A struct's own grid(), block() and dynamic_shared_memory().
+// What a struct says of its own launch, where the spec does not: grid() and block(), which make a dim3, and
+// dynamic_shared_memory() in bytes, which it may leave out.
 template <class Globals>
-auto own_grid(const Globals& globals) -> decltype(dim3(globals.grid())) { return dim3(globals.grid()); }
+void use_own_grid(LaunchShape& shape, const Globals& globals) {
+    static_assert(requires { dim3(globals.grid()); }, "the struct has no grid(), and the spec gives no grid");
+    const dim3 grid(globals.grid());
+    shape.set_grid(Int(grid.x), Int(grid.y), Int(grid.z));
+}
 template <class Globals>
-auto own_block(const Globals& globals) -> decltype(dim3(globals.block())) { return dim3(globals.block()); }
+void use_own_block(LaunchShape& shape, const Globals& globals) {
+    static_assert(requires { dim3(globals.block()); }, "the struct has no block(), and the spec gives no block");
+    const dim3 block(globals.block());
+    shape.set_block(Int(block.x), Int(block.y), Int(block.z));
+}
 template <class Globals>
-auto own_dynamic_shared_memory(const Globals& globals) -> decltype(Int(globals.dynamic_shared_memory())) {
-    return Int(globals.dynamic_shared_memory());
+void use_own_shared_memory(LaunchShape& shape, const Globals& globals) {
+    if constexpr (requires { Int(globals.dynamic_shared_memory()); })
+        shape.set_shared_memory(Int(globals.dynamic_shared_memory()));
 }
 
 }  // namespace tkjit

@@ -1,0 +1,72 @@
+"""Sources that nobody wrote for tkjit load unmodified for CUDA."""
+
+from __future__ import annotations
+
+import pytest
+
+import tkjit
+from tkjit import CompileError, In, InOut, Tensor
+from tkjit.spec import Variant
+from tkjit.toolchain import gpu_target
+
+HOPPER = gpu_target("90a")
+
+
+@pytest.mark.parametrize("way", ["kernel", "host"])
+def test_a_program_with_main_and_launch_syntax_compiles(loader, foreign, way):
+    spec = foreign[way].specs[0]
+    entry = loader.launcher(spec, Variant(), HOPPER)
+    source = spec.sources[0][1].path
+    assert source.read_text().rstrip() in (entry.directory / "launcher.cu").read_text(), "the source is not changed"
+
+
+def test_a_nested_struct_with_launch_members_is_described(loader):
+    source = """
+    #include <tkjit/gl.h>
+    template <int D> struct layout {
+        struct globals {
+            tkjit::gl<__nv_bfloat16, 1, 1, -1, D> x;
+            float factor;
+            dim3 grid() const { return dim3(x.rows()); }
+            dim3 block() const { return dim3(D); }
+            int dynamic_shared_memory() const { return D * 4; }
+        };
+    };
+    template <int D> __global__ void scale(const __grid_constant__ typename layout<D>::globals g) {
+        extern __shared__ float row[];
+        row[threadIdx.x] = __bfloat162float(g.x(blockIdx.x, threadIdx.x)) * g.factor;
+        g.x(blockIdx.x, threadIdx.x) = __float2bfloat16(row[threadIdx.x]);
+    }
+    """
+
+    @tkjit.kernel(source, entry="scale<D>", struct="layout<D>::globals", variants={"D": (64, 128)})
+    def scale(x: InOut[Tensor, "bfloat16", "N", "D"], factor: float) -> Tensor: ...
+
+    loader.launcher(scale.specs[0], Variant((("D", 64),)), HOPPER)
+
+
+def test_a_struct_that_the_spec_describes_wrongly_does_not_compile(loader):
+    source = """
+    #include <tkjit/gl.h>
+    struct pair { tkjit::gl<float> x; tkjit::gl<float> y; };
+    __global__ void copy(const __grid_constant__ pair g) { g.y[threadIdx.x] = g.x[threadIdx.x]; }
+    """
+
+    @tkjit.kernel(source, entry="copy", struct="pair", grid=1, block=32)
+    def copy(x: In[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(CompileError, match="the number of fields of pair; the spec of copy says otherwise"):
+        loader.launcher(copy.specs[0], Variant(), HOPPER)
+
+
+def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path):
+    (tmp_path / "broken.cu").write_text("// fine\n__global__ void broken(float* x) {\n    x[0] = ;\n}\n")
+
+    @tkjit.kernel(tmp_path / "broken.cu", entry="broken", args=True, grid=1, block=1)
+    def broken(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(CompileError) as raised:
+        loader.launcher(broken.specs[0], Variant(), HOPPER)
+    assert str(raised.value).startswith(f"broken for sm_90a: {tmp_path}/broken.cu(3): error")
+    assert raised.value.log_path.read_text().endswith(raised.value.log)
+    assert "nvcc" in raised.value.command and "launcher.cu" in raised.value.command
