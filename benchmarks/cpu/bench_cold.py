@@ -79,7 +79,14 @@ def run() -> list[Row]:
     return [
         Row("axpy, first call on the CPU, runtime cached", peer, only_runtime, stock, "s", 1 / 15),
         Row("axpy, first call on the CPU, empty cache", peer, empty, stock, "s", 1 / 2),
-        Row("axpy, glue and launcher for sm_90a, runtime cached", "nvcc, the same launcher", prepared, bare_nvcc, "s", 1.2),
+        Row(
+            "axpy, glue and launcher for sm_90a, runtime cached",
+            "nvcc, the same launcher",
+            prepared,
+            bare_nvcc,
+            "s",
+            1.2,
+        ),
         Row("the runtime, once per environment", "g++ -O2, pybind11 alone", runtime, pybind11, "s", 1.5),
     ]
 

@@ -1,0 +1,47 @@
+"""The bundled kernels against torch's, by CUDA events; needs a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+import tkjit
+from benchmarks.harness import Row, interleaved
+
+RUNS, REPEATS = 11, 10
+
+
+def run() -> list[Row]:
+    """Random inputs; the best-known library beside each kernel."""
+    gemm, softmax = tkjit.load("gemm"), tkjit.load("softmax")
+    rows = []
+    for n, dtype in [(1024, torch.bfloat16), (4096, torch.bfloat16), (2048, torch.float32)]:
+        a, b = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
+        c = torch.empty_like(a)
+        rows.append(
+            _compare(f"gemm {n}^3 {_name(dtype)}", "torch", lambda: gemm(a, b, out=c), lambda: torch.mm(a, b, out=c))
+        )
+    x = torch.randn(16384, 4096, dtype=torch.bfloat16, device="cuda")
+    rows.append(_compare("softmax 16384 x 4096 bfloat16", "torch", lambda: softmax(x), lambda: x.softmax(-1)))
+    return rows
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _compare(what: str, peer: str, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
+    milliseconds = interleaved([lambda: _milliseconds(ours), lambda: _milliseconds(theirs)], RUNS)
+    return Row(what, peer, *milliseconds, "ms")
+
+
+def _milliseconds(call: Callable[[], object]) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    call()
+    start.record()
+    for _ in range(REPEATS):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / REPEATS
