@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkjit import toolchain
 from tkjit.cache import Cache, Entry, Product, Recipe
@@ -18,8 +18,11 @@ from tkjit.config import Settings
 from tkjit.errors import TkjitError, ToolchainError
 from tkjit.progress import announce
 from tkjit.render import render_glue, render_launcher
-from tkjit.spec import Field, Source, Spec, Variant, variants_of
+from tkjit.spec import Source, Spec, Variant, variants_of
 from tkjit.toolchain import Target, Toolchain
+
+if TYPE_CHECKING:
+    import torch
 
 GLUE, RUNTIME = "glue", "runtime"
 _GLUE_FLAGS = ["-O2", "-fvisibility=hidden"]
@@ -29,6 +32,13 @@ Guess: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device
 # the Python and platform that a module is for, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to say it
 _ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 _LAUNCH_SYNTAX = re.compile(r"<<<")
+
+
+class Meanwhile(NamedTuple):
+    """What is built while something else is: its name for a person, and the work."""
+
+    what: str
+    work: Callable[[], object]
 
 
 class Loader:
@@ -48,8 +58,8 @@ class Loader:
         recipe = self._module_recipe(RUNTIME, RUNTIME, text, _RUNTIME_FLAGS)
         return self._module(recipe, text, _RUNTIME_FLAGS, "the runtime (once per environment)")
 
-    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], None] | None = None) -> ModuleType:
-        """A kernel's glue; where it has to be built, ``meanwhile`` runs beside the compiler."""
+    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], Meanwhile | None] | None = None) -> ModuleType:
+        """A kernel's glue; where it has to be built, what ``meanwhile`` gives is built beside it."""
         text, name = render_glue(specs), specs[0].name
         return self._module(
             self._module_recipe(GLUE, name, text, _GLUE_FLAGS), text, _GLUE_FLAGS, f"the glue of {name}", meanwhile
@@ -60,7 +70,12 @@ class Loader:
         return self._recipe(room, name, parts)
 
     def _module(
-        self, recipe: Recipe, text: str, cflags: list[str], what: str, meanwhile: Callable[[], None] | None = None
+        self,
+        recipe: Recipe,
+        text: str,
+        cflags: list[str],
+        what: str,
+        meanwhile: Callable[[], Meanwhile | None] | None = None,
     ) -> ModuleType:
         built: list[ModuleType] = []
 
@@ -76,7 +91,8 @@ class Loader:
             return product
 
         if (entry := self.cache.lookup(recipe)) is None:
-            with announce(what), _beside(meanwhile):
+            beside = meanwhile() if meanwhile else None
+            with announce(beside.what if beside else what), _at_once(beside):
                 entry = self.cache.build(recipe, compile_it)
         return built[0] if built else _import_module(str(entry.manifest["module"]), entry.shared_object)
 
@@ -97,7 +113,7 @@ class Loader:
         }
         # a checkout that moves takes its sources along
         recipe = self._recipe(target.name, spec.name, parts, {"kernels": directory} if directory else {})
-        what = f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
+        what = _describe(spec, variant, target)
 
         def compile_it(staging: Path) -> Product:
             from tkjit import build
@@ -156,12 +172,14 @@ class Loader:
     def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> ModuleType:
         """The glue; where it has to be built, side by side with the launcher that the first call will most likely need."""
 
-        def build_launcher() -> None:
-            if (likely := guess()) is not None:
-                spec, variant, device_type, device = likely
-                self.launcher(spec, variant, self.target(device_type, device))
+        def launcher() -> Meanwhile | None:
+            if (likely := guess()) is None:
+                return None
+            spec, variant, device_type, device = likely
+            target = self.target(device_type, device)
+            return Meanwhile(_describe(spec, variant, target), lambda: self.launcher(spec, variant, target))
 
-        return self.glue(specs, meanwhile=build_launcher)
+        return self.glue(specs, meanwhile=launcher)
 
     def _recipe(
         self, arch: str, name: str, parts: Mapping[str, str], anchors: Mapping[str, Path] | None = None
@@ -190,16 +208,21 @@ def _import_module(name: str, path: Path) -> ModuleType:
     return module
 
 
+def _describe(spec: Spec, variant: Variant, target: Target) -> str:
+    """What a person reads while it is built: ``gemm (T=float32) for sm_90a``."""
+    return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
+
+
 @contextmanager
-def _beside(work: Callable[[], None] | None) -> Iterator[None]:
+def _at_once(meanwhile: Meanwhile | None) -> Iterator[None]:
     """Do the work in a thread while the block runs. It only saves time: what fails there is asked for again."""
-    if work is None:
+    if meanwhile is None:
         yield
         return
 
     def attempt() -> None:
         with suppress(TkjitError):
-            work()
+            meanwhile.work()
 
     thread = threading.Thread(target=attempt)
     thread.start()
@@ -220,27 +243,30 @@ def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
 
     Only what is built first depends on it: the glue decides, and asks for another launcher if this was wrong.
     """
+    import torch
+
     for spec in specs:
         positional = [f.name for f in spec.fields if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
-        tensors = {f.name: given[f.name] for f in spec.tensors if hasattr(given.get(f.name), "shape")}
+        tensors = {f.name: given[f.name] for f in spec.tensors if isinstance(given.get(f.name), torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
-        values = tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants)
-        device = getattr(next(iter(tensors.values())), "device", None)
-        if device is not None and Variant(values) in variants_of(spec):
-            return spec, Variant(values), str(device.type), int(device.index or 0)
+        variant = Variant(tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants))
+        device = next(iter(tensors.values())).device
+        if device.type in ("cpu", "cuda") and variant in variants_of(spec):
+            return spec, variant, device.type, device.index or 0
     return None
 
 
-def _observed(spec: Spec, name: str, tensors: Mapping[str, Any], given: Mapping[str, Any]) -> str | int:
-    """The dtype or integer that the arguments give a variant's name."""
+def _observed(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
+    """The dtype or integer that the arguments give a variant's name; -1 if they give none."""
     if name in spec.type_variants:
         chooser = next(f for f in spec.tensors if f.dtype == name and f.name in tensors)
         return str(tensors[chooser.name].dtype).removeprefix("torch.")
-    field: Field | None = next((f for f in spec.fields if f.name == name), None)
+    field = next((f for f in spec.fields if f.name == name), None)
     if field is not None:
-        return int(given.get(name, field.default))
+        value = given.get(name, field.default)
+        return value if isinstance(value, int) else -1
     binder, index = spec.binder(name)
     shape = tensors[binder.name].shape if binder.name in tensors else ()
     return int(shape[index - len(binder.dims)]) if len(shape) >= len(binder.dims) else -1

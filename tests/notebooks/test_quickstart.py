@@ -30,9 +30,7 @@ def test_it_shows_two_plots(executed):
 def test_a_build_is_one_line_that_says_what_and_how_long(executed):
     texts = [str(output.get("data", {}).get("text/plain", "")) for output in _outputs(executed)]
     builds = [text for text in texts if text.startswith("tkjit: ")]
-    assert any(
-        "compiled smooth (T=float32) for cpu-" in text for text in builds
-    )
+    assert any("compiled smooth (T=float32) for cpu-" in text for text in builds)
     assert not [text for text in builds if "..." in text], "each line ends with what came of it"
 
 
