@@ -184,7 +184,8 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
 
 # g++ and clang: file:line:column: error: text; nvcc: file(line): error: text; ptxas: error   : text
 _ERROR = re.compile(
-    r"^(?:(?P<file>[^\s:(][^:(]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)))?[^\n]*?\b(?:fatal )?(?:error|catastrophic error)\b[^\n]*",
+    r"^(?:(?P<file>[^\s:(][^:(]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)))?"
+    r"[^\n]*?\b(?:fatal )?(?:error|catastrophic error)\b[^\n]*",
     re.MULTILINE,
 )
 

@@ -105,10 +105,9 @@ class Kernel:
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
         variant = Variant(tuple(chosen.items()))
         if values or variant not in variants_of(spec):
+            asked = Variant(tuple({**chosen, **values}.items()))
             known = "; ".join(map(str, variants_of(spec)))
-            raise SpecError(
-                f"{self.name} has no variant {', '.join(f'{k}={v}' for k, v in {**chosen, **values}.items())}; it has {known}"
-            )
+            raise SpecError(f"{self.name} has no variant {asked}; it has {known}")
         source = spec.source_for(arch or spec.sources[0][0])
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")

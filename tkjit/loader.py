@@ -154,8 +154,8 @@ class Loader:
                 if _LAUNCH_SYNTAX.search(line.split("//")[0]):
                     where = f"{source.path or source.name}:{number}"
                     raise ToolchainError(
-                        f"{spec.name} cannot run on the CPU: {where} launches with <<<...>>>, which a C++ compiler does "
-                        "not read; give the spec another source with cpu="
+                        f"{spec.name} cannot run on the CPU: {where} launches with <<<...>>>, which a C++ compiler "
+                        "does not read; give the spec another source with cpu="
                     )
         return source
 
@@ -170,7 +170,7 @@ class Loader:
     # ---- both side by side
 
     def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> ModuleType:
-        """The glue; where it has to be built, side by side with the launcher that the first call will most likely need."""
+        """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
 
         def launcher() -> Meanwhile | None:
             if (likely := guess()) is None:

@@ -7,7 +7,8 @@ from benchmarks.harness import Row, in_fresh_process, interleaved
 _CODE = """
 import sys, time, torch, tkjit
 started = []
-sys.addaudithook(lambda event, _: started.append(event) if event in ("subprocess.Popen", "os.posix_spawn", "os.fork") else None)
+starts = ("subprocess.Popen", "os.posix_spawn", "os.fork")
+sys.addaudithook(lambda event, _: started.append(event) if event in starts else None)
 x, y = torch.randn(1000), torch.randn(1000)
 start = time.perf_counter()
 tkjit.load("axpy")(x, y, 2.0)

@@ -15,16 +15,21 @@ RUNS, REPEATS = 11, 10
 def run() -> list[Row]:
     """Random inputs; the best-known library beside each kernel."""
     gemm, softmax = tkjit.load("gemm"), tkjit.load("softmax")
-    rows = []
-    for n, dtype in [(1024, torch.bfloat16), (4096, torch.bfloat16), (2048, torch.float32)]:
-        a, b = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
-        c = torch.empty_like(a)
-        rows.append(
-            _compare(f"gemm {n}^3 {_name(dtype)}", "torch", lambda: gemm(a, b, out=c), lambda: torch.mm(a, b, out=c))
-        )
     x = torch.randn(16384, 4096, dtype=torch.bfloat16, device="cuda")
-    rows.append(_compare("softmax 16384 x 4096 bfloat16", "torch", lambda: softmax(x), lambda: x.softmax(-1)))
-    return rows
+    return [
+        *(
+            _gemm(gemm, n, dtype)
+            for n, dtype in [(1024, torch.bfloat16), (4096, torch.bfloat16), (2048, torch.float32)]
+        ),
+        _compare("softmax 16384 x 4096 bfloat16", "torch", lambda: softmax(x), lambda: x.softmax(-1)),
+    ]
+
+
+def _gemm(gemm: tkjit.Kernel, n: int, dtype: torch.dtype) -> Row:
+    a, b = (torch.randn(n, n, dtype=dtype, device="cuda") for _ in range(2))
+    c = torch.empty_like(a)
+    what = f"gemm {n}^3 {_name(dtype)}"
+    return _compare(what, "torch", lambda: gemm(a, b, out=c), lambda: torch.mm(a, b, out=c))
 
 
 def _name(dtype: torch.dtype) -> str:

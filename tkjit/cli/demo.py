@@ -71,7 +71,5 @@ def _run(device: str) -> bool:
         print(f"  warm load, a fresh process      {float(warm.stdout) * 1e3:8.3f} ms  load and first call")
     else:
         print(warm.stderr, file=sys.stderr)
-    print(
-        f"  call                            {median(times) * 1e3:8.3f} ms  {'through the simulator' if device == 'cpu' else ''}"
-    )
+    print(f"  call                            {median(times) * 1e3:8.3f} ms  median of {len(times)}")
     return right

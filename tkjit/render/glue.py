@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from tkjit.expr import EXTENTS, Expr
-from tkjit.render.text import derived_in_order, field_text, indent, literal, local, repr_text, signature_text
-from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
-from tkjit.spec.dtypes import enumerator
+from tkjit.render.tensors import TensorChecks
+from tkjit.render.text import field_text, indent, listed, literal, local, repr_text, signature_text
+from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
 
 
@@ -17,7 +16,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
     name = specs[0].name
     counts = [prod(len(options) for _, options in spec.variants) for spec in specs]
     lines = [
-        f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates the outputs and calls the launcher.",
+        f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
         "#include <glue.h>",
         "",
         "using namespace tkjit;",
@@ -41,7 +40,8 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "",
         "PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
         "    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);",
-        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)}, args, PyVectorcall_NARGS(nargsf), kwnames}};",
+        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)},",
+        "              args, PyVectorcall_NARGS(nargsf), kwnames};",
         f"    return dispatch(call, overloads, {len(specs)});",
         "}",
         "",
@@ -69,44 +69,31 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
 
 
 class _Overload:
-    """Renders one overload's function; what has been read so far decides how the next field is checked."""
+    """Renders one overload's function."""
 
     def __init__(self, spec: Spec, index: int, first_variant: int) -> None:
         self.spec = spec
         self.index = index
         self.first_variant = first_variant
-        self.inputs = [f for f in spec.tensors if f.direction != "out"]
-        # an optional tensor comes after those that are there in every call
-        self.inputs.sort(key=lambda f: f.optional)
         self.outputs = [f for f in spec.fields if f.direction == "out"]
-        self.anchor = self.inputs[0]  # says on which device the call runs
         self.parameters = [
             *(f.name for f in spec.fields if not f.keyword_only),
             *(f.name for f in spec.fields if f.keyword_only),
             *(["out"] if self.outputs else []),
             "stream",
         ]
-        self.bound: set[str] = set()  # dims that have their value
-        self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
+        self.tensors = TensorChecks(spec, self._given)
+        self.anchor = local(self.tensors.anchor.name)
 
     def render(self) -> list[str]:
         spec = self.spec
-        dims = [
-            f"int64_t {', '.join(f'{local(name)} = kUnbound' for name in spec.dim_names if not self._is_field(name))};"
-        ]
         body = [
             f"PyObject* given[{len(self.parameters)}];",
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
             *self._out_tuple(),
             *(line for f in spec.fields if not f.is_tensor for line in self._scalar(f)),
             "",
-            *(dims if any(not self._is_field(name) for name in spec.dim_names) else []),
-            *(["Leading leading;"] if any(f.leading for f in spec.tensors) else []),
-            *(line for f in self.inputs for line in self._input(f)),
-            *self._derived(),
-            *self._computed_dims(),
-            *self._constraints(),
-            *(line for f in self.outputs for line in self._output(f)),
+            *self.tensors.render(),
             *self._variant(),
             *self._launch(),
             *self._result(),
@@ -124,27 +111,25 @@ class _Overload:
 
     def _parameter_table(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}
+        name = self.spec.name
         rows = []
-        for name in self.parameters:
-            f = by_name.get(name)
+        for parameter in self.parameters:
+            f = by_name.get(parameter)
             required = f is not None and f.is_required
             nullable = f is None or f.optional or f.direction == "out"
-            rows.append(f"    {{{repr_text(name)}, {literal(required)}, {literal(nullable)}}},")
+            rows.append(f"    {{{repr_text(parameter)}, {literal(required)}, {literal(nullable)}}},")
         positional = sum(not f.keyword_only for f in self.spec.fields)
         table = f"parameters_{self.index}"
         return [
             f"Parameter {table}[] = {{  // name, required, None means not given",
             *rows,
             "};",
-            f"const Signature signature_{self.index}{{{repr_text(self.spec.name)}, {table}, {len(rows)}, {positional}}};",
+            f"const Signature signature_{self.index}{{{repr_text(name)}, {table}, {len(rows)}, {positional}}};",
             "",
         ]
 
     def _given(self, name: str) -> str:
         return f"given[{self.parameters.index(name)}]"
-
-    def _is_field(self, name: str) -> bool:
-        return any(f.name == name for f in self.spec.fields)
 
     def _out_tuple(self) -> list[str]:
         if not self.outputs:
@@ -160,187 +145,12 @@ class _Overload:
         limits = f", {_int64(bounds[0])}, {_int64(bounds[1])}" if bounds else ""
         given = self._given(f.name)
         guard = "" if f.is_required else f"{given} && "
-        if f.is_integer:
-            self.bound.add(f.name)
         return [
             "",
             f"// {field_text(f)}",
             f"{kind} {local(f.name)} = {default};",
             f"if ({guard}!read(call, {repr_text(f.name)}, {given}, {local(f.name)}{limits})) return nullptr;",
         ]
-
-    # ---- tensors
-
-    def _input(self, f: Field) -> list[str]:
-        body = self._check_tensor(f)
-        if not f.optional:
-            return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
-        return [
-            "",
-            f"// {field_text(f)}",
-            f"TensorView {local(f.name)};",
-            f"if ({self._given(f.name)}) {{",
-            *indent(body),
-            "}",
-        ]
-
-    def _read(self, f: Field) -> list[str]:
-        name, given, view = repr_text(f.name), self._given(f.name), local(f.name)
-        lines = [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
-        if f is not self.anchor:
-            anchor = self.anchor.name
-            lines.append(
-                f"if (!same_device(call, {name}, {given}, {view}, {repr_text(anchor)}, {self._given(anchor)}, {local(anchor)})) "
-                "return nullptr;"
-            )
-        if f.align_bytes:
-            lines.append(f"if (!aligned(call, {name}, {view}, {f.align_bytes})) return nullptr;")
-        return lines
-
-    def _check_tensor(self, f: Field) -> list[str]:
-        first: dict[str, int] = {}  # dims whose value this tensor gives
-        for i, dim in enumerate(f.dims):
-            if dim.text in self.spec.dim_names and dim.text not in self.bound:
-                first.setdefault(dim.text, i)
-        conditions = (
-            [f"{local(f.name)}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
-        )
-        later = []
-        for i, dim in enumerate(f.dims):
-            extent = self._extent(f, i)
-            if not dim.names:
-                conditions.append(f"{extent} != {dim.evaluate({})}")
-            elif dim.text in self.bound:
-                conditions.append(f"{extent} != {local(dim.text)}")
-            elif dim.text in first and first[dim.text] != i:
-                later.append(f"{extent} != {local(dim.text)}")
-        if f.leading:
-            conditions.append(f"!leading.matches({local(f.name)}, {len(f.dims)})")
-        # the message names the values that were known before this tensor
-        refuse = f"return {self._mismatch(f)};"
-        dtype = self._check_dtype(f, refuse, conditions)
-        lines = [*self._read(f), *dtype]
-        if conditions:
-            lines += _if(conditions, refuse)
-        lines += [f"{local(name)} = {self._extent(f, i)};" for name, i in first.items()]
-        if f.leading:
-            lines.append(f"leading.bind({local(f.name)}, {len(f.dims)});")
-        self.bound |= first.keys()
-        if later:
-            lines += _if(later, f"return {self._mismatch(f)};")
-        return lines
-
-    def _check_dtype(self, f: Field, refuse: str, conditions: list[str]) -> list[str]:
-        """Check a dtype, where it can be with one comparison among `conditions`; or choose a variant by it."""
-        options = self.spec.type_variants.get(f.dtype)
-        if options is None:
-            conditions.append(f"{local(f.name)}.dtype != {enumerator(BY_NAME[f.dtype])}")
-        elif f.dtype in self.dtype_of:
-            conditions.append(f"{local(f.name)}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
-        else:
-            self.dtype_of[f.dtype] = f.name
-            cases = [
-                f"    case {enumerator(BY_NAME[option])}: {local(f.dtype)} = {i}; break;"
-                for i, option in enumerate(options)
-            ]
-            return [
-                f"int {local(f.dtype)} = 0;",
-                f"switch ({local(f.name)}.dtype) {{",
-                *cases,
-                f"    default: {refuse}",
-                "}",
-            ]
-        return []
-
-    def _extent(self, f: Field, i: int) -> str:
-        if f.leading:
-            return f"{local(f.name)}.sizes[{local(f.name)}.ndim - {len(f.dims) - i}]"
-        return f"{local(f.name)}.sizes[{i}]"
-
-    def _mismatch(self, f: Field, values: dict[str, str] | None = None) -> str:
-        """The expression that refuses a tensor, with the dims that have a value by now."""
-        dims = []
-        for dim in f.dims:
-            value = (values or {}).get(dim.text) or (local(dim.text) if dim.text in self.bound else None)
-            dims.append(f"{{{repr_text(dim.text)}{f', {value}' if value else ''}}}")
-        chosen_by = self.dtype_of.get(f.dtype)
-        if chosen_by and chosen_by != f.name:
-            wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
-        else:
-            wanted = repr_text(_listed(self.spec.dtypes_of(f)))
-        what = f"{repr_text(f.name)}, {self._given(f.name)}, {local(f.name)}"
-        return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
-
-    # ---- what is computed from the arguments
-
-    def _expression(self, expr: Expr) -> str:
-        tensors = {f.name for f in self.spec.tensors}
-
-        def spell(name: str) -> str:
-            field, _, extent = name.partition(".")
-            if field not in tensors or not extent:
-                return f"Int({local(name)})"
-            view = local(field)
-            return f"numel({view})" if extent == "numel" else f"Int(extent({view}, {EXTENTS.index(extent)}))"
-
-        return expr.cpp(spell)
-
-    def _derived(self) -> list[str]:
-        outputs = [dim for f in self.spec.tensors for dim in f.dims]
-        lines = [
-            f"const Int {local(name)} = {self._expression(expr)};"
-            for name, expr in derived_in_order(self.spec, [*outputs, *self.spec.constraints])
-        ]
-        return ["", *lines] if lines else []
-
-    def _computed_dims(self) -> list[str]:
-        """Inputs whose dims are expressions, checked when every name has its value."""
-        lines = []
-        for f in self.inputs:
-            for i, dim in enumerate(f.dims):
-                if not dim.names or dim.text in self.spec.dim_names or dim.text in self.bound:
-                    continue
-                present = f"{self._given(f.name)} && " if f.optional else ""
-                value = f"{f.name}_dim_{i}"
-                refuse = self._mismatch(f, {dim.text: f"{value}.value()"})
-                lines += [
-                    f"const Int {value} = {self._expression(dim)};",
-                    f"if ({present}(!{value}.valid() || {self._extent(f, i)} != {value}.value())) return {refuse};",
-                ]
-        return ["", *lines] if lines else []
-
-    def _constraints(self) -> list[str]:
-        lines = []
-        for expr in self.spec.constraints:
-            values = ", ".join(
-                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}.value()}}" for name in sorted(expr.names)
-            )
-            lines.append(
-                f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
-            )
-        return ["", *lines] if lines else []
-
-    def _output(self, f: Field) -> list[str]:
-        dims = ", ".join(self._expression(dim) if dim.names else dim.text for dim in f.dims)
-        leading = "leading" if f.leading else "Leading{}"
-        values = {dim.text: f"{self._expression(dim)}.value()" for dim in f.dims if dim.names}
-        conditions = [f"!{f.name}_shape.matches({local(f.name)})", f"{local(f.name)}.dtype != {self._dtype(f)}"]
-        return [
-            "",
-            f"// {field_text(f)}",
-            f"Shape {f.name}_shape;",
-            f"if (!{f.name}_shape.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
-            f"TensorView {local(f.name)};",
-            f"Object {f.name}_object;",
-            f"if ({self._given(f.name)}) {{",
-            *indent([*self._read(f), *_if(conditions, f"return {self._mismatch(f, values)};")]),
-            f"    {f.name}_object.borrow({self._given(f.name)});",
-            "}",
-        ]
-
-    def _dtype(self, f: Field) -> str:
-        chosen_by = self.dtype_of.get(f.dtype)
-        return f"{local(chosen_by)}.dtype" if chosen_by else enumerator(BY_NAME[f.dtype])
 
     # ---- the launch
 
@@ -357,17 +167,18 @@ class _Overload:
         return [
             *lines,
             "call.decided = true;",
-            f"const TkjitLaunch launcher_ = launcher(call, {self.index}, {offset}{index or '0'}, {local(self.anchor.name)});",
+            f"const TkjitLaunch launcher_ = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
             "if (!launcher_) return nullptr;",
         ]
 
     def _integer_choice(self, name: str, options: list[int]) -> list[str]:
-        text = f"{name} is {_listed(tuple(map(str, options)))}"
+        constraint = repr_text(f"{name} is {listed(tuple(map(str, options)))}")
+        value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
         return [
             f"int {name}_option = 0;",
             f"switch ({local(name)}) {{",
             *(f"    case {option}: {name}_option = {i}; break;" for i, option in enumerate(options)),
-            f"    default: return satisfied(call, 0, {repr_text(text)}, {{{{{repr_text(name)}, {local(name)}}}}}), nullptr;",
+            f"    default: return satisfied(call, 0, {constraint}, {value}), nullptr;",
             "}",
         ]
 
@@ -375,13 +186,14 @@ class _Overload:
         spec = self.spec
         lines = []
         for f in self.outputs:
-            allocate = f"allocate(call, {f.name}_object, {local(f.name)}, {f.name}_shape, {self._dtype(f)}, {local(self.anchor.name)})"
+            dtype = self.tensors.dtype(f)
+            allocate = f"allocate(call, {f.name}_object, {local(f.name)}, {f.name}_shape, {dtype}, {self.anchor})"
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
         for i, f in enumerate(spec.struct_fields):
             guard = f"if ({self._given(f.name)}) " if f.optional and f.default is MISSING else ""
             lines.append(f"{guard}set(args[{i}], {local(f.name)});")
-        launch = f"launch(call, launcher_, args, {local(self.anchor.name)}, {self._given('stream')})"
+        launch = f"launch(call, launcher_, args, {self.anchor}, {self._given('stream')})"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [
@@ -409,14 +221,6 @@ class _Overload:
             return [*lines, f"return {objects[0]}.release();"]
         listed = ", ".join(f"&{name}" for name in objects)
         return [*lines, f"return named_tuple(call, {self.index}, {{{listed}}});"]
-
-
-def _if(conditions: list[str], then: str) -> list[str]:
-    return [f"if ({' || '.join(conditions)})", f"    {then}"]
-
-
-def _listed(options: Sequence[str]) -> str:
-    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
 
 def _int64(value: int) -> str:

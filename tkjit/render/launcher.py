@@ -127,10 +127,8 @@ def _entry(spec: Spec) -> list[str]:
 def _extent_checks(spec: Spec, struct: str) -> list[str]:
     # of a struct rendered here the glue has checked the extents
     checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
-    lines = [
-        f"if (const char* error = tkjit::check_extents<decltype({struct}::{f.name})>(args[{i}], {repr_text(f.name)})) return error;"
-        for i, f in checked
-    ]
+    checks = [f"tkjit::check_extents<decltype({struct}::{f.name})>(args[{i}], {repr_text(f.name)})" for i, f in checked]
+    lines = [f"if (const char* error = {check}) return error;" for check in checks]
     return [*lines, ""] if lines else []
 
 

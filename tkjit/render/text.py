@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
 from tkjit.expr import Expr
@@ -83,6 +83,11 @@ def literal(value: float | int | bool) -> str:
         if math.isinf(value):
             return "Py_HUGE_VAL" if value > 0 else "-Py_HUGE_VAL"
     return repr(value)
+
+
+def listed(options: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
 
 def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr]]:

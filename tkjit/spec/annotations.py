@@ -25,7 +25,7 @@ class Align:
 
 @dataclass(frozen=True)
 class CType:
-    """The C++ type of a field in a rendered struct, where it is another library's: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
+    """The C++ type of a field in a rendered struct, if another library's: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
 
     name: str
 

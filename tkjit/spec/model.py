@@ -4,26 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.expr import EXTENTS, Expr
-from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
-
-MAX_DIMS = 4
-MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
-CPP_KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
-    "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
-    "default delete do double dynamic_cast else enum explicit export extern false float for friend goto if inline "
-    "int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public "
-    "register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
-    "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
-    "wchar_t while xor xor_eq".split()
-)
-RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
+from tkjit.expr import Expr
+from tkjit.spec.checks import check
+from tkjit.spec.dtypes import SCALAR_TYPES
 
 
 class _Missing:
@@ -159,10 +146,7 @@ class Spec:
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_names(self)
-        _check_dtypes(self)
-        _check_dims(self)
-        _check_launch(self)
+        check(self)
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:
@@ -181,7 +165,7 @@ class Spec:
         return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
 
     def binder(self, dim: str) -> tuple[Field, int]:
-        """The argument whose extent gives a dim its value, and which of its dims that is; a required one if there is."""
+        """The argument whose extent gives a dim its value (a required one, if there is), and which of its dims."""
         found = [
             (f, i)
             for f in self.fields
@@ -204,7 +188,7 @@ class Spec:
         return self.type_variants.get(tensor.dtype, (tensor.dtype,))
 
     def source_for(self, arch: str) -> Source | None:
-        """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common one."""
+        """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common."""
         by_arch = dict(self.sources)
         if arch in by_arch:
             return by_arch[arch]
@@ -215,117 +199,3 @@ class Spec:
         elif "" not in by_arch and len(by_arch) == 1:
             return next(iter(by_arch.values()))  # the simulator takes the one source there is
         return by_arch.get("")
-
-
-def _fail(spec: Spec, text: str) -> None:
-    raise SpecError(f"{spec.name}: {text}")
-
-
-def _check_names(spec: Spec) -> None:
-    if not spec.name.isidentifier():
-        _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
-    if not any(f.is_tensor and f.is_required for f in spec.fields):
-        _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
-    if sum(f.direction == "out" for f in spec.fields) > MAX_OUTPUTS:
-        _fail(spec, f"more than {MAX_OUTPUTS} outputs")
-    for name in [*(f.name for f in spec.fields), *spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
-        if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
-            _fail(spec, f"the name {name} cannot be used in C++")
-    tensors = {f.name for f in spec.tensors}
-    for name in [*spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
-        if name in tensors:
-            _fail(spec, f"{name} names a tensor and a dim or variant")
-    seen: set[str] = set()
-    for f in spec.fields:
-        if f.name in seen:
-            _fail(spec, f"the field {f.name} is given twice")
-        if f.name in RESERVED or f.name.startswith("tkjit_"):
-            _fail(spec, f"a field cannot be named {f.name}: the name is tkjit's")
-        seen.add(f.name)
-    if len(set(spec.order)) != len(spec.order):
-        _fail(spec, f"fields={' '.join(spec.order)!r} names a field twice")
-    if set(spec.order) != seen:
-        _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
-    for name, options in spec.variants:
-        if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int):
-            _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers")
-        if len(set(options)) != len(options):
-            _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
-        if name in seen and isinstance(options[0], str):
-            _fail(spec, f"{name} is a field and a dtype variant")
-
-
-def _check_dtypes(spec: Spec) -> None:
-    types = spec.type_variants
-    for name, options in types.items():
-        for option in options:
-            if option not in BY_NAME:
-                _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}")
-        if not any(f.dtype == name and f.is_tensor and f.direction != "out" and not f.optional for f in spec.fields):
-            _fail(spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant")
-    for f in spec.fields:
-        if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
-            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {', '.join([*types, *BY_NAME])}")
-        if not f.is_tensor and f.dtype not in SCALAR_TYPES:
-            _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
-
-
-def _bound_names(spec: Spec) -> set[str]:
-    """Every name that an expression may use when all arguments are read."""
-    tensors = {f"{f.name}.{extent}" for f in spec.tensors if f.direction != "out" for extent in EXTENTS}
-    return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors}
-
-
-def _check_dims(spec: Spec) -> None:
-    bound = _bound_names(spec)
-    for f in spec.tensors:
-        if len(f.dims) > MAX_DIMS:
-            _fail(spec, f"{f.name} has {len(f.dims)} dims; a global layout has at most {MAX_DIMS}")
-        if f.leading and f.direction == "out" and not any(g.leading for g in spec.tensors if g.direction != "out"):
-            _fail(spec, f"{f.name}: no argument says what its leading dims '...' are")
-        for dim in f.dims:
-            if dim.text.lstrip("-").isdigit() and int(dim.text) < 0:
-                _fail(spec, f"{f.name}: the dim {dim} is negative")
-    derived = dict(spec.derived)
-    for name in derived:
-        if name in bound:
-            _fail(spec, f"dims[{name!r}] is already bound by an argument")
-    try:
-        tuple(TopologicalSorter({name: expr.names & derived.keys() for name, expr in spec.derived}).static_order())
-    except CycleError as error:
-        _fail(spec, f"circular shape: {' -> '.join(map(str, error.args[1]))}")
-    known = bound | derived.keys()
-    for where, expr in _expressions(spec):
-        for name in sorted(expr.names - known):
-            _fail(
-                spec,
-                f"{where}: undefined dim {name} in {expr.text!r}; defined are {', '.join(sorted(n for n in known if '.' not in n)) or 'none'}",
-            )
-    integer_fields = {f.name for f in spec.fields if f.is_integer}
-    for name in spec.integer_variants:
-        if name not in spec.dim_names and name not in integer_fields:
-            _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
-
-
-def _expressions(spec: Spec) -> list[tuple[str, Expr]]:
-    return [
-        *((f"{f.name}'s dims", dim) for f in spec.tensors for dim in f.dims),
-        *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
-        *(("grid", expr) for expr in spec.grid),
-        *(("block", expr) for expr in spec.block),
-        *(("shared_memory", expr) for expr in (spec.shared_memory,) if expr is not None),
-        *(("constraints", expr) for expr in spec.constraints),
-    ]
-
-
-def _check_launch(spec: Spec) -> None:
-    if not spec.entry.strip():
-        _fail(spec, "entry is empty; expected the name of a __global__ function")
-    if spec.args and spec.struct:
-        _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
-    if not spec.host and spec.struct is None:
-        for what, value in (("grid", spec.grid), ("block", spec.block)):
-            if not value:
-                _fail(spec, f"{what} is missing; only a source's own struct may say it instead")
-    if spec.host and (spec.grid or spec.block or spec.shared_memory):
-        _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")

@@ -136,7 +136,8 @@ def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
         if len(markers) == 1:
             return python_type, markers[0]
     raise SpecError(
-        f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, int or bool"
+        f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, "
+        "int or bool"
     )
 
 

@@ -1,0 +1,214 @@
+"""How a call's tensors are read and checked, as straight-line C++."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tkjit.expr import EXTENTS, Expr
+from tkjit.render.text import derived_in_order, field_text, indent, listed, literal, local, repr_text
+from tkjit.spec import BY_NAME, Field, Spec
+from tkjit.spec.dtypes import enumerator
+
+
+class TensorChecks:
+    """Renders the checks of one overload's tensors; what has been read so far decides how the next one is checked.
+
+    Parameters
+    ----------
+    given : callable
+        The C++ expression of a parameter's argument, null where none was given.
+    """
+
+    def __init__(self, spec: Spec, given: Callable[[str], str]) -> None:
+        self.spec = spec
+        self.given = given
+        # an optional tensor comes after those that are there in every call
+        self.inputs = sorted((f for f in spec.tensors if f.direction != "out"), key=lambda f: f.optional)
+        self.outputs = [f for f in spec.tensors if f.direction == "out"]
+        self.anchor = self.inputs[0]  # says on which device the call runs
+        self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
+        self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
+
+    def render(self) -> list[str]:
+        """The checks, in the order in which a call makes them."""
+        open_dims = [local(name) for name in self.spec.dim_names if name not in self.bound]
+        return [
+            *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
+            *(["Leading leading;"] if any(f.leading for f in self.spec.tensors) else []),
+            *(line for f in self.inputs for line in self._input(f)),
+            *self._derived(),
+            *self._computed_dims(),
+            *self._constraints(),
+            *(line for f in self.outputs for line in self._output(f)),
+        ]
+
+    def _input(self, f: Field) -> list[str]:
+        body = self._check_tensor(f)
+        if not f.optional:
+            return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
+        return [
+            "",
+            f"// {field_text(f)}",
+            f"TensorView {local(f.name)};",
+            f"if ({self.given(f.name)}) {{",
+            *indent(body),
+            "}",
+        ]
+
+    def _read(self, f: Field) -> list[str]:
+        name, given, view = repr_text(f.name), self.given(f.name), local(f.name)
+        lines = [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
+        if f is not self.anchor:
+            anchor = self.anchor.name
+            other = f"{repr_text(anchor)}, {self.given(anchor)}, {local(anchor)}"
+            lines.append(f"if (!same_device(call, {name}, {given}, {view}, {other})) return nullptr;")
+        if f.align_bytes:
+            lines.append(f"if (!aligned(call, {name}, {view}, {f.align_bytes})) return nullptr;")
+        return lines
+
+    def _check_tensor(self, f: Field) -> list[str]:
+        first: dict[str, int] = {}  # dims whose value this tensor gives
+        for i, dim in enumerate(f.dims):
+            if dim.text in self.spec.dim_names and dim.text not in self.bound:
+                first.setdefault(dim.text, i)
+        conditions = (
+            [f"{local(f.name)}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
+        )
+        later = []
+        for i, dim in enumerate(f.dims):
+            extent = self._extent(f, i)
+            if not dim.names:
+                conditions.append(f"{extent} != {dim.evaluate({})}")
+            elif dim.text in self.bound:
+                conditions.append(f"{extent} != {local(dim.text)}")
+            elif dim.text in first and first[dim.text] != i:
+                later.append(f"{extent} != {local(dim.text)}")
+        if f.leading:
+            conditions.append(f"!leading.matches({local(f.name)}, {len(f.dims)})")
+        # the message names the values that were known before this tensor
+        refuse = f"return {self._mismatch(f)};"
+        dtype = self._check_dtype(f, refuse, conditions)
+        lines = [*self._read(f), *dtype]
+        if conditions:
+            lines += _if(conditions, refuse)
+        lines += [f"{local(name)} = {self._extent(f, i)};" for name, i in first.items()]
+        if f.leading:
+            lines.append(f"leading.bind({local(f.name)}, {len(f.dims)});")
+        self.bound |= first.keys()
+        if later:
+            lines += _if(later, f"return {self._mismatch(f)};")
+        return lines
+
+    def _check_dtype(self, f: Field, refuse: str, conditions: list[str]) -> list[str]:
+        """Check a dtype, where it can be with one comparison among `conditions`; or choose a variant by it."""
+        options = self.spec.type_variants.get(f.dtype)
+        if options is None:
+            conditions.append(f"{local(f.name)}.dtype != {enumerator(BY_NAME[f.dtype])}")
+        elif f.dtype in self.dtype_of:
+            conditions.append(f"{local(f.name)}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
+        else:
+            self.dtype_of[f.dtype] = f.name
+            cases = [
+                f"    case {enumerator(BY_NAME[option])}: {local(f.dtype)} = {i}; break;"
+                for i, option in enumerate(options)
+            ]
+            return [
+                f"int {local(f.dtype)} = 0;",
+                f"switch ({local(f.name)}.dtype) {{",
+                *cases,
+                f"    default: {refuse}",
+                "}",
+            ]
+        return []
+
+    def _extent(self, f: Field, i: int) -> str:
+        if f.leading:
+            return f"{local(f.name)}.sizes[{local(f.name)}.ndim - {len(f.dims) - i}]"
+        return f"{local(f.name)}.sizes[{i}]"
+
+    def _mismatch(self, f: Field, values: dict[str, str] | None = None) -> str:
+        """The expression that refuses a tensor, with the dims that have a value by now."""
+        dims = []
+        for dim in f.dims:
+            value = (values or {}).get(dim.text) or (local(dim.text) if dim.text in self.bound else None)
+            dims.append(f"{{{repr_text(dim.text)}{f', {value}' if value else ''}}}")
+        chosen_by = self.dtype_of.get(f.dtype)
+        if chosen_by and chosen_by != f.name:
+            wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
+        else:
+            wanted = repr_text(listed(self.spec.dtypes_of(f)))
+        what = f"{repr_text(f.name)}, {self.given(f.name)}, {local(f.name)}"
+        return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
+
+    def _expression(self, expr: Expr) -> str:
+        tensors = {f.name for f in self.spec.tensors}
+
+        def spell(name: str) -> str:
+            field, _, extent = name.partition(".")
+            if field not in tensors or not extent:
+                return f"Int({local(name)})"
+            view = local(field)
+            return f"numel({view})" if extent == "numel" else f"Int(extent({view}, {EXTENTS.index(extent)}))"
+
+        return expr.cpp(spell)
+
+    def _derived(self) -> list[str]:
+        outputs = [dim for f in self.spec.tensors for dim in f.dims]
+        lines = [
+            f"const Int {local(name)} = {self._expression(expr)};"
+            for name, expr in derived_in_order(self.spec, [*outputs, *self.spec.constraints])
+        ]
+        return ["", *lines] if lines else []
+
+    def _computed_dims(self) -> list[str]:
+        """Inputs whose dims are expressions, checked when every name has its value."""
+        lines = []
+        for f in self.inputs:
+            for i, dim in enumerate(f.dims):
+                if not dim.names or dim.text in self.spec.dim_names or dim.text in self.bound:
+                    continue
+                present = f"{self.given(f.name)} && " if f.optional else ""
+                value = f"{f.name}_dim_{i}"
+                refuse = self._mismatch(f, {dim.text: f"{value}.value()"})
+                lines += [
+                    f"const Int {value} = {self._expression(dim)};",
+                    f"if ({present}(!{value}.valid() || {self._extent(f, i)} != {value}.value())) return {refuse};",
+                ]
+        return ["", *lines] if lines else []
+
+    def _constraints(self) -> list[str]:
+        lines = []
+        for expr in self.spec.constraints:
+            values = ", ".join(
+                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}.value()}}" for name in sorted(expr.names)
+            )
+            lines.append(
+                f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
+            )
+        return ["", *lines] if lines else []
+
+    def _output(self, f: Field) -> list[str]:
+        dims = ", ".join(self._expression(dim) if dim.names else dim.text for dim in f.dims)
+        leading = "leading" if f.leading else "Leading{}"
+        values = {dim.text: f"{self._expression(dim)}.value()" for dim in f.dims if dim.names}
+        conditions = [f"!{f.name}_shape.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
+        return [
+            "",
+            f"// {field_text(f)}",
+            f"Shape {f.name}_shape;",
+            f"if (!{f.name}_shape.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
+            f"TensorView {local(f.name)};",
+            f"Object {f.name}_object;",
+            f"if ({self.given(f.name)}) {{",
+            *indent([*self._read(f), *_if(conditions, f"return {self._mismatch(f, values)};")]),
+            f"    {f.name}_object.borrow({self.given(f.name)});",
+            "}",
+        ]
+
+    def dtype(self, f: Field) -> str:
+        chosen_by = self.dtype_of.get(f.dtype)
+        return f"{local(chosen_by)}.dtype" if chosen_by else enumerator(BY_NAME[f.dtype])
+
+
+def _if(conditions: list[str], then: str) -> list[str]:
+    return [f"if ({' || '.join(conditions)})", f"    {then}"]
