@@ -150,7 +150,8 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
     """The files of a make rule, without those of the build itself."""
     rule = depfile.read_text().replace("\\\n", " ").split(":", 1)[1]
-    words = [word.replace("\\ ", " ") for word in re.findall(r"(?:\\ |\S)+", rule)]
+    # make's own characters are escaped: a space and a number sign by a backslash, a dollar sign by another
+    words = [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in re.findall(r"(?:\\[ #]|\S)+", rule)]
     return _outside(words, staging)
 
 
@@ -182,25 +183,29 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
     return CompileError(f"{unit.name}: {first}", log=log, log_path=unit.keep / LOG, command=command)
 
 
-# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text; ptxas: error   : text
-_ERROR = re.compile(
-    r"^(?:(?P<file>[^\s:(][^:(]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<nvcc>\d+)\)))?"
-    r"[^\n]*?\b(?:fatal )?(?:error|catastrophic error)\b[^\n]*",
+# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
+_LOCATED = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?error\b[^\n]*", re.MULTILINE
+)
+# ptxas, nvcc itself, the linker
+_OTHER = re.compile(
+    r"^(?:ptxas[^\n]*?\berror *:|(?:ptxas|nvcc|nvlink) *fatal *:|[^\n]*\bld: (?!warning)|[^\n]*undefined reference)"
+    r"[^\n]*",
     re.MULTILINE,
 )
 
 
 def _first_error(log: str, source: Path | None) -> str:
     """The first error on the user's own file, or the first of all, with the lines that show it."""
-    errors = list(_ERROR.finditer(log))
-    own = [error for error in errors if source and error["file"] and Path(error["file"]).name == source.name]
-    error = next(iter(own or errors), None)
+    located = list(_LOCATED.finditer(log))
+    own = [error for error in located if source and Path(error["file"]).name == source.name]
+    error = next(iter(own or located), None) or _OTHER.search(log)
     if error is None:
         return (log.strip().splitlines() or ["the compiler failed without a word"])[0]
     shown = log[error.start() :].splitlines()[:3]
-    if source and error in own:
-        shown[0] = shown[0].replace(str(error["file"]), str(source), 1)
-    context = [line for line in shown[1:] if not _ERROR.match(line)]
+    if error in own:
+        shown[0] = shown[0].replace(error["file"], str(source), 1)
+    context = [line for line in shown[1:] if line.startswith(" ")]
     return "\n".join([shown[0], *context])
 
 

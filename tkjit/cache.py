@@ -51,15 +51,27 @@ class Recipe:
     def anchored(self, text: str) -> str:
         """A text in which each anchor's path is replaced by its name, the longest path first."""
         for name, path in sorted(self.anchors, key=lambda anchor: -len(anchor[1])):
-            text = text.replace(path, f"<{name}>")
+            if path in text:
+                text = _replace_directory(text, path, f"<{name}>")
         return text
 
     def resolved(self, text: str) -> str:
         """The reverse of ``anchored``, for a path."""
         if text.startswith("<"):
             for name, path in self.anchors:
-                text = text.replace(f"<{name}>", path)
+                if text.startswith(f"<{name}>/"):
+                    return path + text[len(name) + 2 :]
         return text
+
+
+def _replace_directory(text: str, path: str, name: str) -> str:
+    """Replace a path where it ends: ``/work/tkjit`` is not the beginning of ``/work/tkjit-plugins``."""
+    first, *rest = text.split(path)
+    return first + "".join((path if _continues_a_name(piece) else name) + piece for piece in rest)
+
+
+def _continues_a_name(text: str) -> bool:
+    return text[:1].isalnum() or text[:1] in tuple("-_.~+@")
 
 
 @dataclass(frozen=True)
@@ -164,6 +176,8 @@ class Cache:
 
 def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -> Entry:
     """Give a finished build its name in one step, so that no reader ever sees half of it."""
+    import shutil
+
     dependencies = {recipe.anchored(str(path)): _digest_file(path) for path in product.dependencies}
     manifest = {
         "name": recipe.name,
@@ -174,15 +188,17 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
         **product.facts,
     }
     (staging / DEPENDENCIES).write_text(json.dumps(dependencies, indent=1))
-    (staging / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    (staging / MANIFEST).write_text(json.dumps({**manifest, "digest": _digest(manifest)}, indent=1))
     target = directory / _digest(dependencies)[:16]
     for path in staging.iterdir():
         _sync(path)
     try:
         staging.rename(target)
     except OSError:
-        # an entry of these dependencies lies there: unreadable, or lookup would have found it
-        target.rename(directory / f".broken-{target.name}-{os.getpid()}")
+        # without locks another process may have been faster; what is not whole was never a hit, and goes
+        if (entry := _open_entry(target, recipe)) is not None:
+            return entry
+        shutil.rmtree(target, ignore_errors=True)
         staging.rename(target)
     _sync(directory)
     _remember(target, recipe, map(str, [*product.dependencies, target / product.shared_object]))
@@ -193,6 +209,8 @@ def _open_entry(directory: Path, recipe: Recipe) -> Entry | None:
     """An entry that is whole and whose dependencies have not changed."""
     try:
         manifest = json.loads((directory / MANIFEST).read_text())
+        if manifest.pop("digest") != _digest(manifest):
+            return None
         # plain strings: a Path for each of 300 headers would cost as much as all the rest of a warm call
         shared_object = str(directory / manifest["shared_object"])
         seen = _seen(directory, recipe)
@@ -222,9 +240,9 @@ def _seen(directory: Path, recipe: Recipe) -> dict[str, list[int]]:
     """The files that were compared, if they are this recipe's: another checkout has other files of the same names."""
     try:
         anchors, files = json.loads((directory / SEEN).read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         return {}
-    return files if anchors == list(map(list, recipe.anchors)) else {}
+    return files if anchors == list(map(list, recipe.anchors)) and isinstance(files, dict) else {}
 
 
 def _remember(directory: Path, recipe: Recipe, paths: Iterable[str]) -> None:

@@ -285,7 +285,7 @@ def _signature(spec: Spec) -> inspect.Signature:
         kind = inspect.Parameter.KEYWORD_ONLY if f.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         annotation = "Tensor" if f.is_tensor else "int" if f.is_integer else "bool" if f.dtype == "bool" else "float"
         nullable = f.optional or f.direction == "out"
-        default = f.default if f.default is not MISSING else None if nullable else inspect.Parameter.empty
+        default = None if f.direction == "out" else inspect.Parameter.empty if f.default is MISSING else f.default
         listed.append(parameter(f.name, kind, default, f"{annotation} | None" if nullable else annotation))
     if any(f.direction == "out" for f in spec.fields):
         listed.append(parameter("out", inspect.Parameter.KEYWORD_ONLY, None, "Tensor | tuple[Tensor, ...] | None"))

@@ -22,9 +22,9 @@ def bundled_directory() -> Path:
 
 
 def kernel_files(settings: Settings) -> dict[str, Path]:
-    """Every spec file by its kernel's name; where a name is met twice the user's own comes first."""
+    """Every spec file by its kernel's name; of two with one name the user's own wins, then the bundled one."""
     files: dict[str, Path] = {}
-    for directory in (*settings.kernel_path, *_entry_point_directories(), bundled_directory()):
+    for directory in (*settings.kernel_path, bundled_directory(), *_entry_point_directories()):
         for path in sorted(directory.glob("*.py")):
             if path.stem.isidentifier() and not path.stem.startswith("_"):
                 files.setdefault(path.stem, path)

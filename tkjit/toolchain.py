@@ -27,7 +27,7 @@ INSTALL_CXX = "apt-get install g++"
 INSTALL_HEADERS = "apt-get install python3-dev"
 OLDEST_GXX = 11
 
-_ARCH = re.compile(r"\d{2,3}[af]?")
+_ARCH = re.compile(r"[0-9]{2,3}[af]?")
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
 # the GPU contracts a * b + c, and so does the simulator; type punning through pointers is common in kernels
 _CXX_FLAGS = ("-O2", "-ffp-contract=fast", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-pthread")
@@ -258,19 +258,22 @@ class Toolchain:
         stat = real.stat()
         identity = [stat.st_size, stat.st_mtime_ns]
         known = _read_json(self._memo)
-        entry: Any = known.get(str(real))
+        # by the name it is called by too, which some compilers' wrappers look at
+        key = f"{path.absolute()} -> {real}"
+        entry: Any = known.get(key)
         if not isinstance(entry, dict) or entry.get("identity") != identity:
             entry = {"identity": identity}
         if fact not in entry:
             entry[fact] = ask()
-            _write_json(self._memo, {**known, str(real): entry})
+            _write_json(self._memo, {**known, key: entry})
         return str(entry[fact])
 
 
 def _young_enough(cxx: Path) -> str:
     """A C++ compiler's version, if it is not too old."""
     version = _version_text(_output([cxx, "--version"]))
-    gcc = re.match(r"(?:g\+\+|c\+\+|gcc)\S* .*?(\d+)\.\d+", version)
+    # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
+    gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
     if gcc and int(gcc[1]) < OLDEST_GXX:
         raise ToolchainError(f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}")
     return version

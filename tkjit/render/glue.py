@@ -141,7 +141,7 @@ class _Overload:
     def _scalar(self, f: Field) -> list[str]:
         bounds = SCALAR_TYPES[f.dtype]
         kind = "int64_t" if bounds else "bool" if f.dtype == "bool" else "double"
-        default = literal(f.default) if f.default is not MISSING else "false" if kind == "bool" else "0"
+        default = literal(f.default) if f.default not in (MISSING, None) else "false" if kind == "bool" else "0"
         limits = f", {_int64(bounds[0])}, {_int64(bounds[1])}" if bounds else ""
         given = self._given(f.name)
         guard = "" if f.is_required else f"{given} && "
@@ -167,8 +167,8 @@ class _Overload:
         return [
             *lines,
             "call.decided = true;",
-            f"const TkjitLaunch launcher_ = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
-            "if (!launcher_) return nullptr;",
+            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
+            "if (!launch_function) return nullptr;",
         ]
 
     def _integer_choice(self, name: str, options: list[int]) -> list[str]:
@@ -191,9 +191,9 @@ class _Overload:
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
         for i, f in enumerate(spec.struct_fields):
-            guard = f"if ({self._given(f.name)}) " if f.optional and f.default is MISSING else ""
+            guard = f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) else ""
             lines.append(f"{guard}set(args[{i}], {local(f.name)});")
-        launch = f"launch(call, launcher_, args, {self.anchor}, {self._given('stream')})"
+        launch = f"launch(call, launch_function, args, {self.anchor}, {self._given('stream')})"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [

@@ -145,8 +145,9 @@ def _dims(spec: Spec) -> list[str]:
     # an integer variant is already a constant of that name, with the value that the call has
     names -= spec.integer_variants.keys()
     position = {f.name: i for i, f in enumerate(spec.struct_fields)}
-    lines = [f"const tkjit::Int {local(name)} = {_value(spec, name, position)};" for name in sorted(names)]
-    lines += [f"const tkjit::Int {local(name)} = {expr.cpp(_speller(spec))};" for name, expr in derived]
+    spell = _speller(spec)
+    lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name, position)};" for name in sorted(names)]
+    lines += [f"const tkjit::Int {spell(name)} = {expr.cpp(spell)};" for name, expr in derived]
     return [*lines, ""] if lines else []
 
 
@@ -193,8 +194,16 @@ def _shape(spec: Spec) -> list[str]:
 
 
 def _speller(spec: Spec) -> Callable[[str], str]:
-    """Names as the launch function knows them; a variant's integer is a plain constant there."""
-    return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
+    """Names as the launch function knows them."""
+    # a variable of such a name would hide what the entry is made of
+    entry = frozenset("".join(c if c.isalnum() or c == "_" else " " for c in spec.entry).split())
+
+    def spell(name: str) -> str:
+        if name in spec.integer_variants:
+            return f"tkjit::Int({name})"  # a plain constant there
+        return f"{local(name)}_" if local(name) in entry else local(name)
+
+    return spell
 
 
 def _launch(spec: Spec) -> list[str]:

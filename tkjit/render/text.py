@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
-from tkjit.expr import Expr
+from tkjit.expr import EXTENTS, Expr
 from tkjit.spec import Field, Spec
 from tkjit.spec.model import MISSING
 
@@ -19,14 +19,21 @@ _TAKEN = frozenset(
 )
 
 
+# and what they make from the names of fields and dims
+_MADE = ("_shape", "_object", "_option", *(f"_{extent}" for extent in EXTENTS))
+
+
 def local(name: str) -> str:
     """The C++ variable that holds a field or a dim; ``x.rows`` becomes ``x_rows``.
 
-    >>> local("N"), local("stream"), local("x.rows")
-    ('N', 'stream_', 'x_rows')
+    >>> local("N"), local("stream"), local("stream_"), local("x.rows"), local("x_rows")
+    ('N', 'stream_', 'stream__', 'x_rows', 'x_rows_')
     """
-    flat = name.replace(".", "_")
-    return f"{flat}_" if flat in _TAKEN else flat
+    if "." in name:
+        return name.replace(".", "_")
+    plain = name.rstrip("_")
+    taken = plain in _TAKEN or plain.endswith(_MADE) or "_dim_" in plain
+    return f"{name}_" if taken else name
 
 
 def field_text(field: Field) -> str:
@@ -34,6 +41,7 @@ def field_text(field: Field) -> str:
     if field.is_tensor:
         dims = [*(['"..."'] if field.leading else []), *(f'"{dim}"' if dim.names else str(dim) for dim in field.dims)]
         align = [f"Align({field.align_bytes})"] if field.align_bytes else []
+        align += [f"CType({repr_text(field.cpp_type)})"] if field.cpp_type else []
         direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
         text = f"{field.name}: {direction}[{', '.join(['Tensor', repr_text(field.dtype), *dims, *align])}]"
     else:
@@ -41,7 +49,7 @@ def field_text(field: Field) -> str:
         kind = "int" if field.is_integer else "float"
         text = f"{field.name}: {plain.get(field.dtype) or f'Scalar[{kind}, {repr_text(field.dtype)}]'}"
     optional = " | None" if field.optional else ""
-    default = "" if field.default is MISSING else f" = {field.default!r}"
+    default = "" if field.default in (MISSING, None) else f" = {field.default!r}"
     return text + optional + default
 
 
@@ -62,9 +70,8 @@ def short_text(field: Field) -> str:
     kind = (
         "Tensor" if field.is_tensor else {"float": "float", "double": "float", "bool": "bool"}.get(field.dtype, "int")
     )
-    if field.default is not MISSING:
-        return f"{field.name}: {kind} = {field.default!r}"
-    return f"{field.name}: {kind} | None = None" if field.optional else f"{field.name}: {kind}"
+    text = f"{field.name}: {kind} | None" if field.optional else f"{field.name}: {kind}"
+    return text if field.default is MISSING else f"{text} = {field.default!r}"
 
 
 def repr_text(text: str) -> str:

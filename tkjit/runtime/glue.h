@@ -82,8 +82,10 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
     }
     for (int i = 0; i < signature.count; ++i) {
         const Parameter& parameter = signature.parameters[i];
-        if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
-        if (given[i] || !parameter.required) continue;
+        if (given[i] || !parameter.required) {
+            if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
+            continue;
+        }
         if (!call.quiet) PyErr_Format(error, "%s: the argument %s is missing", call.kernel, parameter.name);
         return false;
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
-from tkjit.errors import SpecError
+from tkjit.errors import ShapeError, SpecError
 from tkjit.expr import EXTENTS, Expr
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 
@@ -47,17 +47,23 @@ def _fail(spec: Spec, text: str) -> None:
 def _check_names(spec: Spec) -> None:
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
-    if not any(f.is_tensor and f.is_required for f in spec.fields):
+    if not any(f.is_tensor and f.is_required and not f.optional for f in spec.fields):
         _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
     if sum(f.direction == "out" for f in spec.fields) > MAX_OUTPUTS:
         _fail(spec, f"more than {MAX_OUTPUTS} outputs")
     for name in [*(f.name for f in spec.fields), *spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
             _fail(spec, f"the name {name} cannot be used in C++")
-    tensors = {f.name for f in spec.tensors}
-    for name in [*spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
-        if name in tensors:
-            _fail(spec, f"{name} names a tensor and a dim or variant")
+    no_dims = {f.name for f in spec.fields if not f.is_integer}
+    for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
+        if name in no_dims and name not in spec.type_variants:
+            kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is no integer"
+            _fail(spec, f"{name} names a {kind} and a dim or variant")
+        if name in RESERVED or name.startswith("tkjit_"):
+            _fail(spec, f"a dim or variant cannot be named {name}: the name is tkjit's")
+    for name in [*spec.dim_names, *dict(spec.derived)]:
+        if name in spec.type_variants:
+            _fail(spec, f"{name} names a dim and a dtype variant")
     seen: set[str] = set()
     for f in spec.fields:
         if f.name in seen:
@@ -107,7 +113,7 @@ def _check_dims(spec: Spec) -> None:
         if f.leading and f.direction == "out" and not any(g.leading for g in spec.tensors if g.direction != "out"):
             _fail(spec, f"{f.name}: no argument says what its leading dims '...' are")
         for dim in f.dims:
-            if dim.text.lstrip("-").isdigit() and int(dim.text) < 0:
+            if not dim.names and _constant(spec, f.name, dim) < 0:
                 _fail(spec, f"{f.name}: the dim {dim} is negative")
     derived = dict(spec.derived)
     for name in derived:
@@ -126,6 +132,13 @@ def _check_dims(spec: Spec) -> None:
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields:
             _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
+
+
+def _constant(spec: Spec, name: str, dim: Expr) -> int:
+    try:
+        return dim.evaluate({})
+    except ShapeError as error:
+        raise SpecError(f"{spec.name}: {name}: the dim {error}") from None
 
 
 def _expressions(spec: Spec) -> list[tuple[str, Expr]]:

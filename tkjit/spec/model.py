@@ -92,12 +92,13 @@ class Field:
 
     @property
     def is_required(self) -> bool:
-        return self.default is MISSING and not self.optional and self.direction != "out"
+        """Whether a call has to give it, if only as None."""
+        return self.default is MISSING and self.direction != "out"
 
     @property
     def is_integer(self) -> bool:
         """Whether expressions may use it."""
-        return self.direction == "scalar" and SCALAR_TYPES[self.dtype] is not None
+        return self.direction == "scalar" and SCALAR_TYPES.get(self.dtype) is not None
 
 
 @dataclass(frozen=True)
@@ -190,12 +191,24 @@ class Spec:
     def source_for(self, arch: str) -> Source | None:
         """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common."""
         by_arch = dict(self.sources)
-        if arch in by_arch:
-            return by_arch[arch]
-        if arch != "cpu":
-            older = [known for known in by_arch if known.isdigit() and int(known) <= int(arch.rstrip("af"))]
-            if older:
-                return by_arch[max(older, key=int)]
-        elif "" not in by_arch and len(by_arch) == 1:
+        if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
             return next(iter(by_arch.values()))  # the simulator takes the one source there is
+        arch = arch.removeprefix("sm_")
+        fitting = [known for known in by_arch if known == arch or _runs_on(known, arch)]
+        if fitting:
+            return by_arch[max(fitting, key=lambda known: (known == arch, _generation(known)))]
         return by_arch.get("")
+
+
+def _generation(arch: str) -> int:
+    """The number of an architecture, 0 for what is none."""
+    digits = arch.rstrip("af")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def _runs_on(known: str, arch: str) -> bool:
+    """Whether code for one GPU architecture runs on another: plain code on later ones, a family's on its members."""
+    older = 0 < _generation(known) <= _generation(arch)
+    if known.endswith("a"):
+        return False
+    return older and (not known.endswith("f") or _generation(known) // 10 == _generation(arch) // 10)

@@ -66,11 +66,11 @@ def spec_of_function(
         order=tuple(fields.replace(",", " ").split()) if fields else tuple(f.name for f in parsed),
         sources=tuple(given.items()),
         variants=tuple((key, tuple(options)) for key, options in (variants or {}).items()),
-        derived=tuple((key, Expr.parse(text)) for key, text in (dims or {}).items()),
-        grid=parse_list(grid) if grid is not None else (),
-        block=parse_list(block) if block is not None else (),
-        shared_memory=Expr.parse(shared_memory) if shared_memory is not None else None,
-        constraints=tuple(map(Expr.parse, [constraints] if isinstance(constraints, str) else constraints)),
+        derived=tuple((key, _parsed(name, f"dims[{key!r}]", text, Expr.parse)) for key, text in (dims or {}).items()),
+        grid=_parsed(name, "grid", grid, parse_list) or (),
+        block=_parsed(name, "block", block, parse_list) or (),
+        shared_memory=_parsed(name, "shared_memory", shared_memory, Expr.parse),
+        constraints=tuple(_parsed(name, "constraints", text, Expr.parse) for text in _listed(constraints)),
         struct=struct,
         args=args,
         host=host,
@@ -105,17 +105,17 @@ def _field(kernel: str, parameter: inspect.Parameter) -> Field:
     common: dict[str, Any] = {
         "name": name,
         "optional": optional,
-        "default": default if default is not None else MISSING,
+        "default": default,
         "keyword_only": parameter.kind is parameter.KEYWORD_ONLY,
     }
     if marker.direction == "scalar":
         return _scalar_field(kernel, python_type, marker, common)
     if python_type is not Tensor:
         raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; expected Tensor")
-    if common["default"] is not MISSING:
+    if default not in (MISSING, None):
         raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
     if marker.direction == "out":
-        common |= {"keyword_only": True, "optional": False}
+        common |= {"keyword_only": True, "optional": False, "default": MISSING}
     return _tensor_field(kernel, marker, common)
 
 
@@ -128,7 +128,7 @@ def _strip_none(annotation: Any) -> tuple[Any, bool]:
 
 
 def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
-    if annotation in _SCALARS:
+    if isinstance(annotation, type) and annotation in _SCALARS:
         return annotation, Marker("scalar", ())
     if typing.get_origin(annotation) is typing.Annotated:
         python_type, *rest = typing.get_args(annotation)
@@ -150,7 +150,7 @@ def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[st
     if cpp in SCALAR_TYPES and kind != python_type.__name__:
         raise SpecError(f"{kernel}: {name}: {python_type.__name__} cannot be a C++ {cpp}")
     default: Any = common["default"]
-    if default is not MISSING:
+    if default not in (MISSING, None):
         _check_default(kernel, name, default, python_type, SCALAR_TYPES.get(cpp))
     return Field(direction="scalar", dtype=cpp, **common)
 
@@ -184,7 +184,7 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
     return Field(
         direction=marker.direction,
         dtype=dtype,
-        dims=tuple(Expr.parse(text) for text in texts[leading:]),
+        dims=tuple(_parsed(kernel, name, text, Expr.parse) for text in texts[leading:]),
         leading=leading,
         align_bytes=align,
         cpp_type=cpp_type,
@@ -215,6 +215,18 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     )
 
 
+def _parsed(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> Any:
+    """Parse an expression where there is one, and say where it stands if it cannot be read."""
+    try:
+        return None if text is None else parse(text)
+    except SpecError as error:
+        raise SpecError(f"{kernel}: {where}: {error}") from None
+
+
+def _listed(texts: Sequence[str] | str) -> Sequence[str]:
+    return [texts] if isinstance(texts, str) else texts
+
+
 def _empty() -> None: ...
 def _documented() -> None:
     """A body of nothing but a docstring."""
@@ -222,4 +234,6 @@ def _documented() -> None:
 
 def _has_body(function: Callable[..., Any]) -> bool:
     """Whether a function does anything: a reference, where ``...`` stands for none."""
-    return function.__code__.co_code not in (_empty.__code__.co_code, _documented.__code__.co_code)
+    code = function.__code__
+    returns_none = set(code.co_consts) <= {None, ..., function.__doc__}
+    return not returns_none or code.co_code not in (_empty.__code__.co_code, _documented.__code__.co_code)
