@@ -49,6 +49,7 @@ class Kernel:
         self.specs = specs
         self.__name__ = specs[0].name
         self.__doc__ = _doc(specs)
+        self._loaded: dict[Loader, Kernel] = {}
 
     @property
     def name(self) -> str:
@@ -123,7 +124,9 @@ class Kernel:
         return add
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return load(self)(*args, **kwargs)
+        # the settings of the first call stay: asking the environment takes longer than a call
+        loaded = next(iter(self._loaded.values()), None) or load(self)
+        return loaded(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
@@ -231,13 +234,12 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     found = find(kernel) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    return _loaded(found, loader_for(Settings.from_environment()))
-
-
-@cache
-def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
-    loaded: Kernel = _loaded_class(loader)(*kernel.specs)
-    return loaded
+    loader = loader_for(Settings.from_environment())
+    loaded_class = _loaded_class(loader)
+    if isinstance(found, loaded_class):
+        return found
+    # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
+    return found._loaded.setdefault(loader, found._loaded.get(loader) or loaded_class(*found.specs))
 
 
 @cache
