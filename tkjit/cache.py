@@ -7,6 +7,7 @@ contents of every file that the compiler said it read. ``docs/cache.md`` has the
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -162,6 +163,8 @@ class Cache:
                 with _writing(self.root):
                     return _publish(staging, directory, recipe, product)
             except OSError as error:
+                if not _is_of_the_disk(error, staging):
+                    raise
                 raise CacheError(_write_failure(self.root, error)) from error
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
@@ -276,6 +279,12 @@ def _writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise CacheError(_write_failure(root, error)) from error
+
+
+def _is_of_the_disk(error: OSError, staging: Path) -> bool:
+    """Whether a builder failed because it could not write where it was told to."""
+    here = isinstance(error.filename, str) and error.filename.startswith(str(staging))
+    return here or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 def _write_failure(root: Path, error: OSError) -> str:

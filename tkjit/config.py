@@ -39,7 +39,9 @@ class Settings:
         cuda_home = environ.get("CUDA_HOME") or environ.get("CUDA_PATH")
         return cls(
             cache_root=_cache_root(environ.get("TKJIT_CACHE")),
-            kernel_path=tuple(Path(p) for p in environ.get("TKJIT_KERNEL_PATH", "").split(os.pathsep) if p),
+            kernel_path=tuple(
+                Path(p).expanduser() for p in environ.get("TKJIT_KERNEL_PATH", "").split(os.pathsep) if p
+            ),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
             search_path=environ.get("PATH", os.defpath),

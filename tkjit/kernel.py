@@ -71,7 +71,7 @@ class Kernel:
 
     @property
     def reference(self) -> Callable[..., Any]:
-        """The reference implementation, which takes the arguments that a call takes.
+        """The reference implementation: it takes a call's arguments without ``out=`` and ``stream=``.
 
         Raises
         ------

@@ -225,7 +225,7 @@ class Toolchain:
             march = f"-march={target.cpu_level}" if target.cpu_level.startswith("x86-64") else "-mcpu=native"
             own = [f"-std={spec.std}", *_CXX_FLAGS, march, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{SIMULATOR}"]
             # flags of a spec are nvcc's; the simulator takes the ones that both compilers know
-            return (*own, *includes, *defines, *(f for f in spec.flags if f.startswith(("-I", "-D", "-U"))))
+            return (*own, *includes, *defines, *(f for f in spec.flags if f.startswith(("-I", "-D", "-U"))), *libraries)
         gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
         host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", f"-ccbin={self.cxx.path}", "-Xptxas=-v"]
         own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]

@@ -1,0 +1,93 @@
+// Glue of axpy, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
+#include <glue.h>
+
+using namespace tkjit;
+using namespace tkjit::glue;
+
+namespace {
+
+Parameter parameters_0[] = {  // name, required, None means not given
+    {"x", true, false},
+    {"y", true, false},
+    {"alpha", false, false},
+    {"stream", false, true},
+};
+const Signature signature_0{"axpy", parameters_0, 4, 3};
+
+// axpy(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"], alpha: float = 1.0)
+PyObject* overload_0(Call& call) {
+    PyObject* given[4];
+    if (!bind(call, signature_0, given)) return nullptr;
+
+    // alpha: float = 1.0
+    double alpha = 1.0;
+    if (given[2] && !read(call, "alpha", given[2], alpha)) return nullptr;
+
+    int64_t N = kUnbound;
+
+    // x: In[Tensor, "T", "N"]
+    TensorView x;
+    if (!read(call, "x", given[0], x)) return nullptr;
+    int T = 0;
+    switch (x.dtype) {
+        case TKJIT_FLOAT32: T = 0; break;
+        case TKJIT_BFLOAT16: T = 1; break;
+        case TKJIT_FLOAT16: T = 2; break;
+        default: return mismatch(call, "x", given[0], x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+    }
+    if (x.ndim != 1)
+        return mismatch(call, "x", given[0], x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+    N = x.sizes[0];
+
+    // y: InOut[Tensor, "T", "N"]
+    TensorView y;
+    if (!read(call, "y", given[1], y)) return nullptr;
+    if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
+    if (y.ndim != 1 || y.sizes[0] != N || y.dtype != x.dtype)
+        return mismatch(call, "y", given[1], y, {{"N", N}}, false, "x", x), nullptr;
+
+    call.decided = true;
+    const TkjitLaunch launch_function = launcher(call, 0, T, x);
+    if (!launch_function) return nullptr;
+
+    TkjitArg args[3] = {};
+    set(args[0], x);
+    set(args[1], y);
+    set(args[2], alpha);
+    if (!empty(y) && !launch(call, launch_function, args, x, given[3])) return nullptr;
+    Object y_object;
+    y_object.borrow(given[1]);
+    return y_object.release();
+}
+
+const Overload overloads[] = {
+    {overload_0, "axpy(x: Tensor, y: Tensor, alpha: float = 1.0, *, stream=None)"},
+};
+
+PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
+    Call call{dispatcher, *dispatcher->table, "axpy",
+              args, PyVectorcall_NARGS(nargsf), kwnames};
+    return dispatch(call, overloads, 1);
+}
+
+const GlueEntry entry{kTableVersion, call_kernel, 3};
+
+int execute(PyObject* module) {
+    return intern_names(signature_0) ? add_entry(module, entry) : -1;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(execute)},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "axpy", nullptr, 0, nullptr, slots};
+
+}  // namespace
+
+#define TKJIT_JOIN(a, b) a##b
+#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
+PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&module_definition); }

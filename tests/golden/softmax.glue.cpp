@@ -1,0 +1,96 @@
+// Glue of softmax, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
+#include <glue.h>
+
+using namespace tkjit;
+using namespace tkjit::glue;
+
+namespace {
+
+Parameter parameters_0[] = {  // name, required, None means not given
+    {"x", true, false},
+    {"y", false, true},
+    {"out", false, true},
+    {"stream", false, true},
+};
+const Signature signature_0{"softmax", parameters_0, 4, 1};
+
+// softmax(x: In[Tensor, "T", "...", "N"], y: Out[Tensor, "T", "...", "N"])
+PyObject* overload_0(Call& call) {
+    PyObject* given[4];
+    if (!bind(call, signature_0, given)) return nullptr;
+    if (!spread_out(call, signature_0, given, given[2], {1})) return nullptr;
+
+    int64_t N = kUnbound;
+    Leading leading;
+
+    // x: In[Tensor, "T", "...", "N"]
+    TensorView x;
+    if (!read(call, "x", given[0], x)) return nullptr;
+    int T = 0;
+    switch (x.dtype) {
+        case TKJIT_FLOAT32: T = 0; break;
+        case TKJIT_BFLOAT16: T = 1; break;
+        case TKJIT_FLOAT16: T = 2; break;
+        default: return mismatch(call, "x", given[0], x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
+    }
+    if (x.ndim < 1 || !leading.matches(x, 1))
+        return mismatch(call, "x", given[0], x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
+    N = x.sizes[x.ndim - 1];
+    leading.bind(x, 1);
+
+    // y: Out[Tensor, "T", "...", "N"]
+    Shape y_shape;
+    if (!y_shape.compute(call, "y", leading, {Int(N)})) return nullptr;
+    TensorView y;
+    Object y_object;
+    if (given[1]) {
+        if (!read(call, "y", given[1], y)) return nullptr;
+        if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
+        if (!y_shape.matches(y) || y.dtype != x.dtype)
+            return mismatch(call, "y", given[1], y, {{"N", Int(N).value()}}, true, "x", x), nullptr;
+        y_object.borrow(given[1]);
+    }
+
+    call.decided = true;
+    const TkjitLaunch launch_function = launcher(call, 0, T, x);
+    if (!launch_function) return nullptr;
+    if (!given[1] && !allocate(call, y_object, y, y_shape, x.dtype, x)) return nullptr;
+
+    TkjitArg args[2] = {};
+    set(args[0], x);
+    set(args[1], y);
+    if (!empty(y) && !launch(call, launch_function, args, x, given[3])) return nullptr;
+    return y_object.release();
+}
+
+const Overload overloads[] = {
+    {overload_0, "softmax(x: Tensor, *, y: Tensor = None, out=None, stream=None)"},
+};
+
+PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
+    Call call{dispatcher, *dispatcher->table, "softmax",
+              args, PyVectorcall_NARGS(nargsf), kwnames};
+    return dispatch(call, overloads, 1);
+}
+
+const GlueEntry entry{kTableVersion, call_kernel, 3};
+
+int execute(PyObject* module) {
+    return intern_names(signature_0) ? add_entry(module, entry) : -1;
+}
+
+PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, reinterpret_cast<void*>(execute)},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "softmax", nullptr, 0, nullptr, slots};
+
+}  // namespace
+
+#define TKJIT_JOIN(a, b) a##b
+#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
+PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&module_definition); }

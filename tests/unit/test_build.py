@@ -1,0 +1,239 @@
+"""Building: which error is shown first, what a failed build leaves, which files a compiler read."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from tkjit.build import LOG, Unit, _first_error, _read_depfile, _resources, compile_shared_object
+from tkjit.errors import CacheError, CompileError, ToolchainError
+
+SOURCE = Path("/home/me/kernels/axpy.cu")
+
+GXX_LOG = """\
+In file included from /staging/launcher.cu:2:
+/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals' was not declared in this scope
+   14 |   return Globals{};
+axpy.cu: In function 'void axpy(Globals)':
+axpy.cu:7:23: error: expected ';' before '}' token
+    7 |     const int i = 3
+      |                    ^
+axpy.cu:9:1: error: a later one
+"""
+NVCC_LOG = """\
+/repo/tkjit/include/tkjit/gl.h(31): warning #177-D: variable "n" was declared but never referenced
+
+axpy.cu(7): error: identifier "blockDimm" is undefined
+      const int i = blockIdx.x * blockDimm.x;
+                                 ^
+
+1 error detected in the compilation of "/staging/launcher.cu".
+"""
+HEADER_LOG = """\
+In file included from axpy.cu:1,
+                 from /staging/launcher.cu:20:
+/usr/include/missing.h:3:10: fatal error: nothing.h: No such file or directory
+    3 | #include "nothing.h"
+      |          ^~~~~~~~~~~
+compilation terminated.
+"""
+WARNING_LOG = """\
+axpy.cu(3): warning #177-D: variable "error" was declared but never referenced
+      const char* error = nullptr;
+                  ^
+
+axpy.cu(9): error: expected a ";"
+"""
+CONTEXT_LOG = """\
+axpy.cu:3:17: warning: unused variable 'failed' [-Wunused-variable]
+    3 |     const char* failed = error;
+/repo/other.h:9:1: error: expected ';'
+"""
+PTXAS_ERROR_LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas error   : Entry function '_Z4axpyv' uses too much shared data (0x10000 bytes, 0xc000 max)
+"""
+PTXAS_LINE_LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas /tmp/tmpxft_1-6_launcher.ptx, line 31; error   : Unknown modifier '.foo'
+ptxas fatal   : Ptx assembly aborted due to errors
+"""
+PTXAS_FATAL_LOG = """\
+ptxas info    : 0 bytes gmem
+ptxas fatal   : Unresolved extern function '_Z6helperv'
+"""
+NVCC_FATAL_LOG = "nvcc fatal   : Unsupported gpu architecture 'compute_20'\n"
+LINKER_LOG = """\
+/usr/bin/ld: cannot find -lnothing: No such file or directory
+collect2: error: ld returned 1 exit status
+"""
+
+
+@pytest.mark.parametrize(
+    "log, shown",
+    [
+        (GXX_LOG, "/home/me/kernels/axpy.cu:7:23: error: expected ';' before '}' token\n    7 |     const int i = 3"),
+        (NVCC_LOG, '/home/me/kernels/axpy.cu(7): error: identifier "blockDimm" is undefined\n      const int i ='),
+        (HEADER_LOG, "/usr/include/missing.h:3:10: fatal error: nothing.h: No such file or directory"),
+        (WARNING_LOG, '/home/me/kernels/axpy.cu(9): error: expected a ";"'),
+        (CONTEXT_LOG, "/repo/other.h:9:1: error: expected ';'"),
+        (PTXAS_ERROR_LOG, "ptxas error   : Entry function '_Z4axpyv' uses too much shared data"),
+        (PTXAS_LINE_LOG, "ptxas /tmp/tmpxft_1-6_launcher.ptx, line 31; error   : Unknown modifier '.foo'"),
+        (PTXAS_FATAL_LOG, "ptxas fatal   : Unresolved extern function '_Z6helperv'"),
+        (NVCC_FATAL_LOG, "nvcc fatal   : Unsupported gpu architecture 'compute_20'"),
+        (LINKER_LOG, "/usr/bin/ld: cannot find -lnothing: No such file or directory"),
+        ("Killed\n", "Killed"),
+        ("", "the compiler failed without a word"),
+    ],
+    ids="gxx nvcc header warning context ptxas ptxas-line ptxas-fatal nvcc-fatal linker killed silent".split(),
+)
+def test_the_first_error_is_on_the_users_file(log, shown):
+    assert _first_error(log, SOURCE).startswith(shown)
+
+
+def test_one_error_is_shown_and_not_the_next():
+    assert "a later one" not in _first_error(GXX_LOG, SOURCE)
+
+
+def test_of_an_inline_source_the_first_error_of_all_is_shown():
+    assert _first_error(GXX_LOG, None).startswith("/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals'")
+    assert _first_error("inline.cu:2:1: error: no\n", None) == "inline.cu:2:1: error: no"
+
+
+def test_a_users_path_may_have_spaces():
+    log = "my kernels/axpy.cu:2:1: error: no\n"
+    assert _first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
+
+
+# ---- dependencies
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        (
+            "launcher.so: launcher.cu /usr/include/a.h \\\n  /usr/include/b.h\n",
+            ["/usr/include/a.h", "/usr/include/b.h"],
+        ),
+        ("launcher.so : launcher.cu \\\n    /usr/include/a.h \n", ["/usr/include/a.h"]),
+        ("launcher.so: /my\\ kernels/a\\ b.h /c.h\n", ["/c.h", "/my kernels/a b.h"]),
+        ("launcher.so: /usr/lib/gcc/../include/a.h /usr/lib/include/a.h\n", ["/usr/lib/include/a.h"]),
+        ("launcher.so: {staging}/launcher.cu {staging}/sub/x.h\n", []),
+        # as g++ 12 writes them: make's own characters
+        ("launcher.so: /c\\#/a.h /pay$$/b.h /x:y.h\n", ["/c#/a.h", "/pay$/b.h", "/x:y.h"]),
+    ],
+    ids="gxx nvcc spaces dots own make".split(),
+)
+def test_a_depfile_names_what_the_compiler_read(tmp_path, text, names):
+    depfile = tmp_path / "launcher.d"
+    depfile.write_text(text.replace("{staging}", str(tmp_path)))
+    assert [str(path) for path in _read_depfile(depfile, tmp_path)] == names
+
+
+def test_what_ptxas_says_of_resources():
+    log = (
+        "ptxas info    : Compiling entry function '_Z4axpyv' for 'sm_90a'\n"
+        "    0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, 1 barriers, 128 bytes smem\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 128 registers\n"
+    )
+    assert _resources(log) == {
+        "registers": 128,
+        "spill_store_bytes": 8,
+        "spill_load_bytes": 12,
+        "shared_memory_bytes": 128,
+    }
+    assert _resources("") == {}
+
+
+# ---- a build with a compiler of shell
+
+
+@pytest.fixture
+def unit(tmp_path):
+    return Unit("axpy (T=float32) for sm_90a", "launcher.cu", "int i;\n", tmp_path / "entry/.failed", SOURCE)
+
+
+@pytest.fixture
+def staging(tmp_path):
+    directory = tmp_path / "entry/.staging-1"
+    directory.mkdir(parents=True)
+    return directory
+
+
+def shell(body: str):
+    """A command whose $1, $2, $3 are the source, the output and the depfile."""
+    return lambda *files: ["/bin/sh", "-c", body, "sh", *map(str, files)]
+
+
+GOOD = 'cp "$1" "$2"; echo "launcher.so: $1 /usr/include/a.h" > "$3"; echo "Used 7 registers"'
+
+
+def test_a_build(unit, staging):
+    checked = []
+    product = compile_shared_object(unit, staging, shell(GOOD), checked.append)
+    assert checked == [staging / "launcher.so"]
+    assert product.shared_object == "launcher.so" and product.dependencies == (Path("/usr/include/a.h"),)
+    assert product.facts["registers"] == 7 and product.facts["seconds"] >= 0
+    assert (staging / "launcher.cu").read_text() == "int i;\n"
+    assert "Used 7 registers" in (staging / LOG).read_text()
+    assert sorted(path.name for path in staging.iterdir()) == [LOG, "launcher.cu", "launcher.so"]
+    assert not unit.keep.exists()
+
+
+def test_a_failed_build_says_error_log_and_command(unit, staging):
+    command = shell('echo "axpy.cu:3:1: error: no such thing in $1" >&2; exit 1')
+    with pytest.raises(CompileError) as caught:
+        compile_shared_object(unit, staging, command, lambda path: None)
+    error = caught.value
+    lines = str(error).splitlines()
+    kept = unit.keep / "launcher.cu"
+    first = f"axpy (T=float32) for sm_90a: {SOURCE}:3:1: error: no such thing in {kept}"
+    assert lines == [first, f"  whole log: {unit.keep / LOG}", f"  reproduce: {error.command}"]
+    assert error.log_path.read_text().startswith(error.command)
+    assert "no such thing" in error.log and str(staging) not in error.log + error.command
+    assert kept.read_text() == "int i;\n"
+
+
+def test_a_compile_error_travels_between_processes(unit, staging):
+    with pytest.raises(CompileError) as caught:
+        compile_shared_object(unit, staging, shell("echo no >&2; exit 1"), lambda path: None)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert type(copy) is CompileError and str(copy) == str(caught.value)
+    assert (copy.log, copy.log_path, copy.command) == (caught.value.log, caught.value.log_path, caught.value.command)
+
+
+def test_a_second_failure_replaces_what_the_first_left(unit, staging):
+    for text in ("first", "second"):
+        with pytest.raises(CompileError):
+            compile_shared_object(unit, staging, shell(f"echo {text} >&2; touch {text}; exit 1"), lambda path: None)
+        (staging / "first").unlink(missing_ok=True)
+    assert not (unit.keep / "first").exists() and (unit.keep / "second").exists()
+    assert "second" in (unit.keep / LOG).read_text()
+
+
+def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):
+    def check(path):
+        raise ImportError("undefined symbol: helper")
+
+    with pytest.raises(CompileError, match="it compiled, but cannot be loaded: undefined symbol: helper"):
+        compile_shared_object(unit, staging, shell(GOOD), check)
+
+
+def test_a_compiler_that_is_gone(unit, staging):
+    with pytest.raises(ToolchainError, match=r"/no/such/nvcc does not run: No such file or directory"):
+        compile_shared_object(unit, staging, lambda *files: ["/no/such/nvcc"], lambda path: None)
+
+
+def test_a_full_disk_is_the_caches_fault_and_not_the_sources(unit, staging):
+    command = shell('echo "fatal error: error writing to a.o: No space left on device" >&2; exit 1')
+    with pytest.raises(CacheError, match=r"no space left for compiling axpy .*set TKJIT_CACHE to another disk"):
+        compile_shared_object(unit, staging, command, lambda path: None)
+
+
+def test_a_log_that_is_not_utf8_is_kept(unit, staging):
+    with pytest.raises(CompileError, match=r"axpy.cu:1:1: error"):
+        compile_shared_object(unit, staging, shell(r"printf 'axpy.cu:1:1: error: \351\n'; exit 1"), lambda path: None)

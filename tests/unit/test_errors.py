@@ -1,0 +1,22 @@
+"""Errors: one base class, and each kind is also the built-in error that a caller would expect."""
+
+import pytest
+
+import tkjit
+
+
+@pytest.mark.parametrize(
+    "kind, builtin",
+    [
+        (tkjit.SpecError, Exception),
+        (tkjit.ToolchainError, Exception),
+        (tkjit.CompileError, Exception),
+        (tkjit.CacheError, Exception),
+        (tkjit.ArgumentError, TypeError),
+        (tkjit.ShapeError, ValueError),
+        (tkjit.LaunchError, RuntimeError),
+    ],
+)
+def test_kinds(kind, builtin):
+    assert issubclass(kind, tkjit.TkjitError) and issubclass(kind, builtin)
+    assert kind.__name__ in tkjit.__all__ and kind.__doc__

@@ -1,0 +1,179 @@
+"""The rendered glue: names that do not collide, checks in the order in which values are known."""
+
+import re
+import sys
+
+import pytest
+
+import tkjit
+from tkjit import Align, In, InOut, Out, Scalar, Tensor
+from tkjit.render.text import field_text, local, signature_text
+from tkjit.spec import CType, spec_of_function
+from unit.rendered import declared_twice
+
+SOURCE = "__global__ void scale(Globals g) {}"
+F32 = "float32"
+OPTIONS = {"entry": "scale", "grid": 1, "block": 32}
+
+
+def glue(function, **options) -> str:
+    return tkjit.kernel(SOURCE, **{**OPTIONS, **options})(function).render().glue
+
+
+def test_the_helper_sees_a_second_declaration():
+    assert declared_twice("int f() {\n    int64_t a = 1, b = 2;\n    double b = 0;\n}\n") == ["b"]
+    assert declared_twice("int f() {\n    int64_t a = 1;\n}\nint g() {\n    int64_t a = 1;\n}\n") == []
+
+
+@pytest.mark.parametrize(
+    "name", ["call", "given", "args", "launch", "launcher", "shape", "leading", "set", "empty", "Int"]
+)
+def test_a_name_that_the_function_uses_itself_is_spelled_with_an_underscore(name):
+    assert local(name) == f"{name}_"
+    space = {"In": In[Tensor, F32, "N"], "__name__": __name__}
+    exec(compile(f"def f(x: In, {name}: float): ...", __file__, "exec", dont_inherit=True), space)
+    text = glue(space["f"])
+    assert f"double {name}_ = 0;" in text
+    assert f'!read(call, "{name}", given[1], {name}_)' in text
+    assert declared_twice(text) == []
+
+
+@pytest.mark.parametrize("name", ["N", "x", "alpha", "i", "launches"])
+def test_other_names_stay_as_they_are(name):
+    assert local(name) == name
+
+
+@pytest.mark.parametrize("name", ["y_shape", "y_object", "x_dim_0", "D_option", "launcher"])
+def test_names_made_from_other_names_do_not_collide(name):
+    code = f"def f(x: X, w: W, {name}: float, D: int, y: Y): ..."
+    space = {"X": In[Tensor, F32, "2 * N"], "W": In[Tensor, F32, "N", "D"], "Y": Out[Tensor, F32, "N"]}
+    exec(compile(code, __file__, "exec", dont_inherit=True), space)
+    text = glue(space["f"], variants={"D": (64, 128)})
+    assert declared_twice(text) == []
+
+
+def test_a_name_with_an_underscore_and_one_that_gets_one():
+    def f(x: In[Tensor, F32, "N"], call: float, call_: float): ...
+
+    assert declared_twice(glue(f)) == []
+
+
+def test_derived_dims_come_after_those_they_are_computed_from():
+    def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "A", "N"]): ...
+
+    text = glue(f, dims={"A": "B + C", "B": "C * 2", "C": "cdiv(N, 4)", "unused": "N"})
+    positions = [text.index(f"const Int {name} = ") for name in "CBA"]
+    assert positions == sorted(positions)
+    assert positions[-1] < text.index("y_shape.compute")
+    assert "unused" not in text
+
+
+def test_required_tensors_are_read_before_optional_ones():
+    def f(bias: In[Tensor, F32, "N"] | None = None, *, x: In[Tensor, F32, "M", "N"]): ...
+
+    text = glue(f)
+    assert text.index('read(call, "x"') < text.index('read(call, "bias"')
+    assert text.index("N = x.sizes[1];") < text.index("bias.sizes[0] != N")
+    assert 'same_device(call, "bias", given[0], bias, "x", given[1], x)' in text
+
+
+def test_a_repeated_dim_of_one_tensor_is_compared():
+    def f(x: In[Tensor, F32, "N", "N"]): ...
+
+    assert "N = x.sizes[0];" in glue(f) and "x.sizes[1] != N" in glue(f)
+
+
+def test_alignment_constraints_and_bounds_are_checked():
+    def f(x: InOut[Tensor, F32, "N", Align(16)], n: Scalar[int, "uint8_t"] = 3): ...
+
+    text = glue(f, constraints=["N % 8 == 0"])
+    assert 'aligned(call, "x", x, 16)' in text
+    assert 'read(call, "n", given[1], n, 0, 255)' in text
+    assert re.search(r'satisfied\(call, \(Int\(\(Int\(N\) % 8\)\) == Int\(0\)\), "N % 8 == 0", ', text)
+
+
+def test_the_variants_index_is_their_position():
+    def f(x: In[Tensor, "T", "N"], w: In[Tensor, "W", "D"]): ...
+
+    text = glue(f, variants={"T": (F32, "int8"), "W": ("int8", F32, "bool"), "D": (64, 128)})
+    assert "launcher(call, 0, ((T) * 3 + W) * 2 + D_option, x)" in text
+    assert "case TKJIT_BOOL: W = 2; break;" in text
+    assert "case 128: D_option = 1; break;" in text
+    assert "const GlueEntry entry{kTableVersion, call_kernel, 12};" in text
+
+
+def test_a_second_overloads_variants_follow_the_firsts():
+    @tkjit.kernel(SOURCE, variants={"T": (F32, "int8")}, **OPTIONS)
+    def f(x: In[Tensor, "T", "N"]): ...
+
+    first = f
+
+    @first.overload(SOURCE, variants={"T": ("bool",)}, **OPTIONS)
+    def f(x: In[Tensor, "T", "N"], n: int): ...
+
+    text = f.render().glue
+    assert "launcher(call, 0, T, x)" in text and "launcher(call, 1, 2 + T, x)" in text
+    assert "return dispatch(call, overloads, 2);" in text
+
+
+def test_texts_of_a_user_become_valid_literals():
+    def f(x: In[Tensor, F32, "N"]): ...
+
+    text = glue(f, constraints=["N %  8==0"])
+    assert '"N %  8==0"' in text
+
+
+@pytest.mark.parametrize("name", ["axpy", "softmax", "gemm"])
+def test_no_path_and_no_version_in_any_text(name):
+    import torch
+
+    kernel = tkjit.find(name)
+    for variant in kernel.variants:
+        rendered = kernel.render(**dict(variant.values))
+        for text in rendered:
+            for secret in (
+                sys.prefix,
+                str(kernel.specs[0].sources[0][1].path.parent),
+                "/home",
+                "/root",
+                "/tmp",
+                "/usr",
+            ):
+                assert secret not in text
+            assert tkjit.__version__ not in text and torch.__version__ not in text
+            assert sys.version.split()[0] not in text and "python3" not in text
+            assert not re.search(r"\b20\d\d-\d\d", text)
+
+
+def test_rendering_is_the_same_in_every_process(python):
+    code = "import tkjit\nfor n in ('axpy', 'softmax', 'gemm'): print(tkjit.find(n).render())"
+    here = "".join(f"{tkjit.find(name).render()}\n" for name in ("axpy", "softmax", "gemm"))
+    assert python(code) == here
+
+
+def test_a_field_reads_as_its_author_wrote_it():
+    def f(
+        x: In[Tensor, "T", "... N", Align(16)],
+        y: InOut[Tensor, F32, "2 * N", 64] | None = None,
+        z: In[Tensor, "bfloat16", "N", CType("gl<bf16, 1, 1, 1, -1>")] = None,
+        a: float = 1.0,
+        b: Scalar[int, "uint32_t"] = 3,
+        *,
+        c: bool = True,
+        o: Out[Tensor, "T", "N"],
+    ): ...
+
+    spec = spec_of_function(f, SOURCE, variants={"T": (F32,)}, **OPTIONS)
+    assert [field_text(field) for field in spec.fields] == [
+        'x: In[Tensor, "T", "...", "N", Align(16)]',
+        'y: InOut[Tensor, "float32", "2 * N", 64] | None',
+        'z: In[Tensor, "bfloat16", "N", CType("gl<bf16, 1, 1, 1, -1>")] | None',
+        "a: float = 1.0",
+        'b: Scalar[int, "uint32_t"] = 3',
+        "c: bool = True",
+        'o: Out[Tensor, "T", "N"]',
+    ]
+    assert signature_text(spec) == (
+        "f(x: Tensor, y: Tensor | None = None, z: Tensor | None = None, a: float = 1.0, b: int = 3, *, "
+        "c: bool = True, o: Tensor = None, out=None, stream=None)"
+    )

@@ -1,0 +1,179 @@
+"""The rendered launcher: the struct's types, the names that a grid uses, and line numbers that are right."""
+
+import pytest
+
+import tkjit
+from tkjit import CType, In, Out, Scalar, Tensor
+from unit.rendered import declared_twice, line_directives
+
+SOURCE = "// the first line\n__global__ void scale(Globals g) {\n}\n"
+F32 = "float32"
+OPTIONS = {"entry": "scale", "grid": 1, "block": 32}
+
+
+def launcher(function, source: str = SOURCE, *, variant: dict | None = None, **options) -> str:
+    return tkjit.kernel(source, **{**OPTIONS, **options})(function).render(**(variant or {})).launcher
+
+
+def plain(x: In[Tensor, F32, "N"]): ...
+
+
+@pytest.mark.parametrize(
+    "source", [SOURCE, SOURCE.rstrip("\n"), SOURCE + "\n\n", "// {\n", "int a;\n\n\fint b;\n", "\n"]
+)
+def test_line_directives_are_right(source):
+    text = launcher(plain, source, variants={})
+    (at_source, said_source, name), (after, said_after, own) = line_directives(text)
+    lines = text.split("\n")
+    assert (said_source, name) == (1, "inline.cu")
+    assert lines[at_source - 1] == source.split("\n")[0]
+    assert own == "launcher.cu" and said_after == after
+    assert lines[after - 1] == "#undef main"
+
+
+@pytest.mark.parametrize("name", ["axpy", "softmax", "gemm"])
+def test_the_source_is_there_line_by_line(name):
+    kernel = tkjit.find(name)
+    source = kernel.specs[0].sources[0][1].read().rstrip("\n").split("\n")
+    for variant in kernel.variants:
+        text = kernel.render(**dict(variant.values)).launcher
+        (start, one, file), (after, said, own) = line_directives(text)
+        assert (one, file, said, own) == (1, f"{name}.cu", after, "launcher.cu")
+        assert text.split("\n")[start - 1 : after - 2] == source
+
+
+def test_a_file_name_with_quotes_is_escaped(tmp_path):
+    path = tmp_path / 'a"b\\c.cu'
+    path.write_text(SOURCE)
+    text = tkjit.kernel(path, **OPTIONS)(plain).render().launcher
+    assert '#line 1 "a\\"b\\\\c.cu"' in text and str(tmp_path) not in text
+
+
+def test_a_main_of_the_sources_own_is_renamed_while_it_is_read():
+    text = launcher(plain, "int main() {}\n")
+    define, main, undef = (text.index(part) for part in ("#define main", "int main() {}", "#undef main"))
+    assert define < main < undef < text.index("tkjit_launch(")
+
+
+def test_static_extents():
+    def f(
+        a: In[Tensor, "T", "M", 64, "D"],
+        b: In[Tensor, F32, "2 * 8"],
+        c: In[Tensor, "int8", "... D"],
+        d: In[Tensor, F32, "D", 3] | None = None,
+        e: In[Tensor, "bfloat16", "N", CType("gl<bf16, 1, 1, 1, -1>")] = None,
+        n: Scalar[int, "uint32_t"] = 3,
+        alpha: float | None = None,
+    ): ...
+
+    text = launcher(f, variants={"T": ("float16", F32), "D": (64, 128)}, variant={"D": 128})
+    members = [
+        line.split("  //")[0].strip() for line in text.split("struct Globals {\n")[1].split("};")[0].splitlines()
+    ]
+    assert members == [
+        "tkjit::gl<T, 1, -1, 64, D> a;",
+        "tkjit::gl<float, 1, 1, 1, 16> b;",
+        "tkjit::gl<int8_t, -1, -1, -1, D> c;",
+        "tkjit::gl<float, -1, -1, -1, -1> d;",
+        "gl<bf16, 1, 1, 1, -1> e;",
+        "uint32_t n;",
+        "tkjit::optional<float> alpha;",
+    ]
+    assert "using T = __half;\nconstexpr int D = 128;\n" in text
+    assert "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n" in text
+
+
+def test_headers_only_of_the_types_that_are_used():
+    def f(x: In[Tensor, "T", "N"]): ...
+
+    types = (F32, "bfloat16", "float16", "float8_e4m3fn")
+    headers = ["", "cuda_bf16.h", "cuda_fp16.h", "cuda_fp8.h"]
+    for name, header in zip(types, headers, strict=True):
+        text = launcher(f, variants={"T": types}, variant={"T": name})
+        assert [h for h in headers[1:] if f"<{h}>" in text] == [header] * bool(header)
+
+
+def test_the_structs_order_is_the_arguments_order():
+    def f(x: In[Tensor, F32, "N"], alpha: float, y: Out[Tensor, F32, "N"]): ...
+
+    text = launcher(f, fields="y x alpha", grid="N")
+    for i, name in enumerate(["y", "x", "alpha"]):
+        assert f".{name} = tkjit::convert<decltype(Globals::{name})>(args[{i}])," in text
+    assert "const tkjit::Int N = args[1].extents[3];" in text
+    glue = tkjit.kernel(SOURCE, **{**OPTIONS, "fields": "y x alpha"})(f).render().glue
+    assert "set(args[0], y);" in glue and "set(args[1], x);" in glue and "set(args[2], alpha);" in glue
+
+
+def test_derived_dims_come_in_order_and_only_where_used():
+    text = launcher(plain, dims={"A": "B + C", "B": "C * 2", "C": "cdiv(N, 4)", "unused": "N"}, grid="A, B")
+    positions = [text.index(f"const tkjit::Int {name} = ") for name in "NCBA"]
+    assert positions == sorted(positions)
+    assert positions[-1] < text.index("shape.set_grid(A, B);")
+    assert "unused" not in text
+
+
+@pytest.mark.parametrize("name", ["shape", "globals", "args", "device", "stream_", "launch", "tkjit"])
+def test_names_of_the_functions_own_are_spelled_with_an_underscore(name):
+    space = {"In": In[Tensor, F32, name]}
+    exec(compile("def f(x: In): ...", __file__, "exec", dont_inherit=True), space)
+    text = launcher(space["f"], grid=f"cdiv({name}, 32)")
+    spelled = f"{name}_"  # "stream_" too, which is how "stream" is spelled
+    assert f"const tkjit::Int {spelled} = args[0].extents[3];" in text
+    assert f"shape.set_grid(cdiv({spelled}, 32));" in text
+
+
+def test_extents_of_a_tensor_and_a_field_of_that_spelling():
+    def f(x: In[Tensor, F32, "M", "N"], x_rows: int): ...
+
+    assert declared_twice(launcher(f, grid="x.rows, x_rows")) == []
+
+
+def test_a_dim_with_the_name_of_the_entry():
+    def f(x: In[Tensor, F32, "scale"]): ...
+
+    text = launcher(f, grid="cdiv(scale, 32)")
+    assert "const tkjit::Int scale = " not in text  # it would hide the kernel that is launched below it
+
+
+def test_extents_of_a_tensor():
+    text = launcher(plain, grid="x.batch * x.depth, x.rows, x.cols", block="min(x.numel, 32)")
+    for axis, extent in enumerate(["batch", "depth", "rows", "cols"]):
+        assert f"const tkjit::Int x_{extent} = args[0].extents[{axis}];" in text
+    factors = " * ".join(f"tkjit::Int(args[0].extents[{axis}])" for axis in range(4))
+    assert f"const tkjit::Int x_numel = {factors};" in text
+
+
+def test_a_struct_of_the_sources_own_is_checked():
+    def f(x: In[Tensor, F32, "N"], n: int): ...
+
+    text = launcher(f, struct="layout<64>::globals", grid=None, block=None)
+    assert "struct Globals" not in text
+    assert "using TkjitGlobals = layout<64>::globals;" in text
+    assert "static_assert(tkjit::field_count<TkjitGlobals> == 2," in text
+    assert "static_assert(tkjit::holds<decltype(TkjitGlobals::x), float>()," in text
+    assert "static_assert(tkjit::holds<decltype(TkjitGlobals::n), int>()," in text
+    assert text.index("#undef main") < text.index("using TkjitGlobals")
+    assert 'tkjit::check_extents<decltype(TkjitGlobals::x)>(args[0], "x")' in text
+    for member in ("grid", "block", "shared_memory"):
+        assert f"tkjit::use_own_{member}(shape, globals);" in text
+    overridden = launcher(f, struct="layout<64>::globals", shared_memory=1024)
+    assert "use_own" not in overridden and "shape.set_shared_memory(1024);" in overridden
+
+
+def test_plain_arguments_and_host_functions():
+    text = launcher(plain, args=True)
+    assert "struct Globals" not in text and "globals" not in text
+    assert "return tkjit::launch_with_arguments(scale, shape, device, stream, args);" in text
+    text = launcher(plain, host=True, grid=None, block=None)
+    assert "return tkjit::call_host(scale, device, stream, globals);" in text and "shape" not in text
+    text = launcher(plain, host=True, args=True, grid=None, block=None)
+    assert "return tkjit::call_host_with_arguments(scale, device, stream, args);" in text
+
+
+def test_one_c_function_and_no_python():
+    text = launcher(plain)
+    assert text.count('extern "C"') == 1
+    assert (
+        'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {' in text
+    )
+    assert "Python.h" not in text and "torch" not in text

@@ -1,0 +1,111 @@
+"""Progress: one line that is replaced, in a terminal and in a notebook; nothing in a pipe."""
+
+import io
+import re
+import time
+import types
+
+import pytest
+
+from tkjit import progress
+from tkjit.progress import announce
+
+ERASE = "\r\x1b[2K"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def watch(monkeypatch, stream, **modules):
+    """Let the module see these instead of the test run's own standard error and imported modules."""
+    monkeypatch.setattr(progress, "sys", types.SimpleNamespace(stderr=stream, modules=modules))
+    monkeypatch.setattr(progress, "TICK_S", 0.01)
+    return stream
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    return watch(monkeypatch, Terminal())
+
+
+def test_a_terminal_gets_one_line_that_is_replaced(terminal):
+    with announce("gemm (T=float32) for sm_90a"):
+        time.sleep(0.1)
+    text = terminal.getvalue()
+    first, *_, last = text.split(ERASE)[1:]
+    assert text.startswith(ERASE)
+    assert re.fullmatch(r"tkjit: compiling gemm \(T=float32\) for sm_90a \.\.\. \d+\.\d s", first)
+    assert re.fullmatch(r"tkjit: compiled gemm \(T=float32\) for sm_90a in 0\.\d s\n", last)
+    assert text.count("\n") == 1 and text.count(ERASE) >= 3
+
+
+def test_a_failure_is_said_and_passes_through(terminal):
+    with pytest.raises(ValueError, match="refused"), announce("axpy"):
+        raise ValueError("refused")
+    assert "tkjit: failed to compile axpy in" in terminal.getvalue()
+    assert terminal.getvalue().endswith(" s\n")
+
+
+def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
+    with announce("the glue of axpy"), announce("axpy for sm_80"):
+        time.sleep(0.05)
+    assert "axpy for sm_80" not in terminal.getvalue()
+    assert terminal.getvalue().count("\n") == 1
+    with announce("the next"):
+        pass
+    assert "compiled the next" in terminal.getvalue()
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), None])
+def test_a_pipe_gets_nothing(monkeypatch, stream):
+    watch(monkeypatch, stream)
+    with announce("axpy"):
+        time.sleep(0.05)
+    assert stream is None or stream.getvalue() == ""
+
+
+def test_a_pipe_of_a_real_process_gets_nothing(python):
+    code = (
+        "import sys, time\n"
+        "sys.stderr = sys.stdout\n"
+        "import tkjit.progress as progress\n"
+        "progress.TICK_S = 0.01\n"
+        "with progress.announce('axpy'):\n"
+        "    time.sleep(0.05)\n"
+        "print('done')"
+    )
+    assert python(code) == "done\n"
+
+
+def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):
+    shown = []
+
+    class Handle:
+        def update(self, data, raw):
+            assert raw
+            shown.append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        assert raw and display_id
+        shown.append(data["text/plain"])
+        return Handle()
+
+    shell = types.SimpleNamespace(kernel=object())
+    notebook = types.SimpleNamespace(get_ipython=lambda: shell, display=types.SimpleNamespace(display=display))
+    terminal = watch(monkeypatch, Terminal(), IPython=notebook)
+    with announce("axpy"):
+        time.sleep(0.05)
+    assert shown[0] == ""
+    assert shown[1].startswith("tkjit: compiling axpy ...")
+    assert shown[-1].startswith("tkjit: compiled axpy in")
+    assert terminal.getvalue() == ""
+
+
+def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
+    notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace())
+    terminal = watch(monkeypatch, Terminal(), IPython=notebook)
+    with announce("axpy"):
+        pass
+    assert "compiled axpy" in terminal.getvalue()

@@ -1,0 +1,176 @@
+"""The registry: where a name is looked for, in which order, and what is said where it is not."""
+
+import importlib
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit import SpecError, registry
+from tkjit.config import Settings
+
+KERNEL = """
+import tkjit
+from tkjit import In, Tensor
+
+@tkjit.kernel("__global__ void {name}(Globals g) {{}}", entry="{name}", grid=1, block=1)
+def {name}(x: In[Tensor, "float32", "N"]):
+    '''{doc}'''
+"""
+
+
+def write_kernel(directory: Path, name: str, doc: str = "A test's.") -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.py"
+    path.write_text(KERNEL.format(name=name, doc=doc))
+    return path
+
+
+@pytest.fixture
+def kernels_here(tmp_path, monkeypatch):
+    """A directory that TKJIT_KERNEL_PATH names."""
+    directory = tmp_path / "kernels"
+    directory.mkdir()
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))
+    return directory
+
+
+@pytest.fixture
+def fake_distribution(tmp_path, monkeypatch):
+    """An installed package, fake_kernels, whose entry point brings kernels."""
+    site = tmp_path / "site"
+    info = site / "fake_kernels-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-kernels\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tkjit.kernels]\nfake = fake_kernels\n")
+    (site / "fake_kernels").mkdir()
+    (site / "fake_kernels/__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(site))
+    importlib.invalidate_caches()
+    yield site / "fake_kernels"
+    sys.modules.pop("fake_kernels", None)
+
+
+def test_the_bundled_kernels_are_found():
+    assert {"axpy", "softmax", "gemm"} <= set(tkjit.kernels())
+    for name in ("axpy", "softmax", "gemm"):
+        assert tkjit.find(name).name == name
+
+
+def test_names_are_sorted():
+    assert list(tkjit.kernels()) == sorted(tkjit.kernels())
+
+
+def test_the_users_own_directory_comes_first(kernels_here):
+    path = write_kernel(kernels_here, "axpy", "My own.")
+    write_kernel(kernels_here, "mine")
+    assert tkjit.find("axpy").specs[0].doc == "My own."
+    assert "mine" in tkjit.kernels()
+    assert registry.kernel_files(Settings.from_environment())["axpy"] == path
+
+
+def test_of_two_directories_the_first_wins(tmp_path, monkeypatch):
+    for place in ("one", "two"):
+        write_kernel(tmp_path / place, "mine", f"Number {place}.")
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", os.pathsep.join(str(tmp_path / place) for place in ("one", "two")))
+    assert tkjit.find("mine").specs[0].doc == "Number one."
+
+
+def test_a_directory_that_is_not_there_is_no_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path / "missing"))
+    assert tkjit.find("axpy").name == "axpy"
+    assert "axpy" in tkjit.kernels()
+
+
+def test_only_files_that_can_be_a_kernels_are_listed(kernels_here):
+    for name in ("_helper", "not-a-name", "2fast"):
+        (kernels_here / f"{name}.py").write_text("raise RuntimeError")
+    (kernels_here / "notes.txt").write_text("")
+    assert not {"_helper", "not-a-name", "2fast", "notes"} & set(tkjit.kernels())
+
+
+def test_a_near_name_is_suggested():
+    with pytest.raises(SpecError, match=r"no kernel is named 'axpi'; did you mean axpy\?"):
+        tkjit.find("axpi")
+    with pytest.raises(SpecError, match=r"did you mean .*gemm"):
+        tkjit.load("gem")
+
+
+def test_without_a_near_name_all_are_listed(kernels_here):
+    write_kernel(kernels_here, "mine")
+    with pytest.raises(SpecError) as caught:
+        tkjit.find("qqqqqq")
+    known = str(caught.value).partition("known are ")[2].split(", ")
+    assert {"axpy", "gemm", "mine", "softmax"} <= set(known)
+
+
+@pytest.mark.parametrize("name", ["", "../axpy", "axpy.py", "axpy/", "/etc/passwd", "a b"])
+def test_a_name_is_not_a_path(name):
+    with pytest.raises(SpecError, match="no kernel is named"):
+        tkjit.find(name)
+
+
+def test_a_file_that_does_not_define_its_kernel(kernels_here):
+    path = write_kernel(kernels_here, "other").rename(kernels_here / "mine.py")
+    with pytest.raises(SpecError) as caught:
+        tkjit.find("mine")
+    assert str(path) in str(caught.value) and "defines no 'mine'" in str(caught.value)
+
+
+def test_a_function_without_the_decorator(kernels_here):
+    (kernels_here / "mine.py").write_text("def mine(): ...\n")
+    with pytest.raises(SpecError, match=r"mine is defined as .*; decorate its function with @tkjit.kernel"):
+        tkjit.find("mine")
+
+
+def test_an_error_in_a_spec_file_is_its_authors_own(kernels_here):
+    path = kernels_here / "mine.py"
+    path.write_text("\nraise ValueError('broken')\n")
+    with pytest.raises(ValueError, match="broken") as caught:
+        tkjit.find("mine")
+    assert (str(caught.traceback[-1].path), caught.traceback[-1].lineno) == (str(path), 1)
+
+
+def test_a_file_is_run_once_until_it_is_edited(kernels_here):
+    path = write_kernel(kernels_here, "mine", "First.")
+    first = tkjit.find("mine")
+    assert tkjit.find("mine") is first
+    write_kernel(kernels_here, "mine", "Other.")  # as long as before
+    os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
+    assert tkjit.find("mine").specs[0].doc == "Other."
+
+
+def test_the_source_lies_beside_the_spec(kernels_here):
+    (kernels_here / "mine.py").write_text(
+        KERNEL.format(name="mine", doc="").replace('"__global__ void mine(Globals g) {}"', '"mine.cu"')
+    )
+    assert tkjit.find("mine").specs[0].sources[0][1].path == kernels_here / "mine.cu"
+
+
+def test_a_spec_file_is_not_left_in_sys_modules(kernels_here):
+    write_kernel(kernels_here, "mine")
+    before = set(sys.modules)
+    tkjit.find("mine")
+    assert not {name for name in set(sys.modules) - before if "mine" in name}
+
+
+def test_entry_points_bring_kernels(fake_distribution):
+    write_kernel(fake_distribution, "whisper", "From afar.")
+    assert "whisper" in tkjit.kernels()
+    assert tkjit.find("whisper").specs[0].doc == "From afar."
+    with pytest.raises(SpecError, match=r"did you mean whisper\?"):
+        tkjit.find("whispers")
+
+
+def test_a_name_in_two_places_is_one_kernel_for_list_and_for_load(fake_distribution):
+    write_kernel(fake_distribution, "axpy", "From afar.")
+    listed = registry.kernel_files(Settings.from_environment())["axpy"]
+    assert (tkjit.find("axpy").specs[0].doc == "From afar.") == (listed.parent == fake_distribution)
+
+
+def test_a_users_directory_comes_before_entry_points(fake_distribution, kernels_here):
+    write_kernel(fake_distribution, "whisper", "From afar.")
+    write_kernel(kernels_here, "whisper", "My own.")
+    assert tkjit.find("whisper").specs[0].doc == "My own."

@@ -1,0 +1,197 @@
+"""The rooms: each imports only rooms above it, and importing tkjit does next to nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import tkjit
+
+PACKAGE = Path(tkjit.__file__).parent
+# DESIGN.md's table, from the top. A room imports only rooms before it.
+ROOMS = ("errors config expr spec registry render toolchain cache progress build loader kernel cli").split()
+FILES = sorted(PACKAGE.rglob("*.py"))
+# the package itself shows users what the rooms hold, __main__ starts the command line
+ENTRANCES = {"__init__", "__main__"}
+
+
+def room_of(path: Path, package: Path = PACKAGE) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+def for_types_only(tree: ast.AST) -> set[ast.AST]:
+    """What stands under ``if TYPE_CHECKING``, and so never runs."""
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
+    guarded = (block for block in blocks if ast.unparse(block.test) == "TYPE_CHECKING")
+    return {node for block in guarded for statement in block.body for node in ast.walk(statement)}
+
+
+def imported_modules(path: Path, *, types: bool = True) -> list[tuple[int, str]]:
+    """Each import of tkjit in a file, inside functions too, as (line, dotted name)."""
+    found = []
+    tree = ast.parse(path.read_text())
+    skipped = set() if types else for_types_only(tree)
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute here"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found += [(node.lineno, name) for name in names if name.split(".")[0] == "tkjit"]
+    return found
+
+
+def imported_rooms(path: Path) -> list[tuple[int, str]]:
+    """The rooms that a file imports; "tkjit" stands for the package itself."""
+    modules = [(line, [*name.split("."), "tkjit"][1]) for line, name in imported_modules(path)]
+    return [(line, name if name in ROOMS else "tkjit") for line, name in modules]
+
+
+def test_every_file_belongs_to_a_room():
+    assert {room_of(path) for path in FILES} - ENTRANCES == set(ROOMS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_rooms_above_it(path):
+    room = room_of(path)
+    if room in ENTRANCES:
+        return
+    for line, other in imported_rooms(path):
+        # the command line is the only room below the package's own face
+        allowed = room == "cli" if other == "tkjit" else ROOMS.index(other) <= ROOMS.index(room)
+        assert allowed, f"{path}:{line}: {room} imports {other}"
+
+
+def test_no_module_imports_itself_through_others():
+    modules = {".".join(["tkjit", *path.relative_to(PACKAGE).with_suffix("").parts]): path for path in FILES}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+
+    def target(name: str) -> str:
+        while name not in modules:
+            name = name.rpartition(".")[0]
+        return name
+
+    imports = {
+        name: {target(other) for _, other in imported_modules(path, types=False)} - {name}
+        for name, path in modules.items()
+    }
+    # a package's face imports its modules, and the command line reaches the package's face inside functions
+    imports["tkjit"] = set()
+    finished: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join([*trail[trail.index(name) :], name])
+        if name not in finished:
+            for other in imports[name]:
+                visit(other, (*trail, name))
+            finished.add(name)
+
+    for name in modules:
+        visit(name, ())
+
+
+def mentions(name: str) -> set[str]:
+    """The files in whose code (not comments or docstrings) a name stands."""
+    found = set()
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            words = {
+                ast.Name: lambda n: n.id,
+                ast.Attribute: lambda n: n.attr,
+                ast.alias: lambda n: n.name,
+                ast.ImportFrom: lambda n: n.module,
+            }
+            if type(node) in words and name in str(words[type(node)](node)).split("."):
+                found.add(str(path.relative_to(PACKAGE)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["environ", "environb", "getenv", "getenvb", "expanduser", "expandvars"])
+def test_only_config_reads_the_environment(name):
+    # build.py sets PATH and CXX for the time of a load_inline call, which reads them there and nowhere else
+    allowed = {"config.py", "build.py"} if name == "environ" else {"config.py"}
+    # config's own parameter has the name of what it stands for
+    assert mentions(name) <= allowed
+
+
+def test_build_touches_only_the_variables_that_cpp_extension_reads():
+    text = (PACKAGE / "build.py").read_text()
+    assert set(re.findall(r'environ\.get\("(\w+)"', text)) == {"PATH"}
+    assert '_environment({"PATH": search_path, "CXX": str(cxx)})' in text
+
+
+def test_only_build_uses_cpp_extension():
+    assert mentions("cpp_extension") == {"build.py"}
+
+
+@pytest.mark.parametrize(
+    "room, modules",
+    [
+        ("expr", "os subprocess pathlib torch"),
+        ("spec", "os subprocess torch"),
+        ("render", "os subprocess pathlib torch"),
+        ("cache", "subprocess torch toolchain spec render"),
+    ],
+)
+def test_pure_rooms_stay_pure(room, modules):
+    for path in FILES:
+        if room_of(path) == room:
+            assert not words_imported(path) & set(modules.split()), path
+
+
+def words_imported(path: Path) -> set[str]:
+    """The parts of all names that a file imports and runs: torch, utils, cpp_extension."""
+    tree = ast.parse(path.read_text())
+    found: set[str] = set()
+    for node in set(ast.walk(tree)) - for_types_only(tree):
+        if isinstance(node, ast.Import):
+            found |= {word for alias in node.names for word in alias.name.split(".")}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {*str(node.module).split("."), *(alias.name for alias in node.names)}
+    return found
+
+
+def test_importing_tkjit_is_light(python, tmp_path, monkeypatch):
+    for name in ("HOME", "TKJIT_CACHE", "XDG_CACHE_HOME", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    heavy = "torch numpy jinja2 filelock platformdirs rich"
+    printed = python(
+        "import os, sys\n"
+        "made = []\n"
+        "sys.addaudithook(lambda event, args: made.append(args) if event in ('os.mkdir', 'os.rename') else None)\n"
+        "import tkjit\n"
+        "print(made, [name for name in sys.argv[1].split() if name in sys.modules])",
+        heavy,
+    )
+    assert printed.strip() == "[] []"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_tkjit_reads_no_environment_variable(python):
+    printed = python(
+        "import os, sys\n"
+        "plain = type(os.environ).__getitem__\n"
+        "read = []\n"
+        "def spy(self, key):\n"
+        "    frame = sys._getframe(1)\n"
+        "    while frame.f_code.co_filename.startswith('<frozen') or frame.f_code.co_filename == os.__file__:\n"
+        "        frame = frame.f_back\n"
+        "    if os.sep + 'tkjit' + os.sep in frame.f_code.co_filename:\n"
+        "        read.append((key, frame.f_code.co_filename, frame.f_lineno))\n"
+        "    return plain(self, key)\n"
+        "type(os.environ).__getitem__ = spy\n"
+        "import tkjit\n"
+        "print(read)\n"
+        "from tkjit.config import Settings\n"
+        "Settings.from_environment()\n"
+        "print(len(read) > 0)  # the spy sees what there is to see"
+    )
+    assert printed.split() == ["[]", "True"]

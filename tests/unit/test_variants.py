@@ -1,0 +1,69 @@
+"""Variants: every combination of a spec's options, in the order whose positions the glue computes."""
+
+import pytest
+
+from tkjit.expr import Expr
+from tkjit.spec import Field, Source, Spec, Variant, variants_of
+
+FIELDS = (
+    Field("x", "in", "T", dims=(Expr("N"), Expr("D"))),
+    Field("w", "in", "W", dims=(Expr("D"),)),
+    Field("b", "in", "int8", dims=(Expr("D"),)),
+)
+SPEC = Spec(
+    name="f",
+    entry="f<T, W, D>",
+    fields=FIELDS,
+    order=("x", "w", "b"),
+    sources=(("", Source(text="{}")),),
+    variants=(("T", ("float32", "bfloat16")), ("W", ("int8", "float32")), ("D", (64, 128))),
+    grid=(Expr("1"),),
+    block=(Expr("1"),),
+)
+
+
+def test_the_last_name_varies_fastest():
+    assert [str(variant) for variant in variants_of(SPEC)] == [
+        "T=float32, W=int8, D=64",
+        "T=float32, W=int8, D=128",
+        "T=float32, W=float32, D=64",
+        "T=float32, W=float32, D=128",
+        "T=bfloat16, W=int8, D=64",
+        "T=bfloat16, W=int8, D=128",
+        "T=bfloat16, W=float32, D=64",
+        "T=bfloat16, W=float32, D=128",
+    ]
+
+
+@pytest.mark.parametrize(
+    "types, kept",
+    [
+        ([], 8),
+        (["float32"], 2),
+        (["float32", "int8"], 4),
+        (["bfloat16"], 0),  # W is never bfloat16
+        (["float64"], 0),
+        (iter(["float32", "int8", "bfloat16"]), 8),
+    ],
+)
+def test_only_variants_of_some_types(types, kept):
+    assert len(variants_of(SPEC, types)) == kept
+
+
+def test_a_variant_says_each_fields_dtype():
+    variant = variants_of(SPEC)[5]
+    assert [variant.dtype_of(f).name for f in FIELDS] == ["bfloat16", "int8", "int8"]
+
+
+def test_a_spec_without_variants_has_one():
+    assert variants_of(Spec("f", "f", (FIELDS[2],), ("b",), SPEC.sources, grid=SPEC.grid, block=SPEC.block)) == (
+        Variant(),
+    )
+    assert str(Variant()) == ""
+
+
+def test_type_and_integer_variants():
+    assert SPEC.type_variants == {"T": ("float32", "bfloat16"), "W": ("int8", "float32")}
+    assert SPEC.integer_variants == {"D": (64, 128)}
+    assert SPEC.dtypes_of(FIELDS[0]) == ("float32", "bfloat16")
+    assert SPEC.dtypes_of(FIELDS[2]) == ("int8",)
