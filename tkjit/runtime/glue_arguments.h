@@ -1,0 +1,146 @@
+// Rendered glue: a call, its parameters, and its scalars.
+#pragma once
+
+#include "table.h"
+
+#include <cstring>
+#include <initializer_list>
+
+namespace tkjit::glue {
+
+struct Parameter {
+    const char* name;
+    bool required;
+    bool nullable;   // None means: not given
+    PyObject* interned = nullptr;
+};
+
+struct Signature {
+    const char* kernel;
+    Parameter* parameters;
+    int count;
+    int positional;  // the others are keyword-only
+};
+
+constexpr int kMaxOutputs = 32;  // tkjit/spec/model.py refuses more
+
+struct Call {
+    Dispatcher* self;
+    const Table& table;
+    const char* kernel;
+    PyObject* const* args;
+    Py_ssize_t nargs;
+    PyObject* kwnames;
+    bool quiet = false;    // refuse without a message
+    bool decided = false;  // this overload takes the call: whatever fails now is an error, not a refusal
+};
+
+// ---- parameters ----------------------------------------------------------------------------------------------------
+
+inline bool intern_names(const Signature& signature) {
+    for (int i = 0; i < signature.count; ++i) {
+        Parameter& parameter = signature.parameters[i];
+        if (!(parameter.interned = PyUnicode_InternFromString(parameter.name))) return false;
+    }
+    return true;
+}
+
+inline int position_of(const Signature& signature, PyObject* name) {
+    for (int i = 0; i < signature.count; ++i)
+        if (signature.parameters[i].interned == name) return i;
+    for (int i = 0; i < signature.count; ++i)  // a keyword from a dict need not be interned
+        if (PyUnicode_Compare(signature.parameters[i].interned, name) == 0) return i;
+    return -1;
+}
+
+// Puts each argument at its parameter's position, null where none was given. The references are borrowed.
+inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
+    PyObject* const error = call.table.argument_error;
+    if (call.nargs > signature.positional) {
+        if (!call.quiet)
+            PyErr_Format(error, "%s: takes at most %d positional arguments, got %zd", call.kernel, signature.positional,
+                         call.nargs);
+        return false;
+    }
+    for (int i = 0; i < signature.count; ++i) given[i] = i < call.nargs ? call.args[i] : nullptr;
+    const Py_ssize_t keywords = call.kwnames ? PyTuple_GET_SIZE(call.kwnames) : 0;
+    for (Py_ssize_t i = 0; i < keywords; ++i) {
+        PyObject* const name = PyTuple_GET_ITEM(call.kwnames, i);
+        const int position = position_of(signature, name);
+        if (position < 0 || given[position]) {
+            if (!call.quiet)
+                PyErr_Format(error, position < 0 ? "%s: unknown argument %U" : "%s: the argument %U is given twice",
+                             call.kernel, name);
+            return false;
+        }
+        given[position] = call.args[call.nargs + i];
+    }
+    for (int i = 0; i < signature.count; ++i) {
+        const Parameter& parameter = signature.parameters[i];
+        if (given[i] || !parameter.required) {
+            if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
+            continue;
+        }
+        if (!call.quiet) PyErr_Format(error, "%s: the argument %s is missing", call.kernel, parameter.name);
+        return false;
+    }
+    return true;
+}
+
+// Gives what came as `out=` to the output parameters: a tensor to the only one, a tuple to several.
+inline bool spread_out(const Call& call, const Signature& signature, PyObject** given, PyObject* out,
+                       std::initializer_list<int> outputs) {
+    if (!out) return true;
+    const auto refuse = [&](const char* format, auto value) {
+        if (!call.quiet) PyErr_Format(call.table.argument_error, format, call.kernel, value);
+        return false;
+    };
+    const bool several = outputs.size() > 1;
+    if (several && (!PyTuple_Check(out) || PyTuple_GET_SIZE(out) != Py_ssize_t(outputs.size())))
+        return refuse("%s: out= must be a tuple of %d tensors, one for each output", int(outputs.size()));
+    Py_ssize_t i = 0;
+    for (const int position : outputs) {
+        if (given[position]) return refuse("%s: %s is given both by name and in out=", signature.parameters[position].name);
+        given[position] = several ? PyTuple_GET_ITEM(out, i++) : out;
+        if (given[position] == Py_None) given[position] = nullptr;
+    }
+    return true;
+}
+
+// ---- scalars -------------------------------------------------------------------------------------------------------
+
+inline bool refuse_object(const Call& call, const char* name, PyObject* object, const char* expected) {
+    PyErr_Clear();  // what a conversion raised says less than this
+    if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
+    return false;
+}
+
+inline bool read(const Call& call, const char* name, PyObject* object, double& value) {
+    if (PyFloat_CheckExact(object)) {
+        value = PyFloat_AS_DOUBLE(object);
+        return true;
+    }
+    if (PyUnicode_Check(object) || PyComplex_Check(object)) return refuse_object(call, name, object, "a float");
+    value = PyFloat_AsDouble(object);
+    return value != -1.0 || !PyErr_Occurred() || refuse_object(call, name, object, "a float");
+}
+
+inline bool read(const Call& call, const char* name, PyObject* object, int64_t& value, int64_t low, int64_t high) {
+    if (PyBool_Check(object) || !PyIndex_Check(object)) return refuse_object(call, name, object, "an int");
+    value = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+    if ((value == -1 && PyErr_Occurred()) || value < low || value > high) {
+        char expected[96];
+        PyOS_snprintf(expected, sizeof expected, "an int from %lld to %lld", static_cast<long long>(low),
+                      static_cast<long long>(high));
+        return refuse_object(call, name, object, expected);
+    }
+    return true;
+}
+
+inline bool read(const Call& call, const char* name, PyObject* object, bool& value) {
+    if (!PyBool_Check(object)) return refuse_object(call, name, object, "a bool");
+    value = object == Py_True;
+    return true;
+}
+
+}  // namespace tkjit::glue

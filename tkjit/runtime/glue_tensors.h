@@ -1,0 +1,154 @@
+// Rendered glue: a call's tensors, the constraints on them, and its outputs.
+#pragma once
+
+#include "glue_arguments.h"
+
+#include <tkjit/expr.h>
+
+namespace tkjit::glue {
+
+// ---- tensors -------------------------------------------------------------------------------------------------------
+
+inline bool read(const Call& call, const char* name, PyObject* object, TensorView& view) {
+    if (!call.table.view(object, &view)) view.problems = kNotATensor;
+    if (!view.problems) return true;
+    if (!call.quiet) call.table.refuse_tensor(call.kernel, name, object, view);
+    return false;
+}
+
+// The dims, and the dtypes that are allowed.
+inline bool mismatch(const Call& call, const char* name, PyObject* object, const TensorView& view,
+                     std::initializer_list<Dim> dims, bool leading, const char* dtypes) {
+    const Expected expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1};
+    if (!call.quiet) call.table.refuse_mismatch(call.kernel, name, object, view, expected);
+    return false;
+}
+
+// The dims, and the argument whose dtype it must share.
+inline bool mismatch(const Call& call, const char* name, PyObject* object, const TensorView& view,
+                     std::initializer_list<Dim> dims, bool leading, const char* like, const TensorView& other) {
+    const Expected expected{dims.begin(), int(dims.size()), leading, nullptr, like, other.dtype};
+    if (!call.quiet) call.table.refuse_mismatch(call.kernel, name, object, view, expected);
+    return false;
+}
+
+inline bool same_device(const Call& call, const char* name, PyObject* object, const TensorView& view, const char* other,
+                        PyObject* other_object, const TensorView& other_view) {
+    if (view.device_type == other_view.device_type && view.device == other_view.device) return true;
+    if (!call.quiet) call.table.refuse_device(call.kernel, name, object, other, other_object);
+    return false;
+}
+
+inline bool aligned(const Call& call, const char* name, const TensorView& view, unsigned bytes) {
+    if (reinterpret_cast<uintptr_t>(view.data) % bytes == 0) return true;
+    if (!call.quiet)
+        PyErr_Format(call.table.argument_error,
+                     "%s: %s starts at an address that is not a multiple of %u bytes (a view with an offset?); "
+                     "pass %s.clone()", call.kernel, name, bytes, name);
+    return false;
+}
+
+// The dims that "..." stands for.
+struct Leading {
+    const int64_t* sizes = nullptr;
+    int count = -1;
+
+    bool matches(const TensorView& view, int trailing) const {
+        return count < 0 || (view.ndim - trailing == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0);
+    }
+    void bind(const TensorView& view, int trailing) {
+        if (count < 0) *this = {view.sizes, view.ndim - trailing};
+    }
+};
+
+inline bool empty(const TensorView& view) {
+    for (int i = 0; i < view.ndim; ++i)
+        if (view.sizes[i] == 0) return true;
+    return false;
+}
+
+// batch, depth, rows, cols and numel of a tensor, as expressions use them.
+inline int64_t extent(const TensorView& view, int axis) {
+    const int dim = view.ndim - kMaxDims + axis;
+    return dim < 0 ? 1 : view.sizes[dim];
+}
+inline Int numel(const TensorView& view) {
+    Int product = 1;
+    for (int i = 0; i < view.ndim; ++i) product = product * view.sizes[i];
+    return product;
+}
+
+// ---- constraints and outputs ---------------------------------------------------------------------------------------
+
+inline bool satisfied(const Call& call, Int holds, const char* text, std::initializer_list<Dim> values) {
+    if (holds.valid() && holds.value()) return true;
+    if (call.quiet) return false;
+    char where[256] = "";
+    size_t used = 0;
+    for (const Dim& dim : values)
+        if (used < sizeof where)
+            used += PyOS_snprintf(where + used, sizeof where - used, "%s%s=%lld", used ? ", " : "", dim.text,
+                                  static_cast<long long>(dim.value));
+    PyErr_Format(call.table.shape_error, "%s: the constraint %s does not hold (%s)", call.kernel, text, where);
+    return false;
+}
+
+// An output's sizes, from its dims.
+struct Shape {
+    int64_t sizes[kMaxDims];
+    int count = 0;
+
+    bool compute(const Call& call, const char* name, const Leading& leading, std::initializer_list<Int> dims) {
+        for (int i = 0; i < leading.count && count < kMaxDims; ++i) sizes[count++] = leading.sizes[i];
+        for (const Int dim : dims) {
+            if (dim.valid() && dim.value() >= 0 && dim.value() <= INT32_MAX && count < kMaxDims) {
+                sizes[count++] = dim.value();
+                continue;
+            }
+            if (!call.quiet)
+                PyErr_Format(call.table.shape_error,
+                             count == kMaxDims ? "%s: the output %s would have more than 4 dimensions"
+                                               : "%s: an extent of the output %s would be %lld",
+                             call.kernel, name, static_cast<long long>(dim.value()));
+            return false;
+        }
+        return true;
+    }
+    bool matches(const TensorView& view) const {
+        return view.ndim == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0;
+    }
+};
+
+// An owned reference.
+class Object {
+public:
+    Object() = default;
+    Object(const Object&) = delete;
+    Object& operator=(const Object&) = delete;
+    ~Object() { Py_XDECREF(object_); }
+
+    void own(PyObject* object) { object_ = object; }
+    void borrow(PyObject* object) {
+        Py_INCREF(object);
+        object_ = object;
+    }
+    PyObject* release() {
+        PyObject* const object = object_;
+        object_ = nullptr;
+        return object;
+    }
+
+private:
+    PyObject* object_ = nullptr;
+};
+
+// A new output: the object, and the view that the launcher gets.
+inline bool allocate(const Call& call, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
+                     const TensorView& like) {
+    PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like);
+    if (!tensor) return false;
+    object.own(tensor);
+    return call.table.view(tensor, &view);
+}
+
+}  // namespace tkjit::glue
