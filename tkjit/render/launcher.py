@@ -95,7 +95,7 @@ def _checks(spec: Spec, variant: Variant) -> list[str]:
         return []
     lines = [
         f"using TkjitGlobals = {spec.struct};",
-        f"static_assert(tkjit::field_count<TkjitGlobals> == {len(elements)},",
+        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(elements)}>(),",
         f"              {repr_text('the number of fields of ' + spec.struct + said)});",
     ]
     for name, element in elements.items():

@@ -1,6 +1,6 @@
 // The vocabulary of rendered glue: bind the arguments of a call, read them, check them, allocate, launch.
 //
-// Nothing here allocates on the path of a call that succeeds, and no function is called twice for one argument. While
+// On the path of a call that succeeds nothing is allocated but outputs, and no function is called twice for an argument. While
 // overloads are tried in turn a call is `quiet`: a refusal costs no message until it is known that none of them fits.
 #pragma once
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <type_traits>
+#include <utility>
 
 namespace tkjit {
 
@@ -134,16 +135,19 @@ struct any_field {
     operator T() const;
 };
 
-template <class Struct, class... Fields>
-constexpr int count_fields() {
-    if constexpr (requires { Struct{Fields{}..., any_field{}}; }) return count_fields<Struct, Fields..., any_field>();
-    else return sizeof...(Fields);
+template <class Struct, size_t... I>
+constexpr bool takes_initialisers(std::index_sequence<I...>) {
+    return requires { Struct{(void(I), any_field{})...}; };
 }
 
 }  // namespace detail
 
-// How many fields an aggregate has: the most initialisers that it takes. (An array counts as its elements.)
-template <class Struct>
-constexpr int field_count = detail::count_fields<Struct>();
+// Whether an aggregate has exactly so many fields: it takes that many initialisers, and not one more. (Fewer it may not
+// take either, where a field cannot be left out. An array counts as its elements.)
+template <class Struct, size_t Count>
+constexpr bool has_fields() {
+    return detail::takes_initialisers<Struct>(std::make_index_sequence<Count>{}) &&
+           !detail::takes_initialisers<Struct>(std::make_index_sequence<Count + 1>{});
+}
 
 }  // namespace tkjit
