@@ -46,6 +46,9 @@ PyObject* overload_0(Call& call) {
     if (y.ndim != 1 || y.sizes[0] != N || y.dtype != x.dtype)
         return mismatch(call, "y", given[1], y, {{"N", N}}, false, "x", x), nullptr;
 
+    void* stream = nullptr;
+    if (!find_stream(call, given[3], x, stream)) return nullptr;
+
     call.decided = true;
     const TkjitLaunch launch_function = launcher(call, 0, T, x);
     if (!launch_function) return nullptr;
@@ -54,7 +57,7 @@ PyObject* overload_0(Call& call) {
     set(args[0], x);
     set(args[1], y);
     set(args[2], alpha);
-    if (!empty(y) && !launch(call, launch_function, args, x, given[3])) return nullptr;
+    if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
     Object y_object;
     y_object.borrow(given[1]);
     return y_object.release();

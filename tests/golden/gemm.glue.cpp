@@ -59,6 +59,9 @@ PyObject* overload_0(Call& call) {
         c_object.borrow(given[2]);
     }
 
+    void* stream = nullptr;
+    if (!find_stream(call, given[4], a, stream)) return nullptr;
+
     call.decided = true;
     const TkjitLaunch launch_function = launcher(call, 0, T, a);
     if (!launch_function) return nullptr;
@@ -68,7 +71,7 @@ PyObject* overload_0(Call& call) {
     set(args[0], a);
     set(args[1], b);
     set(args[2], c);
-    if (!empty(c) && !launch(call, launch_function, args, a, given[4])) return nullptr;
+    if (!empty(c) && !launch(call, launch_function, args, a, stream)) return nullptr;
     return c_object.release();
 }
 

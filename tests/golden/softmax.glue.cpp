@@ -51,6 +51,9 @@ PyObject* overload_0(Call& call) {
         y_object.borrow(given[1]);
     }
 
+    void* stream = nullptr;
+    if (!find_stream(call, given[3], x, stream)) return nullptr;
+
     call.decided = true;
     const TkjitLaunch launch_function = launcher(call, 0, T, x);
     if (!launch_function) return nullptr;
@@ -59,7 +62,7 @@ PyObject* overload_0(Call& call) {
     TkjitArg args[2] = {};
     set(args[0], x);
     set(args[1], y);
-    if (!empty(y) && !launch(call, launch_function, args, x, given[3])) return nullptr;
+    if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
     return y_object.release();
 }
 

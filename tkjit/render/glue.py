@@ -166,6 +166,9 @@ class _Overload:
         offset = f"{self.first_variant} + " if self.first_variant else ""
         return [
             *lines,
+            "void* stream = nullptr;",
+            f"if (!find_stream(call, {self._given('stream')}, {self.anchor}, stream)) return nullptr;",
+            "",
             "call.decided = true;",
             f"const TkjitLaunch launch_function = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
             "if (!launch_function) return nullptr;",
@@ -193,7 +196,7 @@ class _Overload:
         for i, f in enumerate(spec.struct_fields):
             guard = f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) else ""
             lines.append(f"{guard}set(args[{i}], {local(f.name)});")
-        launch = f"launch(call, launch_function, args, {self.anchor}, {self._given('stream')})"
+        launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [

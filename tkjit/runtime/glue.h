@@ -40,11 +40,15 @@ inline TkjitLaunch launcher(const Call& call, int overload, int variant, const T
     return call.table.resolve(call.self, overload, variant, on);
 }
 
-inline bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg* args, const TensorView& on,
-                   PyObject* given_stream) {
-    void* stream = nullptr;
-    if (on.device_type != DeviceType::cpu || given_stream)
-        if (!call.table.stream(call.kernel, given_stream, on, &stream)) return false;
+// The stream to launch on: the given one, or the current one of the device of `on`.
+inline bool find_stream(const Call& call, PyObject* given, const TensorView& on, void*& stream) {
+    if (on.device_type == DeviceType::cpu && !given) return true;
+    if (call.table.stream(call.kernel, given, on, &stream)) return true;
+    if (call.quiet) PyErr_Clear();
+    return false;
+}
+
+inline bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg* args, const TensorView& on, void* stream) {
     PyThreadState* const state = PyEval_SaveThread();
     const char* const error = launcher(args, on.device, stream);
     PyEval_RestoreThread(state);

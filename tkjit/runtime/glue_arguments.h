@@ -128,7 +128,9 @@ inline bool read(const Call& call, const char* name, PyObject* object, double& v
 inline bool read(const Call& call, const char* name, PyObject* object, int64_t& value, int64_t low, int64_t high) {
     if (PyBool_Check(object) || !PyIndex_Check(object)) return refuse_object(call, name, object, "an int");
     value = PyNumber_AsSsize_t(object, PyExc_OverflowError);
-    if ((value == -1 && PyErr_Occurred()) || value < low || value > high) {
+    const bool failed = value == -1 && PyErr_Occurred();
+    if (failed && !PyErr_ExceptionMatches(PyExc_OverflowError)) return refuse_object(call, name, object, "an int");
+    if (failed || value < low || value > high) {
         char expected[96];
         PyOS_snprintf(expected, sizeof expected, "an int from %lld to %lld", static_cast<long long>(low),
                       static_cast<long long>(high));

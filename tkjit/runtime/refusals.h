@@ -2,6 +2,7 @@
 #pragma once
 
 #include "table.h"
+#include "tensor_view.h"
 
 #include <pybind11/pybind11.h>
 
@@ -16,20 +17,27 @@ inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error
 
 inline std::string text_of(const py::handle& object) { return py::str(object).cast<std::string>(); }
 
+// "(512, 64)": torch.Size is a tuple that prints itself otherwise.
+inline std::string shape_text(const py::handle& shape) {
+    std::string text = "(";
+    for (const py::handle& size : shape) text += (text.size() > 1 ? ", " : "") + text_of(size);
+    return text + (py::len(shape) == 1 ? ",)" : ")");
+}
+
 // "(512, 64) float32 on cuda:0"
 inline std::string describe_tensor(PyObject* object) {
     const py::handle tensor(object);
     std::string dtype = text_of(tensor.attr("dtype"));
     if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
-    return text_of(py::tuple(tensor.attr("shape"))) + " " + dtype + " on " + text_of(tensor.attr("device"));
+    return shape_text(tensor.attr("shape")) + " " + dtype + " on " + text_of(tensor.attr("device"));
 }
 
 // "3.0 (float)", or the tensor.
 inline std::string describe(PyObject* object) {
-    const py::handle value(object);
-    if (py::hasattr(value, "dtype") && py::hasattr(value, "device") && py::hasattr(value, "shape"))
-        return describe_tensor(object);
-    std::string text = py::repr(value).cast<std::string>();
+    if (is_tensor(object)) return describe_tensor(object);
+    std::string text = py::repr(py::handle(object)).cast<std::string>();
+    for (char& c : text)
+        if (c == '\n') c = ' ';
     constexpr size_t longest = 60;
     if (text.size() > longest) text = text.substr(0, longest) + "...";
     return text + " (" + Py_TYPE(object)->tp_name + ")";
@@ -56,13 +64,17 @@ inline void refuse_object(const char* kernel, const char* name, PyObject* object
 inline void refuse_tensor(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     if (view.problems & kNotATensor) return refuse_object(kernel, name, object, "a torch.Tensor");
     explain([&] {
-        const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
+        const py::handle tensor(object);
         const std::string pass = std::string("; pass ") + name;
-        const auto layout = [&] { return text_of(py::handle(object).attr("layout")); };
+        if (tensor.attr("is_nested").cast<bool>())  // it has no sizes to show
+            return raise(argument_error, std::string(kernel) + ": " + name + " is a nested tensor; expected a dense, strided one");
+        const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
+        if (tensor.attr("is_quantized").cast<bool>())
+            return raise(argument_error, who + ", a quantized tensor" + pass + ".dequantize()");
         if (view.problems & kMeta) return raise(argument_error, who + ", which holds no data; expected cpu or cuda");
         if (view.problems & kNotStrided)
-            return raise(argument_error, who + " with the layout " + layout() + "; expected a dense, strided tensor" +
-                                             pass + ".to_dense()");
+            return raise(argument_error, who + " with the layout " + text_of(tensor.attr("layout")) +
+                                             "; expected a dense, strided tensor" + pass + ".to_dense()");
         if (view.problems & kNoStorage)
             return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
                                              ") without memory of its own; expected a plain tensor");
@@ -73,7 +85,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
             return raise(shape_error, who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most 4");
         if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
         if (view.problems & kNotContiguous)
-            return raise(argument_error, who + " with strides " + text_of(py::handle(object).attr("stride")()) +
+            return raise(argument_error, who + " with strides " + text_of(tensor.attr("stride")()) +
                                              "; expected contiguous" + pass + ".contiguous()");
         raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
                                     "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach()");
