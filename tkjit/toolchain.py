@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -224,8 +224,7 @@ class Toolchain:
         if target.is_cpu:
             march = f"-march={target.cpu_level}" if target.cpu_level.startswith("x86-64") else "-mcpu=native"
             own = [f"-std={spec.std}", *_CXX_FLAGS, march, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{SIMULATOR}"]
-            # flags of a spec are nvcc's; the simulator takes the ones that both compilers know
-            return (*own, *includes, *defines, *(f for f in spec.flags if f.startswith(("-I", "-D", "-U"))), *libraries)
+            return (*own, *includes, *defines, *_common_flags(spec.flags), *libraries)
         gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
         host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", f"-ccbin={self.cxx.path}", "-Xptxas=-v"]
         own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
@@ -285,6 +284,16 @@ def _toolkit_root(nvcc: Path) -> str:
     printed = subprocess.run(command, capture_output=True, text=True).stderr
     top = re.search(r"^#\$ TOP=(.*)$", printed, re.MULTILINE)
     return os.path.normpath(top[1].strip()) if top else str(nvcc.parent.parent)
+
+
+def _common_flags(flags: tuple[str, ...]) -> Iterator[str]:
+    """Of nvcc's flags, those that every C++ compiler reads: of the preprocessor, with their values."""
+    following = iter(flags)
+    for flag in following:
+        if flag in ("-I", "-D", "-U", "-include", "-isystem"):
+            yield from (flag, next(following, ""))
+        elif flag.startswith(("-I", "-D", "-U")):
+            yield flag
 
 
 def _nvcc_from_pypi() -> Path | None:

@@ -215,7 +215,9 @@ def test_an_edited_operator_changes_the_result(name, tmp_path: Path, monkeypatch
     (tmp_path / f"{name}.cu").write_text(source.replace(before, after))
     x, y = random(4, 4, dtype=torch.float32), random(4, 4, dtype=torch.float32, seed=1)
     x, y = x.abs() + 0.1, y.abs() + 0.1
-    arguments = {"axpy": lambda: (x.view(-1), y.view(-1).clone()), "softmax": lambda: (x,), "gemm": lambda: (x, y)}[name]
+    arguments = {"axpy": lambda: (x.view(-1), y.view(-1).clone()), "softmax": lambda: (x,), "gemm": lambda: (x, y)}[
+        name
+    ]
     bundled = tkjit.load(name)(*arguments())
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     edited = tkjit.load(name)

@@ -1,0 +1,2 @@
+#pragma once
+constexpr int kBeside = 20;

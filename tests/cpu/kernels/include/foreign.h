@@ -1,0 +1,17 @@
+// A layout of another library: a pointer and four extents, of which the type fixes three.
+#pragma once
+#include <cstddef>
+
+namespace foreign {
+
+template <class T, int Cols>
+struct rows {
+    using dtype = T;
+    static constexpr int __b__ = 1, __d__ = 1, __r__ = -1, __c__ = Cols;
+    T* raw_ptr;
+    int height, width = Cols;
+
+    rows(T* data, std::nullptr_t, std::nullptr_t, int count, std::nullptr_t) : raw_ptr(data), height(count) {}
+};
+
+}  // namespace foreign

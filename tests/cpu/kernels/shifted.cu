@@ -1,0 +1,5 @@
+// A local header beside the source, one from include_dirs=, and a define.
+#include "beside.h"
+#include <shift.h>
+
+__global__ void shifted(const __grid_constant__ Globals g) { g.x[threadIdx.x] += kBeside + kShift + STEP; }
