@@ -180,7 +180,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         build_file.write_text(build_file.read_text().replace(str(staging), str(unit.keep)))
     (unit.keep / LOG).write_text(f"{command}\n{log}")
     first = summary or _first_error(log, unit.source)
-    return CompileError(f"{unit.name}: {first}", log=log, log_path=unit.keep / LOG, command=command)
+    return CompileError(first, what=unit.name, log=log, log_path=unit.keep / LOG, command=command)
 
 
 # g++ and clang: file:line:column: error: text; nvcc: file(line): error: text

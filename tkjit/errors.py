@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 
 class TkjitError(Exception):
@@ -40,6 +42,8 @@ class CompileError(TkjitError):
     ----------
     summary : str
         The compiler's first error, on the user's own file and line where it has one.
+    what : str
+        What was compiled: ``gemm (T=float32) for sm_90a``.
     log : str
         All that the compiler printed.
     log_path : Path
@@ -48,17 +52,15 @@ class CompileError(TkjitError):
         The shell command that reproduces it.
     """
 
-    def __init__(self, summary: str, *, log: str, log_path: Path, command: str) -> None:
-        super().__init__(f"{summary}\n  whole log: {log_path}\n  reproduce: {command}")
+    def __init__(self, summary: str, *, what: str, log: str, log_path: Path, command: str) -> None:
+        super().__init__(f"{summary}\n  compiling: {what}\n  whole log: {log_path}\n  reproduce: {command}")
         self.summary = summary
+        self.what = what
         self.log = log
         self.log_path = log_path
         self.command = command
 
     def __reduce__(self) -> tuple[object, ...]:
         # the default calls the class with the message alone, which a worker process could not unpickle
-        return (_compile_error, (type(self), self.summary, self.log, self.log_path, self.command))
-
-
-def _compile_error(kind: type[CompileError], summary: str, log: str, log_path: Path, command: str) -> CompileError:
-    return kind(summary, log=log, log_path=log_path, command=command)
+        parts: dict[str, Any] = {"what": self.what, "log": self.log, "log_path": self.log_path, "command": self.command}
+        return (partial(type(self), **parts), (self.summary,))

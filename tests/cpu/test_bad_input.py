@@ -292,7 +292,9 @@ SCALARS = {
         lambda: {"divisor": 2}, ShapeError, "probe: the constraint N % divisor == 0 does not hold (N=3, divisor=2)"
     ),
     "division by zero": Case(
-        lambda: {"divisor": 0}, ShapeError, "probe: the constraint N % divisor == 0 does not hold (N=3, divisor=0)"
+        lambda: {"divisor": 0},
+        ShapeError,
+        "probe: the constraint N % divisor == 0 overflows or divides by zero (N=3, divisor=0)",
     ),
     "stream on the cpu": Case(
         lambda: {"stream": 1},

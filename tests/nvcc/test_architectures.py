@@ -34,7 +34,7 @@ def test_is_one_architecture_without_spills(loader, sass, name, arch):
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0
     code = sass(entry.shared_object)
-    assert set(line.split()[-1] for line in code.splitlines() if line.startswith("arch = ")) == {f"sm_{arch}"}
+    assert {line.split()[-1] for line in code.splitlines() if line.startswith("arch = ")} == {f"sm_{arch}"}
 
 
 @pytest.mark.parametrize("arch", ARCHS)

@@ -191,8 +191,13 @@ def test_a_failed_build_says_error_log_and_command(unit, staging):
     error = caught.value
     lines = str(error).splitlines()
     kept = unit.keep / "launcher.cu"
-    first = f"axpy (T=float32) for sm_90a: {SOURCE}:3:1: error: no such thing in {kept}"
-    assert lines == [first, f"  whole log: {unit.keep / LOG}", f"  reproduce: {error.command}"]
+    first = f"{SOURCE}:3:1: error: no such thing in {kept}"
+    assert lines == [
+        first,
+        f"  compiling: {unit.name}",
+        f"  whole log: {unit.keep / LOG}",
+        f"  reproduce: {error.command}",
+    ]
     assert error.log_path.read_text().startswith(error.command)
     assert "no such thing" in error.log and str(staging) not in error.log + error.command
     assert kept.read_text() == "int i;\n"

@@ -58,12 +58,15 @@ def _warmup(arguments: argparse.Namespace) -> int:
         raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
     targets = _targets(arguments, loader)
     found = [find(name) for name in arguments.names or kernels()]
+    jobs = [job for one in found for job in _jobs(loader, one, targets, types)]
+    if len(jobs) == len(found):  # nothing but glue
+        raise SpecError(f"no variant of {', '.join(one.name for one in found)} has only the dtypes {arguments.types}")
     start = time.monotonic()
     first = [Job("runtime", lambda: loader.runtime)]
     # the runtime comes alone: what is compiled after it is loaded through it before it is published
     outcomes = _run(first, 1)
     if outcomes[0].error is None:
-        outcomes += _run([job for one in found for job in _jobs(loader, one, targets, types)], arguments.jobs)
+        outcomes += _run(jobs, arguments.jobs)
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     for outcome in failed:
         print(f"\n{outcome.error}", file=sys.stderr)

@@ -89,7 +89,8 @@ inline bool satisfied(const Call& call, Int holds, const char* text, std::initia
         if (used < sizeof where)
             used += PyOS_snprintf(where + used, sizeof where - used, "%s%s=%lld", used ? ", " : "", dim.text,
                                   static_cast<long long>(dim.value));
-    PyErr_Format(call.table.shape_error, "%s: the constraint %s does not hold (%s)", call.kernel, text, where);
+    const char* const how = holds.valid() ? "does not hold" : "overflows or divides by zero";
+    PyErr_Format(call.table.shape_error, "%s: the constraint %s %s (%s)", call.kernel, text, how, where);
     return false;
 }
 

@@ -124,6 +124,7 @@ def _check_dims(spec: Spec) -> None:
     except CycleError as error:
         _fail(spec, f"circular shape: {' -> '.join(map(str, error.args[1]))}")
     known = bound | derived.keys()
+    _check_optional_dims(spec)
     for where, expr in _expressions(spec):
         for name in sorted(expr.names - known):
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
@@ -132,6 +133,17 @@ def _check_dims(spec: Spec) -> None:
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields:
             _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
+
+
+def _check_optional_dims(spec: Spec) -> None:
+    """Refuse expressions that need an extent of a tensor which a call may leave out."""
+    optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
+    optional |= {name: spec.binder(name)[0].name for name in spec.dim_names if spec.binder(name)[0].optional}
+    inputs = {id(dim) for f in spec.tensors if f.direction != "out" for dim in f.dims}
+    for where, expr in _expressions(spec):
+        for name in sorted(expr.names & optional.keys()):
+            if id(expr) not in inputs:
+                _fail(spec, f"{where}: {name} has no value when a call leaves out {optional[name]}")
 
 
 def _constant(spec: Spec, name: str, dim: Expr) -> int:

@@ -48,10 +48,10 @@ template <class T>
 struct is_optional : std::false_type {};
 template <class T>
 struct is_optional<optional<T>> : std::true_type {};
-template <class T, int... Extents>
+template <class T>
 struct is_own_layout : std::false_type {};
-template <class T, int B, int D, int R, int C>
-struct is_own_layout<gl<T, B, D, R, C>> : std::true_type {};
+template <class T, int Batch, int Depth, int Rows, int Cols>
+struct is_own_layout<gl<T, Batch, Depth, Rows, Cols>> : std::true_type {};
 
 }  // namespace detail
 
