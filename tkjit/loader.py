@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache, cached_property
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
@@ -48,12 +48,20 @@ class Loader:
         self.settings = settings
         self.cache = Cache(settings.cache_root, _ABI)
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
+        self._runtime: ModuleType | None = None
+        self._runtime_lock = threading.Lock()
 
     # ---- modules
 
-    @cached_property
+    @property
     def runtime(self) -> ModuleType:
-        """The module that every glue uses, built once per environment."""
+        """The module that every glue uses, built once per environment and imported once per process."""
+        with self._runtime_lock:
+            if self._runtime is None:
+                self._runtime = self._build_runtime()
+        return self._runtime
+
+    def _build_runtime(self) -> ModuleType:
         text = "#include <runtime.cpp>\n"
         recipe = self._module_recipe(RUNTIME, RUNTIME, text, _RUNTIME_FLAGS)
         return self._module(recipe, text, _RUNTIME_FLAGS, "the runtime (once per environment)")
