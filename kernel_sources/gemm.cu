@@ -129,7 +129,9 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals
     using tile = Tile<T>;
     TKJIT_DYNAMIC_SHARED(T, stages);
     const int m = g.c.rows(), n = g.c.cols(), k = g.a.cols();
-    const int first_row = blockIdx.y * kTileM, first_col = blockIdx.x * kTileN;
+    // one index for all tiles, since only the grid's x is large enough for any M
+    const int tiles_in_row = (n + kTileN - 1) / kTileN;
+    const int first_row = blockIdx.x / tiles_in_row * kTileM, first_col = blockIdx.x % tiles_in_row * kTileN;
     const int steps = (k + tile::k - 1) / tile::k;
 
     Accumulator<T> accumulator;

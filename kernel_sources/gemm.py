@@ -7,7 +7,7 @@ from tkjit import In, Out, Tensor
 @tkjit.kernel(
     "gemm.cu",
     entry="gemm<T>",
-    grid="cdiv(N, 128), cdiv(M, 128)",
+    grid="cdiv(M, 128) * cdiv(N, 128)",
     block=256,
     shared_memory=37888,  # two stages of both tiles: 2 * (128 * 40 + 32 * 136) 16-bit elements; float32 needs less
     variants={"T": ("float32", "bfloat16", "float16")},

@@ -175,7 +175,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         )
     shutil.rmtree(unit.keep, ignore_errors=True)
     shutil.copytree(staging, unit.keep)
-    command, log = (text.replace(str(staging), str(unit.keep)) for text in (command, log))
+    command, log, summary = (text.replace(str(staging), str(unit.keep)) for text in (command, log, summary))
     for build_file in unit.keep.glob("build.ninja"):
         build_file.write_text(build_file.read_text().replace(str(staging), str(unit.keep)))
     (unit.keep / LOG).write_text(f"{command}\n{log}")
@@ -185,7 +185,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
 
 # g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
 _LOCATED = re.compile(
-    r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?error\b[^\n]*", re.MULTILINE
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?[Ee]rror\b[^\n]*", re.MULTILINE
 )
 # ptxas, nvcc itself, the linker
 _OTHER = re.compile(

@@ -23,6 +23,7 @@ LAYOUT = "v1"
 MANIFEST = "manifest.json"
 DEPENDENCIES = "dependencies.json"
 SEEN = "seen.json"
+PATHS = "paths"  # the part of a key in which directories are anchored
 LOCK_POLL_S = 0.05
 
 
@@ -35,7 +36,7 @@ class Recipe:
     arch : str
         The directory of the architecture, ``sm_90a``; ``glue`` and ``runtime`` have none.
     parts : tuple of (str, str)
-        The named parts of the key: texts, flags, versions.
+        The named parts of the key: texts, flags, versions; in ``paths`` anchors are replaced.
     anchors : tuple of (str, str)
         Directories that may lie elsewhere on another machine, by the names that stand for them in the key.
     """
@@ -47,7 +48,11 @@ class Recipe:
 
     @property
     def build_key(self) -> str:
-        return _digest({name: self.anchored(text) for name, text in self.parts})
+        return _digest(dict(self.key_parts()))
+
+    def key_parts(self) -> Iterator[tuple[str, str]]:
+        """The parts as the key has them: a path in a text or a define is a value, and stays."""
+        return ((name, self.anchored(text) if name == PATHS else text) for name, text in self.parts)
 
     def anchored(self, text: str) -> str:
         """A text in which each anchor's path is replaced by its name, the longest path first."""
@@ -185,7 +190,7 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
     manifest = {
         "name": recipe.name,
         "arch": recipe.arch,
-        "key": {name: _digest(recipe.anchored(text)) for name, text in recipe.parts},
+        "key": {name: _digest(text) for name, text in recipe.key_parts()},
         "shared_object": product.shared_object,
         "files": {path.name: _digest_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
         **product.facts,

@@ -9,7 +9,7 @@ down, and an overflow or a division by zero is an error on both sides (``include
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -100,16 +100,17 @@ class Expr:
         return self.text
 
 
-def parse_list(text: str | int | tuple[str | int, ...]) -> tuple[Expr, ...]:
+def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
     """Parse up to three expressions: ``"cdiv(N, 64), M"``, ``256``, ``(16, 16)``."""
-    if isinstance(text, tuple):
-        parts = tuple(Expr.parse(part) for part in text)
+    parts: tuple[Expr, ...]
+    if isinstance(text, int):
+        parts = (Expr.parse(text),)
     elif isinstance(text, str):
         tree = _parse(text, allow_tuple=True)
         elements = tree.elts if isinstance(tree, ast.Tuple) else [tree]
         parts = tuple(Expr.parse(ast.unparse(element)) for element in elements)
     else:
-        parts = (Expr.parse(text),)
+        parts = tuple(Expr.parse(part) for part in text)
     if not 1 <= len(parts) <= 3:
         raise SpecError(f"expected one to three expressions, got {len(parts)}: {text!r}")
     return parts
@@ -216,7 +217,7 @@ def _cpp(node: ast.expr, spell: Callable[[str], str]) -> str:
         case ast.Compare():
             terms = [go(node.left), *map(go, node.comparators)]
             pairs = zip(node.ops, zip(terms, terms[1:], strict=False), strict=True)
-            links = [f"(Int({a}) {_COMPARE[type(op)][0]} Int({b}))" for op, (a, b) in pairs]
+            links = [f"(tkjit::Int({a}) {_COMPARE[type(op)][0]} tkjit::Int({b}))" for op, (a, b) in pairs]
             return links[0] if len(links) == 1 else f"min({', '.join(links)})"
         case ast.Call(func=ast.Name(id=function)):
             return f"{function}({', '.join(map(go, node.args))})"

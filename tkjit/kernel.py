@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from tkjit import registry
 from tkjit.config import Settings
@@ -17,6 +17,8 @@ from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.model import MISSING
+
+Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Rendered(NamedTuple):
@@ -49,7 +51,7 @@ class Kernel:
         self.specs = specs
         self.__name__ = specs[0].name
         self.__doc__ = _doc(specs)
-        self._loaded: dict[Loader, Kernel] = {}
+        self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
 
     @property
     def name(self) -> str:
@@ -102,6 +104,8 @@ class Kernel:
         SpecError
             If there is no such variant or source.
         """
+        if not 0 <= overload < len(self.specs):
+            raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
         spec = self.specs[overload]
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
         variant = Variant(tuple(chosen.items()))
@@ -118,8 +122,7 @@ class Kernel:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:
-            spec = spec_of_function(function, source, **options)
-            return Kernel(*self.specs, spec)
+            return Kernel(*self.specs, _spec(function, source, options))
 
         return add
 
@@ -184,10 +187,24 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
     <tkjit kernel twice(x: Tensor, *, stream=None)>
     """
 
+    if callable(source):
+        raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
+
     def make(function: Callable[..., Any]) -> Kernel:
-        return Kernel(spec_of_function(function, source, **options))
+        return Kernel(_spec(function, source, options))
 
     return make
+
+
+def _spec(function: Callable[..., Any], source: str | Path | None, options: dict[str, Any]) -> Spec:
+    """Read a spec, with the decorator's own words for what is wrong with its arguments."""
+    known = [p.name for p in inspect.signature(spec_of_function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for option in options:
+        if option not in known:
+            raise SpecError(f"{function.__name__}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
+    if "entry" not in options:
+        raise SpecError(f"{function.__name__}: entry= is missing; expected the name of a __global__ function")
+    return spec_of_function(function, source, **options)
 
 
 def find(name: str) -> Kernel:
@@ -239,7 +256,20 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     if isinstance(found, loaded_class):
         return found
     # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
-    return found._loaded.setdefault(loader, found._loaded.get(loader) or loaded_class(*found.specs))
+    key = (loader, _stamp(found.specs))
+    return found._loaded.setdefault(key, found._loaded.get(key) or loaded_class(*found.specs))
+
+
+def _stamp(specs: tuple[Spec, ...]) -> Stamp:
+    """What changes when a source is edited: ``load`` then gives a new object, which looks into the cache anew."""
+    stamps = []
+    for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
+        try:
+            status = path.stat()
+        except OSError:
+            continue  # reading it says so
+        stamps.append((status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
 
 
 @cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -13,9 +12,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkjit import toolchain
-from tkjit.cache import Cache, Entry, Product, Recipe
+from tkjit.cache import PATHS, Cache, Entry, Product, Recipe
 from tkjit.config import Settings
-from tkjit.errors import TkjitError, ToolchainError
+from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.progress import announce
 from tkjit.render import render_glue, render_launcher
 from tkjit.spec import Source, Spec, Variant, variants_of
@@ -31,7 +30,6 @@ _RUNTIME_FLAGS = ["-O2", "-g0", "-fvisibility=hidden"]
 Guess: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
 # the Python and platform that a module is for, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to say it
 _ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
-_LAUNCH_SYNTAX = re.compile(r"<<<")
 
 
 class Meanwhile(NamedTuple):
@@ -48,6 +46,8 @@ class Loader:
         self.settings = settings
         self.cache = Cache(settings.cache_root, _ABI)
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
+        # what a build beside another one failed with, until the call that needs it asks
+        self._failures: dict[tuple[Spec, Variant, Target], TkjitError] = {}
         self._runtime: ModuleType | None = None
         self._runtime_lock = threading.Lock()
 
@@ -115,7 +115,8 @@ class Loader:
         flags = self.toolchain.flags(spec, target, directory)
         parts = {
             "text": text,
-            "flags": "\n".join(flags),
+            "flags": "\n".join((*flags.compile, *flags.link)),
+            PATHS: "\n".join(flags.paths),
             "compiler": compiler.version,
             "cxx": self.toolchain.cxx.version,
         }
@@ -138,8 +139,15 @@ class Loader:
 
         if (entry := self.cache.lookup(recipe)) is not None:
             return entry
-        with announce(what):
-            return self.cache.build(recipe, compile_it)
+        if (failure := self._failures.pop((spec, variant, target), None)) is not None:
+            raise failure
+        try:
+            with announce(what):
+                return self.cache.build(recipe, compile_it)
+        except CompileError as error:
+            if target.is_cpu and (reason := _why_not_on_the_cpu(source)):
+                raise ToolchainError(f"{spec.name} cannot run on the CPU: {reason}\n{error}") from error
+            raise
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> int:
         """The address of a variant's launch function."""
@@ -151,20 +159,12 @@ class Loader:
         Raises
         ------
         ToolchainError
-            If the spec has none for it, or it cannot be compiled for the CPU.
+            If the spec has none for it.
         """
         source = spec.source_for(target.arch)
         if source is None:
             known = ", ".join(arch for arch, _ in spec.sources)
             raise ToolchainError(f"{spec.name} has no source for {target.name}; it has sources for {known}")
-        if target.is_cpu and "cpu" not in dict(spec.sources):
-            for number, line in enumerate(source.read().splitlines(), 1):
-                if _LAUNCH_SYNTAX.search(line.split("//")[0]):
-                    where = f"{source.path or source.name}:{number}"
-                    raise ToolchainError(
-                        f"{spec.name} cannot run on the CPU: {where} launches with <<<...>>>, which a C++ compiler "
-                        "does not read; give the spec another source with cpu="
-                    )
         return source
 
     def target(self, device_type: str, device: int = 0) -> Target:
@@ -185,7 +185,14 @@ class Loader:
                 return None
             spec, variant, device_type, device = likely
             target = self.target(device_type, device)
-            return Meanwhile(_describe(spec, variant, target), lambda: self.launcher(spec, variant, target))
+
+            def work() -> None:
+                try:
+                    self.launcher(spec, variant, target)
+                except TkjitError as error:
+                    self._failures[spec, variant, target] = error
+
+            return Meanwhile(_describe(spec, variant, target), work)
 
         return self.glue(specs, meanwhile=launcher)
 
@@ -194,7 +201,7 @@ class Loader:
     ) -> Recipe:
         import torch
 
-        common = {"python": _ABI, "torch": str(torch.__version__)}
+        common = {"python": _ABI, "torch": str(torch.__version__), "environment": self.settings.compiler_environment}
         directories = {"site-packages": Path(torch.__file__).parents[1], **self.toolchain.anchors(), **(anchors or {})}
         return Recipe(
             arch,
@@ -216,6 +223,18 @@ def _import_module(name: str, path: Path) -> ModuleType:
     return module
 
 
+def _why_not_on_the_cpu(source: Source) -> str:
+    """What a C++ compiler cannot take of a CUDA source, looked for when it has refused it."""
+    for number, line in enumerate(source.read().splitlines(), 1):
+        where = f"{source.path or source.name}:{number}"
+        code = line.split("//")[0]
+        if "<<<" in code:
+            return f"{where} launches with <<<...>>>, which a C++ compiler does not read; give another source with cpu="
+        if "extern __shared__" in code:
+            return f"{where} declares extern __shared__; TKJIT_DYNAMIC_SHARED of tkjit/shared_memory.cuh works on both"
+    return ""
+
+
 def _describe(spec: Spec, variant: Variant, target: Target) -> str:
     """What a person reads while it is built: ``gemm (T=float32) for sm_90a``."""
     return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
@@ -223,16 +242,11 @@ def _describe(spec: Spec, variant: Variant, target: Target) -> str:
 
 @contextmanager
 def _at_once(meanwhile: Meanwhile | None) -> Iterator[None]:
-    """Do the work in a thread while the block runs. It only saves time: what fails there is asked for again."""
+    """Do the work in a thread while the block runs. It only saves time, and raises nothing."""
     if meanwhile is None:
         yield
         return
-
-    def attempt() -> None:
-        with suppress(TkjitError):
-            meanwhile.work()
-
-    thread = threading.Thread(target=attempt)
+    thread = threading.Thread(target=meanwhile.work)
     thread.start()
     try:
         yield

@@ -16,8 +16,12 @@ _busy = threading.Lock()
 @contextmanager
 def announce(what: str) -> Iterator[None]:
     """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own."""
+    if not _busy.acquire(blocking=False):
+        yield
+        return
     show = _display()
-    if show is None or not _busy.acquire(blocking=False):
+    if show is None:
+        _busy.release()
         yield
         return
     start = time.monotonic()
@@ -38,6 +42,13 @@ def announce(what: str) -> Iterator[None]:
         thread.join()
         show(f"tkjit: {outcome} {what} in {time.monotonic() - start:.1f} s", True)
         _busy.release()
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Show no line while the block runs, whose own display stands there."""
+    with _busy:
+        yield
 
 
 def _display() -> Callable[[str, bool], None] | None:

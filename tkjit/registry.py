@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import runpy
+import traceback
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tkjit.config import Settings
-from tkjit.errors import SpecError
+from tkjit.errors import SpecError, TkjitError
 
 ENTRY_POINTS = "tkjit.kernels"
 _PACKAGE = Path(__file__).resolve().parent
@@ -64,7 +65,14 @@ def _defined(path: Path, name: str) -> Any:
 @cache
 def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
-    return runpy.run_path(str(path), run_name=f"tkjit.kernel_sources.{path.stem}")
+    try:
+        return runpy.run_path(str(path), run_name=f"tkjit.kernel_sources.{path.stem}")
+    except TkjitError:
+        raise
+    except Exception as error:  # the author's own, of any kind
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
+        raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}") from error
 
 
 def _entry_point_directories() -> Iterator[Path]:

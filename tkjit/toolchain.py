@@ -7,11 +7,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
@@ -49,6 +49,14 @@ class Tool:
     path: Path
     version: str
     origin: str
+
+
+class Flags(NamedTuple):
+    """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker."""
+
+    compile: tuple[str, ...]
+    paths: tuple[str, ...] = ()
+    link: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,7 +143,7 @@ class Toolchain:
         ToolchainError
             If there is none, or it is too old.
         """
-        wanted = self._settings.cxx
+        wanted = _compiler_alone(self._settings.cxx)
         for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
             if path := self._which(name):
                 # the age is looked at when the version is asked for; an old compiler is asked each time
@@ -154,7 +162,7 @@ class Toolchain:
         """
         for origin, path in self._nvcc_candidates():
             if path is not None and os.access(path, os.X_OK):
-                return Tool(path.resolve(), self._version(path), origin)
+                return Tool(path.absolute(), self._version(path), origin)
         raise ToolchainError(
             f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}"
         )
@@ -214,28 +222,42 @@ class Toolchain:
     def compiler(self, target: Target) -> Tool:
         return self.cxx if target.is_cpu else self.nvcc
 
-    def flags(self, spec: Spec, target: Target, source_directory: Path | None) -> tuple[str, ...]:
+    def flags(self, spec: Spec, target: Target, source_directory: Path | None) -> Flags:
         """The flags of a launcher's compilation, without its files. Their order is part of the key."""
         # a source's own directory is where its quoted includes are found
-        directories = [INCLUDE, *(d for d in [source_directory] if d), *spec.include_dirs]
-        includes = [f"-I{directory}" for directory in directories]
+        directories = [
+            INCLUDE,
+            *([SIMULATOR] if target.is_cpu else []),
+            *([source_directory] if source_directory else []),
+        ]
+        includes = [f"-I{directory}" for directory in [*directories, *spec.include_dirs]]
         defines = [f"-D{name}={value}" for name, value in spec.defines]
         libraries = [f"-l{library}" for library in spec.libraries]
         if target.is_cpu:
-            march = f"-march={target.cpu_level}" if target.cpu_level.startswith("x86-64") else "-mcpu=native"
-            own = [f"-std={spec.std}", *_CXX_FLAGS, march, "-shared", "-fPIC", "-fvisibility=hidden", f"-I{SIMULATOR}"]
-            return (*own, *includes, *defines, *_common_flags(spec.flags), *libraries)
+            march = [f"-march={target.cpu_level}"] if target.cpu_level.startswith("x86-64") else []
+            own = [f"-std={spec.std}", *_CXX_FLAGS, *march, "-shared", "-fPIC", "-fvisibility=hidden"]
+            preprocessor, linker = _common_flags(spec.flags)
+            return Flags((*own, *defines, *preprocessor), tuple(includes), (*linker, *libraries))
         gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
-        host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", f"-ccbin={self.cxx.path}", "-Xptxas=-v"]
-        own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
+        own = [
+            f"-std={spec.std}",
+            *_NVCC_FLAGS,
+            gencode,
+            "-shared",
+            "-Xcompiler=-fPIC,-fvisibility=hidden",
+            "-Xptxas=-v",
+        ]
         # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
-        return (*own, *includes, *defines, *spec.flags, f"-L{self.cuda_root / 'lib'}", *libraries)
+        paths = [f"-ccbin={self.cxx.path}", *includes, f"-L{self.cuda_root / 'lib'}"]
+        return Flags((*own, *defines, *spec.flags), tuple(paths), tuple(libraries))
 
-    def command(self, target: Target, flags: tuple[str, ...], source: Path, output: Path, depfile: Path) -> list[str]:
-        """The command line of a launcher's compilation."""
+    def command(self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path) -> list[str]:
+        """The command line of a launcher's compilation; libraries come last, as a linker wants them."""
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
-        depend = ["-MD", "-MF", str(depfile)]
-        return [str(self.compiler(target).path), *flags, *depend, *language, str(source), "-o", str(output)]
+        files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
+        # -x holds for all files behind it, and a library is no source
+        reset = ["-x", "none"] if target.is_cpu and flags.link else []
+        return [str(self.compiler(target).path), *flags.compile, *flags.paths, *files, *reset, *flags.link]
 
     def anchors(self) -> dict[str, Path]:
         """Directories that may lie elsewhere on another machine, by the names that keys use for them."""
@@ -268,6 +290,14 @@ class Toolchain:
         return str(entry[fact])
 
 
+def _compiler_alone(cxx: str | None) -> str | None:
+    """``CXX`` without a compiler cache in front of it, which has nothing to add to ours."""
+    words = [word for word in (cxx or "").split() if Path(word).name not in ("ccache", "sccache", "distcc")]
+    if len(words) > 1:
+        raise ToolchainError(f"CXX={cxx!r} has arguments; set it to the compiler alone, and give flags in the spec")
+    return words[0] if words else None
+
+
 def _young_enough(cxx: Path) -> str:
     """A C++ compiler's version, if it is not too old."""
     version = _version_text(_output([cxx, "--version"]))
@@ -286,14 +316,19 @@ def _toolkit_root(nvcc: Path) -> str:
     return os.path.normpath(top[1].strip()) if top else str(nvcc.parent.parent)
 
 
-def _common_flags(flags: tuple[str, ...]) -> Iterator[str]:
-    """Of nvcc's flags, those that every C++ compiler reads: of the preprocessor, with their values."""
+def _common_flags(flags: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Of nvcc's flags, those that every C++ compiler reads: the preprocessor's, and the linker's."""
+    preprocessor: list[str] = []
+    linker: list[str] = []
     following = iter(flags)
     for flag in following:
         if flag in ("-I", "-D", "-U", "-include", "-isystem"):
-            yield from (flag, next(following, ""))
+            preprocessor += [flag, next(following, "")]
         elif flag.startswith(("-I", "-D", "-U")):
-            yield flag
+            preprocessor.append(flag)
+        elif flag.startswith(("-L", "-l", "-Wl,")) and flag != "-lineinfo":
+            linker.append(flag)
+    return preprocessor, linker
 
 
 def _nvcc_from_pypi() -> Path | None:

@@ -56,6 +56,8 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, "c", given[2], c, "a", given[0], a)) return nullptr;
         if (!c_shape.matches(c) || c.dtype != a.dtype)
             return mismatch(call, "c", given[2], c, {{"M", Int(M).value()}, {"N", Int(N).value()}}, false, "a", a), nullptr;
+        if (!apart(call, "c", c, "a", a)) return nullptr;
+        if (!apart(call, "c", c, "b", b)) return nullptr;
         c_object.borrow(given[2]);
     }
 

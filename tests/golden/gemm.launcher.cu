@@ -143,7 +143,9 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals
     using tile = Tile<T>;
     TKJIT_DYNAMIC_SHARED(T, stages);
     const int m = g.c.rows(), n = g.c.cols(), k = g.a.cols();
-    const int first_row = blockIdx.y * kTileM, first_col = blockIdx.x * kTileN;
+    // one index for all tiles, since only the grid's x is large enough for any M
+    const int tiles_in_row = (n + kTileN - 1) / kTileN;
+    const int first_row = blockIdx.x / tiles_in_row * kTileM, first_col = blockIdx.x % tiles_in_row * kTileN;
     const int steps = (k + tile::k - 1) / tile::k;
 
     Accumulator<T> accumulator;
@@ -168,7 +170,7 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals
         if (first_row + row < m && first_col + col < n) g.c(first_row + row, first_col + col) = T(value);
     });
 }
-#line 172 "launcher.cu"
+#line 174 "launcher.cu"
 #undef main
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
@@ -182,7 +184,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
             .c = tkjit::convert<decltype(Globals::c)>(args[2]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid(cdiv(N, 128), cdiv(M, 128));
+        shape.set_grid((cdiv(M, 128) * cdiv(N, 128)));
         shape.set_block(256);
         shape.set_shared_memory(37888);
         return tkjit::launch(gemm<T>, shape, device, stream, globals);

@@ -48,6 +48,7 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
         if (!y_shape.matches(y) || y.dtype != x.dtype)
             return mismatch(call, "y", given[1], y, {{"N", Int(N).value()}}, true, "x", x), nullptr;
+        if (!apart(call, "y", y, "x", x)) return nullptr;
         y_object.borrow(given[1]);
     }
 

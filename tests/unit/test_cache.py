@@ -154,7 +154,7 @@ def test_a_warm_hit_reads_no_dependency(entries, header, monkeypatch):
 
 
 def anchored(directory: Path) -> Recipe:
-    parts = (*RECIPE.parts[:1], ("flags", f"-O3 -I{directory} -I{directory / 'sub'}"))
+    parts = (*RECIPE.parts[:1], ("paths", f" -I{directory} -I{directory / 'sub'}"))
     return replace(RECIPE, parts=parts, anchors=(("kernels", str(directory)),))
 
 
@@ -165,6 +165,18 @@ def test_a_moved_anchor_is_a_hit(entries, header, tmp_path):
     assert entries.lookup(anchored(new)).directory == built.directory
     (new / "gl.h").write_text("edited")
     assert entries.lookup(anchored(new)) is None
+
+
+def test_a_path_in_a_define_is_a_value(entries, header, tmp_path):
+    """It is compiled into the binary: another directory is another binary."""
+
+    def defining(directory: Path) -> Recipe:
+        recipe = anchored(directory)
+        return replace(recipe, parts=(*recipe.parts, ("flags", f"-DHERE={directory}")))
+
+    entries.build(defining(header.parent), Builder(header))
+    header.parent.rename(tmp_path / "elsewhere")
+    assert entries.lookup(defining(tmp_path / "elsewhere")) is None
 
 
 def test_what_an_entry_records_has_no_path(entries, header):

@@ -89,7 +89,7 @@ def test_alignment_constraints_and_bounds_are_checked():
     text = glue(f, constraints=["N % 8 == 0"])
     assert 'aligned(call, "x", x, 16)' in text
     assert 'read(call, "n", given[1], n, 0, 255)' in text
-    assert re.search(r'satisfied\(call, \(Int\(\(Int\(N\) % 8\)\) == Int\(0\)\), "N % 8 == 0", ', text)
+    assert re.search(r'satisfied\(call, \(tkjit::Int\(\(Int\(N\) % 8\)\) == tkjit::Int\(0\)\), "N % 8 == 0", ', text)
 
 
 def test_the_variants_index_is_their_position():

@@ -125,12 +125,16 @@ def test_a_function_without_the_decorator(kernels_here):
         tkjit.find("mine")
 
 
-def test_an_error_in_a_spec_file_is_its_authors_own(kernels_here):
+@pytest.mark.parametrize(
+    "text, said", [("\nraise ValueError('broken')\n", "2: ValueError: broken"), ("\n\ndef f(\n", "3: ")]
+)
+def test_an_error_in_a_spec_file_is_said_with_its_line(kernels_here, text, said):
     path = kernels_here / "mine.py"
-    path.write_text("\nraise ValueError('broken')\n")
-    with pytest.raises(ValueError, match="broken") as caught:
+    path.write_text(text)
+    with pytest.raises(SpecError) as caught:
         tkjit.find("mine")
-    assert (str(caught.traceback[-1].path), caught.traceback[-1].lineno) == (str(path), 1)
+    assert str(caught.value).startswith(f"{path}:{said}")
+    assert caught.value.__cause__ is not None
 
 
 def test_a_file_is_run_once_until_it_is_edited(kernels_here):

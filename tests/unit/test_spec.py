@@ -569,7 +569,11 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     ),
     "only optional tensors": ([field(optional=True)], {}, "no required tensor argument"),
     "only outputs": ([field("y", "out", F32, "3")], {}, "no required tensor argument"),
-    "33 outputs": ([field(), *(field(f"y{i}", "out", F32, "3") for i in range(33))], {}, "more than 32 outputs"),
+    "33 results": (
+        [field(), *(field(f"y{i}", "inout", F32, "3") for i in range(33))],
+        {"returns": tuple(f"y{i}" for i in range(33))},
+        "a call would return 33 tensors; the most is 32",
+    ),
     "no grid": ([field()], {"grid": ()}, "grid is missing; only a source's own struct may say it instead"),
     "no block": ([field()], {"block": ()}, "block is missing; only a source's own struct may say it instead"),
     "no grid for plain arguments": ([field()], {"grid": (), "args": True}, "grid is missing"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tkjit import ToolchainError, toolchain
 from tkjit.config import Settings
 from tkjit.expr import Expr
 from tkjit.spec import Field, Source, Spec
-from tkjit.toolchain import Target, Toolchain, arch_of_capability, cpu_target, gpu_target
+from tkjit.toolchain import Flags, Target, Toolchain, arch_of_capability, cpu_target, gpu_target
 
 GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
 NVCC_13 = (
@@ -312,20 +313,40 @@ def test_the_flags_for_a_gpu(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     flags = find().flags(SPEC, Target("90a"), Path("/home/research"))
-    assert [flag for flag in flags if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
-    assert not [flag for flag in flags if flag.startswith("-arch")]
-    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", "-lcublas", *SPEC.flags} <= set(flags)
-    assert f"-ccbin={bin_directory / 'g++'}" in flags
-    assert [f for f in flags if f.startswith("-I")] == [f"-I{toolchain.INCLUDE}", "-I/home/research", "-I/headers"]
-    assert f"-L{tmp_path / 'lib'}" in flags
+    assert [flag for flag in flags.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
+    assert not [flag for flag in flags.compile if flag.startswith("-arch")]
+    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(flags.compile)
+    includes = [f"-I{toolchain.INCLUDE}", "-I/home/research", "-I/headers"]
+    assert flags.paths == (f"-ccbin={bin_directory / 'g++'}", *includes, f"-L{tmp_path / 'lib'}")
+    assert flags.link == ("-lcublas",)
 
 
 def test_the_flags_for_the_cpu_need_no_nvcc(find, bin_directory):
     write_gxx(bin_directory / "g++")
     flags = find().flags(SPEC, Target("cpu", "x86-64-v3"), None)
-    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE", "-I/headers"} <= set(flags)
-    assert f"-I{toolchain.SIMULATOR}" in flags
-    assert not {"-lineinfo", "-Xptxas=-O1"} & set(flags)
+    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(flags.compile)
+    assert flags.paths == (f"-I{toolchain.INCLUDE}", f"-I{toolchain.SIMULATOR}", "-I/headers")
+    assert not {"-lineinfo", "-Xptxas=-O1"} & set(flags.compile)
+    assert flags.link == ("-lcublas",)
+
+
+def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers(find, bin_directory):
+    write_gxx(bin_directory / "g++")
+    given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
+    flags = find().flags(replace(SPEC, flags=given, libraries=()), Target("cpu", "x86-64-v3"), None)
+    assert flags.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
+    assert flags.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
+
+
+@pytest.mark.parametrize(
+    "cxx, name", [("ccache g++", "g++"), ("/usr/bin/ccache /opt/bin/g++", "/opt/bin/g++"), ("g++", "g++")]
+)
+def test_a_compiler_cache_is_left_out(cxx, name):
+    assert toolchain._compiler_alone(cxx) == name
+
+
+def test_a_compiler_with_arguments_is_refused():
+    assert "has arguments" in refusal(lambda: toolchain._compiler_alone("g++ -m64"))
 
 
 def test_the_order_of_flags_is_always_the_same(find, bin_directory):
@@ -341,8 +362,15 @@ def test_commands(find, bin_directory):
     files = Path("a b.cu"), Path("a.so"), Path("a.d")
     tail = ["-MD", "-MF", "a.d", "-x", "LANGUAGE", "a b.cu", "-o", "a.so"]
     for target, tool, language in ((Target("80"), "nvcc", "cu"), (Target("cpu"), "g++", "c++")):
-        command = find().command(target, ("-O2",), *files)
-        assert command == [str(bin_directory / tool), "-O2", *(language if t == "LANGUAGE" else t for t in tail)]
+        command = find().command(target, Flags(("-O2",), ("-I/x",)), *files)
+        assert command == [
+            str(bin_directory / tool),
+            "-O2",
+            "-I/x",
+            *(language if t == "LANGUAGE" else t for t in tail),
+        ]
+    command = find().command(Target("cpu"), Flags(("-O2",), link=("-lfoo",)), *files)
+    assert command[-3:] == ["-x", "none", "-lfoo"]  # behind the source, which a static library has to be
 
 
 def test_the_install_commands_name_what_pyproject_offers():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -13,7 +14,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
     arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        status = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader has seen enough: tkjit show gemm | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except TkjitError as error:
         print(f"tkjit: {error}", file=sys.stderr)
         return 1

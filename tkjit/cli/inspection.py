@@ -6,10 +6,12 @@ import argparse
 from typing import Any
 
 from tkjit.config import Settings
+from tkjit.errors import TkjitError
 from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
 from tkjit.render.text import field_text
 from tkjit.spec import Spec
+from tkjit.toolchain import gpu_target
 
 
 def register(commands: Any) -> None:
@@ -30,10 +32,14 @@ def register(commands: Any) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     names = kernels()
     width = max(map(len, names), default=0)
+    failed = False
     for name in names:
-        doc = find(name).specs[0].doc.split("\n")[0]
-        print(f"{name:<{width}}  {doc}".rstrip())
-    return 0
+        try:
+            about = find(name).specs[0].doc.split("\n")[0]
+        except TkjitError as error:
+            about, failed = f"cannot be read: {error}", True
+        print(f"{name:<{width}}  {about}".rstrip())
+    return int(failed)
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -41,6 +47,8 @@ def _show(arguments: argparse.Namespace) -> int:
     print(found.__doc__)
     for spec in found.specs:
         print("\n".join(["", *_spec_lines(spec)]))
+    if arguments.arch not in ("", "cpu"):
+        gpu_target(arguments.arch)
     types = {name: arguments.types for name in found.specs[0].type_variants if arguments.types}
     rendered = found.render(arch=arguments.arch, **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):

@@ -16,6 +16,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 from tkjit.kernel import Kernel, find, kernels
 from tkjit.loader import Loader, loader_for
+from tkjit.progress import silence
 from tkjit.spec import BY_NAME, variants_of
 from tkjit.toolchain import Target, gpu_target
 
@@ -102,10 +103,14 @@ def _jobs(loader: Loader, found: Kernel, targets: Sequence[Target], types: Seque
 def _run(jobs: Sequence[Job], workers: int) -> list[Outcome]:
     """Run jobs in threads, which wait for compilers; load_inline takes one call at a time and is the shorter part."""
     outcomes: list[Outcome] = []
-    with _display(len(jobs)) as show, ThreadPoolExecutor(workers) as pool:
-        for done in as_completed([pool.submit(_attempt, job) for job in jobs]):
-            outcomes.append(done.result())
-            show(outcomes[-1])
+    with silence(), _display(len(jobs)) as show, ThreadPoolExecutor(workers) as pool:
+        try:
+            for done in as_completed([pool.submit(_attempt, job) for job in jobs]):
+                outcomes.append(done.result())
+                show(outcomes[-1])
+        except BaseException:  # Ctrl-C: the compilers that run get it too, those that have not begun never do
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return outcomes
 
 

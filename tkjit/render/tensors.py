@@ -200,9 +200,18 @@ class TensorChecks:
             f"TensorView {local(f.name)};",
             f"Object {f.name}_object;",
             f"if ({self.given(f.name)}) {{",
-            *indent([*self._read(f), *_if(conditions, f"return {self._mismatch(f, values)};")]),
+            *indent([*self._read(f), *_if(conditions, f"return {self._mismatch(f, values)};"), *self._apart(f)]),
             f"    {f.name}_object.borrow({self.given(f.name)});",
             "}",
+        ]
+
+    def _apart(self, f: Field) -> list[str]:
+        """A given output against every tensor that was given before it."""
+        earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
+        return [
+            f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, {local(other.name)})) "
+            "return nullptr;"
+            for other in earlier
         ]
 
     def dtype(self, f: Field) -> str:

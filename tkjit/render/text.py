@@ -12,10 +12,11 @@ from tkjit.spec.model import MISSING
 
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
-    "aligned allocate args bind call device dispatch empty entry execute extent find_stream given globals "
-    "kUnbound launch launcher leading mismatch module_definition named_tuple numel overloads read same_device "
-    "satisfied self set shape slots spread_out stream tkjit INT64_MIN Object Int Shape Leading Table TensorView "
-    "Call Overload Signature Parameter cols rows batch depth".split()
+    "aligned allocate apart args batch bind bool Call call cols depth device Dim dispatch double empty end_of "
+    "entry execute Expected extent find_stream given globals Int INT64_MIN int64_t kUnbound launch "
+    "launch_function launcher Leading leading mismatch module_definition named_tuple nullptr numel Object "
+    "Overload overload overloads Parameter Py_None PyObject read rows same_device satisfied self set Shape "
+    "shape Signature slots spread_out stream Table TensorView tkjit TkjitArg TkjitLaunch".split()
 )
 
 

@@ -61,6 +61,25 @@ struct Leading {
     }
 };
 
+// Where a tensor's memory ends.
+inline uintptr_t end_of(const TensorView& view) {
+    static constexpr uint8_t sizes[TKJIT_DTYPE_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1};
+    uintptr_t bytes = sizes[view.dtype];
+    for (int i = 0; i < view.ndim; ++i) bytes *= view.sizes[i];
+    return reinterpret_cast<uintptr_t>(view.data) + bytes;
+}
+
+// A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.
+inline bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
+    if (!other_view.data || !view.data || reinterpret_cast<uintptr_t>(view.data) >= end_of(other_view) ||
+        reinterpret_cast<uintptr_t>(other_view.data) >= end_of(view))
+        return true;
+    if (!call.quiet)
+        PyErr_Format(call.table.argument_error, "%s: the output %s shares memory with %s; give it memory of its own",
+                     call.kernel, name, other);
+    return false;
+}
+
 inline bool empty(const TensorView& view) {
     for (int i = 0; i < view.ndim; ++i)
         if (view.sizes[i] == 0) return true;

@@ -77,7 +77,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
                                              "; expected a dense, strided tensor" + pass + ".to_dense()");
         if (view.problems & kNoStorage)
             return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
-                                             ") without memory of its own; expected a plain tensor");
+                                             ") without memory of its own; expected a plain tensor, with its storage");
         if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
         if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");

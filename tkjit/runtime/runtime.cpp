@@ -16,11 +16,13 @@ namespace {
 // ---- what the table offers -----------------------------------------------------------------------------------------
 
 bool view(PyObject* object, TensorView* view) {
-    if (torch.impl_word >= 0) return view_through_impl(object, view);
     try {
-        return view_through_exchange(object, view);
+        return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view);
     } catch (py::error_already_set&) {  // an odd subclass: it is not a tensor to us
         return false;
+    } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
+        view->problems = kNoStorage;
+        return true;
     }
 }
 

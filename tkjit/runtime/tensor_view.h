@@ -130,8 +130,12 @@ inline bool view_through_impl(PyObject* object, TensorView* view) {
     if (!impl.is_contiguous()) view->problems |= kNotContiguous;
     if (impl.requires_grad() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
     note_sizes(*view);
+    if (view->problems) return true;
+    // a storage can be freed or shrunk under its tensors, as some training code does
+    const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
+    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems = kNoStorage;
     // a copy-on-write tensor is given its own memory here, since the kernel may write to it
-    if (!view->problems) view->data = impl.mutable_data();
+    else view->data = impl.mutable_data();
     return true;
 }
 
@@ -161,6 +165,12 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     if (asks(object, "is_neg")) view->problems |= kNegative;
     if (view->problems) return true;
 
+    const auto offset_and_count = tensor.attr("storage_offset")().cast<int64_t>() + tensor.attr("numel")().cast<int64_t>();
+    const auto needed = offset_and_count * tensor.attr("element_size")().cast<int64_t>();
+    if (tensor.attr("numel")().cast<int64_t>() && tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>() < needed) {
+        view->problems = kNoStorage;
+        return true;
+    }
     DLTensor borrowed;
     if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
         PyErr_Clear();

@@ -49,8 +49,8 @@ def _check_names(spec: Spec) -> None:
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
     if not any(f.is_tensor and f.is_required and not f.optional for f in spec.fields):
         _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
-    if sum(f.direction == "out" for f in spec.fields) > MAX_OUTPUTS:
-        _fail(spec, f"more than {MAX_OUTPUTS} outputs")
+    if len(spec.returns) > MAX_OUTPUTS:
+        _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
     for name in [*(f.name for f in spec.fields), *spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
             _fail(spec, f"the name {name} cannot be used in C++")

@@ -26,7 +26,7 @@ def spec_of_function(
     grid: str | int | tuple[str | int, ...] | None = None,
     block: str | int | tuple[str | int, ...] | None = None,
     shared_memory: str | int | None = None,
-    variants: Mapping[str, Sequence[str | int]] | None = None,
+    variants: Mapping[str, Sequence[str | int] | str | int] | None = None,
     dims: Mapping[str, str | int] | None = None,
     constraints: Sequence[str] | str = (),
     fields: str | None = None,
@@ -35,10 +35,10 @@ def spec_of_function(
     host: bool = False,
     archs: Mapping[str, str | Path] | None = None,
     cpu: str | Path | None = None,
-    flags: Sequence[str] = (),
+    flags: Sequence[str] | str = (),
     defines: Mapping[str, object] | None = None,
-    include_dirs: Sequence[str | Path] = (),
-    libraries: Sequence[str] = (),
+    include_dirs: Sequence[str | Path] | str | Path = (),
+    libraries: Sequence[str] | str = (),
     std: str = "c++20",
 ) -> Spec:
     """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
@@ -49,14 +49,16 @@ def spec_of_function(
         If an annotation cannot be read, or the parts contradict each other.
     """
     name = function.__name__
-    directory = Path(function.__code__.co_filename).parent
+    # a notebook's cell has no file, or a temporary one: sources are beside the notebook then
+    file = Path(function.__code__.co_filename)
+    directory = file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
         raise SpecError(f"{name}: an annotation names something unknown: {error}") from None
     parsed = tuple(_field(name, parameter) for parameter in signature.parameters.values())
     sources = {"": source, **(archs or {}), **({"cpu": cpu} if cpu else {})}
-    given = {arch: _source(where, directory) for arch, where in sources.items() if where is not None}
+    given = {_arch(name, arch): _source(where, directory) for arch, where in sources.items() if where is not None}
     if not given:
         raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
     return Spec(
@@ -65,7 +67,7 @@ def spec_of_function(
         fields=parsed,
         order=tuple(fields.replace(",", " ").split()) if fields else tuple(f.name for f in parsed),
         sources=tuple(given.items()),
-        variants=tuple((key, tuple(options)) for key, options in (variants or {}).items()),
+        variants=tuple((key, tuple(_listed(options))) for key, options in (variants or {}).items()),
         derived=tuple((key, _parsed(name, f"dims[{key!r}]", text, Expr.parse)) for key, text in (dims or {}).items()),
         grid=_parsed(name, "grid", grid, parse_list) or (),
         block=_parsed(name, "block", block, parse_list) or (),
@@ -74,15 +76,24 @@ def spec_of_function(
         struct=struct,
         args=args,
         host=host,
-        flags=tuple(flags),
+        flags=tuple(flags.split() if isinstance(flags, str) else flags),
         defines=tuple((key, str(value)) for key, value in (defines or {}).items()),
-        include_dirs=tuple((directory / path).absolute() for path in include_dirs),
-        libraries=tuple(libraries),
+        include_dirs=tuple((directory / path).absolute() for path in _listed(include_dirs)),
+        libraries=tuple(_listed(libraries)),
         std=std,
         returns=_returns(name, parsed, signature.return_annotation),
         doc=inspect.getdoc(function) or "",
         reference=function if _has_body(function) else None,
     )
+
+
+def _arch(kernel: str, arch: str) -> str:
+    """An architecture of ``archs=`` without its ``sm_``."""
+    short = arch.removeprefix("sm_")
+    digits = short[:-1] if short[-1:] in ("a", "f") else short
+    if arch not in ("", "cpu") and not (digits.isascii() and digits.isdigit() and len(digits) in (2, 3)):
+        raise SpecError(f"{kernel}: archs[{arch!r}] is no architecture; expected the like of '80', '90a', 'cpu'")
+    return short
 
 
 def _source(where: str | Path, directory: Path) -> Source:
@@ -223,8 +234,9 @@ def _parsed(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> 
         raise SpecError(f"{kernel}: {where}: {error}") from None
 
 
-def _listed(texts: Sequence[str] | str) -> Sequence[str]:
-    return [texts] if isinstance(texts, str) else texts
+def _listed(given: Sequence[Any] | Any) -> Sequence[Any]:
+    """One thing as a list of one: a string would be read as its letters."""
+    return given if isinstance(given, (list, tuple)) else [given]
 
 
 def _empty() -> None: ...

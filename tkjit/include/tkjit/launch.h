@@ -55,6 +55,32 @@ private:
     }
 };
 
+namespace detail {
+
+// Calls a host function, with the stream as its last argument where it takes one; a cudaError_t that it returns, other
+// than success, becomes the error text. Any other result is the function's own business.
+template <class Function, class... Arguments>
+const char* host_result(Function&& function, void* stream, Arguments&&... arguments) {
+    const auto call = [&] {
+        if constexpr (std::is_invocable_v<Function, Arguments..., cudaStream_t>)
+            return function(std::forward<Arguments>(arguments)..., static_cast<cudaStream_t>(stream));
+        else
+            return function(std::forward<Arguments>(arguments)...);
+    };
+    if constexpr (std::is_same_v<decltype(call()), cudaError_t>) {
+        static thread_local char text[160];
+        const cudaError_t error = call();
+        if (error == cudaSuccess) return nullptr;
+        std::snprintf(text, sizeof text, "the host function returned error %d: %s", int(error), cudaGetErrorString(error));
+        return text;
+    } else {
+        call();
+        return nullptr;
+    }
+}
+
+}  // namespace detail
+
 #ifdef TKJIT_SIM
 
 template <class... Parameters, class... Arguments>
@@ -65,11 +91,7 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
 template <class Function, class... Arguments>
 const char* call_host(Function&& function, int32_t, void* stream, Arguments&&... arguments) {
-    if constexpr (std::is_invocable_v<Function, Arguments..., cudaStream_t>)
-        function(std::forward<Arguments>(arguments)..., static_cast<cudaStream_t>(stream));
-    else
-        function(std::forward<Arguments>(arguments)...);
-    return nullptr;
+    return detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
 }
 
 #else
@@ -146,10 +168,8 @@ template <class Function, class... Arguments>
 const char* call_host(Function&& function, int32_t device, void* stream, Arguments&&... arguments) {
     const detail::DeviceGuard guard(device);
     if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
-    if constexpr (std::is_invocable_v<Function, Arguments..., cudaStream_t>)
-        function(std::forward<Arguments>(arguments)..., static_cast<cudaStream_t>(stream));
-    else
-        function(std::forward<Arguments>(arguments)...);
+    const char* const own = detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
+    if (own) return own;
     const cudaError_t error = cudaGetLastError();
     return error == cudaSuccess ? nullptr : detail::cuda_error("launch", error);
 }
@@ -179,7 +199,7 @@ template <class Result, class... Parameters>
 const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
         // the stream, which stands last, has no argument of its own: the pointer past the end is not read
-        const auto call = [&] { function(detail::host_argument<Parameters>(args + I, stream)...); };
+        const auto call = [&] { return function(detail::host_argument<Parameters>(args + I, stream)...); };
         return call_host(call, device, nullptr);
     }(std::index_sequence_for<Parameters...>{});
 }

@@ -36,3 +36,10 @@ inline constexpr int warpSize = 32;
 
 // A launch on the CPU is over when it returns, so a stream is only ever null.
 using cudaStream_t = struct CUstream_st*;
+
+// What a host function may return: the values that do not come from a driver.
+enum cudaError { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorNotSupported = 801, cudaErrorUnknown = 999 };
+using cudaError_t = cudaError;
+inline const char* cudaGetErrorString(cudaError_t error) {
+    return error == cudaSuccess ? "no error" : error == cudaErrorInvalidValue ? "invalid argument" : "unknown error";
+}
