@@ -61,9 +61,7 @@ class Settings:
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
             search_path=environ.get("PATH", os.defpath),
-            compiler_environment="\n".join(
-                f"{name}={environ[name]}" for name in _COMPILER_VARIABLES if name in environ
-            ),
+            compiler_environment="\n".join(of_compilers),
         )
 
 

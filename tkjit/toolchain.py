@@ -225,12 +225,8 @@ class Toolchain:
     def flags(self, spec: Spec, target: Target, source_directory: Path | None) -> Flags:
         """The flags of a launcher's compilation, without its files. Their order is part of the key."""
         # a source's own directory is where its quoted includes are found
-        directories = [
-            INCLUDE,
-            *([SIMULATOR] if target.is_cpu else []),
-            *([source_directory] if source_directory else []),
-        ]
-        includes = [f"-I{directory}" for directory in [*directories, *spec.include_dirs]]
+        directories = [INCLUDE, *([SIMULATOR] if target.is_cpu else []), source_directory, *spec.include_dirs]
+        includes = [f"-I{directory}" for directory in directories if directory]
         defines = [f"-D{name}={value}" for name, value in spec.defines]
         libraries = [f"-l{library}" for library in spec.libraries]
         if target.is_cpu:
@@ -239,14 +235,8 @@ class Toolchain:
             preprocessor, linker = _common_flags(spec.flags)
             return Flags((*own, *defines, *preprocessor), tuple(includes), (*linker, *libraries))
         gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
-        own = [
-            f"-std={spec.std}",
-            *_NVCC_FLAGS,
-            gencode,
-            "-shared",
-            "-Xcompiler=-fPIC,-fvisibility=hidden",
-            "-Xptxas=-v",
-        ]
+        host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
+        own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
         # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
         paths = [f"-ccbin={self.cxx.path}", *includes, f"-L{self.cuda_root / 'lib'}"]
         return Flags((*own, *defines, *spec.flags), tuple(paths), tuple(libraries))
