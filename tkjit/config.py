@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from tkjit.errors import CacheError
@@ -32,8 +32,7 @@ class Settings:
     cuda_home : Path or None
         ``CUDA_HOME`` or ``CUDA_PATH``: the toolkit to use instead of searching for one.
     cxx : str or None
-        ``CXX``: the C++ compiler to use instead of ``g++``. Like ``search_path`` it does not make settings different:
-        while ``load_inline`` runs, both are set to what was found.
+        ``CXX``: the C++ compiler to use instead of ``g++``.
     search_path : str
         ``PATH``, where compilers are looked up.
     compiler_environment : str
@@ -43,8 +42,8 @@ class Settings:
     cache_root: Path
     kernel_path: tuple[Path, ...] = ()
     cuda_home: Path | None = None
-    cxx: str | None = field(default=None, compare=False)
-    search_path: str = field(default=os.defpath, compare=False)
+    cxx: str | None = None
+    search_path: str = os.defpath
     compiler_environment: str = ""
 
     @classmethod

@@ -461,6 +461,16 @@ def test_a_quantized_tensor_is_refused():
     assert "quantized" in str(raised.value) and "dequantize()" in str(raised.value)
 
 
+@pytest.mark.parametrize("held_bytes", [0, 20])
+def test_a_freed_storage_is_refused(held_bytes):
+    # what training code leaves of a parameter that it has gathered and let go; torch itself crashes on reading it
+    x = x23()
+    x.untyped_storage().resize_(held_bytes)
+    said = r"^probe: x is \(2, 3\) float32 on cpu, but its storage holds less: it was freed or resized$"
+    with pytest.raises(ArgumentError, match=said):
+        tkjit.load(probe)(x, torch.zeros(2))
+
+
 def test_a_batched_tensor_is_refused():
     def call(x: torch.Tensor) -> torch.Tensor:
         return tkjit.load(probe)(x, torch.zeros(2))

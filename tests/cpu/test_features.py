@@ -1,7 +1,10 @@
 """Every feature of a spec, from the decorator to the result of a call on the CPU."""
 
 import itertools
+import keyword
 import os
+import re
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -10,7 +13,8 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import Align, CompileError, In, InOut, Out, Scalar, ShapeError, Tensor
+from tkjit import Align, ArgumentError, CompileError, In, InOut, LaunchError, Out, Scalar, ShapeError, Tensor
+from tkjit.spec.checks import CPP_KEYWORDS
 
 KERNELS = Path(__file__).parent / "kernels"
 names = itertools.count()
@@ -905,3 +909,111 @@ def test_a_failed_assertion_is_an_error_with_the_place():
     )
     with pytest.raises(tkjit.LaunchError, match=r"assertion `g\.x\[0\] > 0` failed, .*\(inline\.cu:2\)"):
         kernel(torch.zeros(1, dtype=torch.int32))
+
+
+# ---- every operator of the expression language, in every place
+
+
+def test_comparisons_in_grid_block_and_shared_memory():
+    kernel = define(
+        "__global__ void f(Globals g) { atomicAdd(g.y.raw_ptr, 1.f); }",
+        '(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", 1]) -> Tensor',
+        entry="f",
+        grid="1 + (N > 3)",
+        block="1 + (2 < N <= 5) + (N == 4) * (N != 5) + (N >= 9)",
+        shared_memory="(N < 2) * 16",
+    )
+    for n, threads in ((1, 1), (3, 2), (4, 6), (5, 4), (9, 4)):
+        assert kernel(torch.ones(n), floats(0)).item() == threads, n
+
+
+def test_every_name_of_the_glues_own_may_be_a_parameters():
+    words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'//.*|"[^"]*"', "", tkjit.find("gemm").render().glue)))
+    taken = {"x", "n", "out", "stream", "self", "Globals", "None", "True", "False", "min", "max", "cdiv"}
+    usable = sorted(w for w in words - taken if w.isidentifier() and not keyword.iskeyword(w) and w not in CPP_KEYWORDS)
+    usable = [
+        w for w in usable if not re.match(r"tkjit_|Tkjit|TKJIT|TORCH|Py|overload_|signature_|parameters_|[abcTMKN]$", w)
+    ]
+    assert {"call", "given", "launch_function", "args"} <= set(usable)
+    parameters = ", ".join(f"{word}: int = {i}" for i, word in enumerate(usable))
+    kernel = define(
+        f"__global__ void f(Globals g) {{ g.x[0] = g.{usable[-1]}; }}",
+        f'(x: InOut[Tensor, "float32", 1], {parameters}) -> Tensor',
+        entry="f",
+        grid=1,
+        block=1,
+    )
+    assert kernel(floats(-1)).item() == len(usable) - 1
+
+
+# ---- libraries
+
+
+def test_a_static_library_is_linked_behind_the_source(tmp_path):
+    (tmp_path / "seven.cpp").write_text('extern "C" int seven() { return 7; }\n')
+    build = "g++ -fPIC -c seven.cpp -o seven.o && ar rc libseven.a seven.o"
+    subprocess.run(build, shell=True, check=True, cwd=tmp_path)
+    kernel = define(
+        'extern "C" int seven();\n__global__ void f(Globals g) { g.x[0] = seven(); }',
+        '(x: InOut[Tensor, "float32", 1]) -> Tensor',
+        entry="f",
+        grid=1,
+        block=1,
+        flags=f"-L{tmp_path}",
+        libraries="seven",
+    )
+    assert kernel(floats(0)).item() == 7
+
+
+def test_a_directory_in_a_define_is_a_value(tmp_path):
+    results = []
+    for name in ("one", "another"):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "length.cu").write_text("__global__ void f(Globals g) { g.x[0] = sizeof(HERE) - 1; }\n")
+        kernel = define(
+            directory / "length.cu",
+            '(x: InOut[Tensor, "float32", 1]) -> Tensor',
+            entry="f",
+            grid=1,
+            block=1,
+            defines={"HERE": f'"{directory}"'},
+        )
+        results.append(kernel(floats(0)).item() - len(str(directory)))
+    assert results == [0, 0]
+
+
+# ---- what a host function returns
+
+
+def test_an_error_that_a_host_function_returns():
+    kernel = define(
+        "inline cudaError_t f(float* x, int fail) { return fail ? cudaErrorInvalidValue : cudaSuccess; }",
+        '(x: InOut[Tensor, "float32", "N"], fail: int) -> Tensor',
+        entry="f",
+        args=True,
+        host=True,
+    )
+    kernel(floats(1), 0)
+    with pytest.raises(LaunchError, match=r"feature_\d+: the host function returned error 1: invalid argument"):
+        kernel(floats(1), 1)
+
+
+# ---- outputs apart from inputs
+
+
+def test_an_output_that_shares_memory_is_refused():
+    kernel = define(
+        COPY,
+        '(x: In[Tensor, "float32", "N"], *, y: Out[Tensor, "float32", "N"]) -> Tensor',
+        entry="copy<float>",
+        grid=1,
+        block="N",
+    )
+    memory = torch.arange(8.0)
+    for x, y in ((memory, memory), (memory[:4], memory[2:6]), (memory[2:6], memory[:4])):
+        with pytest.raises(
+            ArgumentError, match=r"feature_\d+: the output y shares memory with x; give it memory of its own"
+        ):
+            kernel(x, out=y)
+    assert kernel(memory[:4], out=memory[4:]).tolist() == [0, 1, 2, 3]

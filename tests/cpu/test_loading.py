@@ -209,3 +209,47 @@ def test_memory_does_not_grow_over_many_calls():
     after = [sys.getrefcount(one) for one in (x, None, *out)]
     # None comes and goes with much else in the process; one reference lost in each round would be 10,000
     assert max(abs(a - b) for a, b in zip(after, references, strict=True)) < 1000
+
+
+def test_a_load_after_an_edit_sees_it(tmp_path, monkeypatch):
+    source = "__global__ void mine(float* x) {{ x[0] = {}; }}\n"
+    (tmp_path / "mine.cu").write_text(source.format(1))
+    (tmp_path / "mine.py").write_text(
+        "import tkjit\nfrom tkjit import InOut, Tensor\n"
+        '@tkjit.kernel("mine.cu", entry="mine", args=True, grid=1, block=1)\n'
+        'def mine(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...\n'
+    )
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    first = tkjit.load("mine")
+    assert first(torch.zeros(1)).item() == 1
+    assert tkjit.load("mine") is first
+    (tmp_path / "mine.cu").write_text(source.format(22))
+    assert tkjit.load("mine")(torch.zeros(1)).item() == 22
+    assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
+
+
+def test_a_source_beside_a_notebook_is_found(tmp_path, monkeypatch):
+    (tmp_path / "beside.cu").write_text("__global__ void beside(float* x) { x[0] = 3; }\n")
+    monkeypatch.chdir(tmp_path)
+    scope = dict(vars(tkjit))
+    code = 'def beside(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...'
+    exec(compile(code, "/tmp/ipykernel_1234/5678.py", "exec"), scope)
+    kernel = tkjit.kernel("beside.cu", entry="beside", args=True, grid=1, block=1)(scope["beside"])
+    assert kernel(torch.zeros(1)).item() == 3
+
+
+def test_a_kernel_that_does_not_compile_is_compiled_once(monkeypatch):
+    from tkjit import build
+
+    compiled = []
+    compile_it = build.compile_shared_object
+    monkeypatch.setattr(
+        build, "compile_shared_object", lambda unit, *rest: (compiled.append(unit.name), compile_it(unit, *rest))[1]
+    )
+
+    @tkjit.kernel("__global__ void once(float* x) { x[0] = ; }", entry="once", args=True, grid=1, block=1)
+    def once(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(tkjit.CompileError, match=r"inline\.cu:1:"):
+        once(torch.zeros(1))
+    assert len(compiled) == 1

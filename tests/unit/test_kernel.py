@@ -201,3 +201,35 @@ def test_example(name):
 def test_what_is_public_has_a_docstring(name):
     thing = getattr(tkjit, name)
     assert thing.__doc__ and not thing.__doc__.startswith(f"{name}(")
+
+
+def test_the_decorators_own_mistakes():
+    def f(x: In[Tensor, "float32", "N"]): ...
+
+    with pytest.raises(
+        SpecError, match=r"f: tkjit\.kernel has no option 'shared_mem'; it has entry, grid, block, shared_memory"
+    ):
+        tkjit.kernel(SOURCE, **OPTIONS, shared_mem=3)(f)
+    with pytest.raises(SpecError, match="f: entry= is missing"):
+        tkjit.kernel(SOURCE, grid=1, block=1)(f)
+    with pytest.raises(SpecError, match=r"@tkjit\.kernel needs brackets"):
+        tkjit.kernel(f)
+    with pytest.raises(SpecError, match="scale has no overload 4; it has 1, counted from 0"):
+        scale.render(overload=4)
+
+
+@pytest.mark.parametrize("arch", ["hopper", "sm90", "9", "sm_"])
+def test_sources_by_what_is_no_architecture(arch):
+    def f(x: In[Tensor, "float32", "N"]): ...
+
+    with pytest.raises(SpecError, match=r"f: archs\['.*'\] is no architecture"):
+        tkjit.kernel(archs={arch: SOURCE}, **OPTIONS)(f)
+
+
+def test_one_thing_is_a_list_of_one():
+    def f(x: In[Tensor, "T", "N"]): ...
+
+    options = {**OPTIONS, "variants": {"T": "float32"}, "grid": [1, "N"]}
+    spec = tkjit.kernel(SOURCE, **options, flags="-O1 -g", libraries="m", include_dirs="include")(f).specs[0]
+    assert spec.flags == ("-O1", "-g") and spec.libraries == ("m",) and len(spec.include_dirs) == 1
+    assert spec.type_variants == {"T": ("float32",)} and list(map(str, spec.grid)) == ["1", "N"]

@@ -77,7 +77,8 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
                                              "; expected a dense, strided tensor" + pass + ".to_dense()");
         if (view.problems & kNoStorage)
             return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
-                                             ") without memory of its own; expected a plain tensor, with its storage");
+                                             ") without memory of its own; expected a plain tensor");
+        if (view.problems & kFreed) return raise(argument_error, who + ", but its storage holds less: it was freed or resized");
         if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
         if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");

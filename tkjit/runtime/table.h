@@ -35,6 +35,7 @@ enum Problem : uint32_t {
     kTooLarge = 1 << 8,  // an extent over 31 bits
     kOtherDevice = 1 << 9,
     kNotATensor = 1 << 10,
+    kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
 };
 
 // A borrowed look at a tensor argument; valid while the caller holds the object.

@@ -133,7 +133,7 @@ inline bool view_through_impl(PyObject* object, TensorView* view) {
     if (view->problems) return true;
     // a storage can be freed or shrunk under its tensors, as some training code does
     const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
-    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems = kNoStorage;
+    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems = kFreed;
     // a copy-on-write tensor is given its own memory here, since the kernel may write to it
     else view->data = impl.mutable_data();
     return true;
@@ -165,12 +165,6 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     if (asks(object, "is_neg")) view->problems |= kNegative;
     if (view->problems) return true;
 
-    const auto offset_and_count = tensor.attr("storage_offset")().cast<int64_t>() + tensor.attr("numel")().cast<int64_t>();
-    const auto needed = offset_and_count * tensor.attr("element_size")().cast<int64_t>();
-    if (tensor.attr("numel")().cast<int64_t>() && tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>() < needed) {
-        view->problems = kNoStorage;
-        return true;
-    }
     DLTensor borrowed;
     if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
         PyErr_Clear();
@@ -187,6 +181,10 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     if (!asks(object, "is_contiguous")) view->problems |= kNotContiguous;
     if (tensor.attr("requires_grad").cast<bool>() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
     note_sizes(*view);
+    const auto number = [&](const char* method) { return tensor.attr(method)().cast<int64_t>(); };
+    const int64_t needed = (number("storage_offset") + number("numel")) * number("element_size");
+    const auto held = tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>();
+    if (!view->problems && number("numel") && held < needed) view->problems = kFreed;
     return true;
 }
 
