@@ -19,8 +19,9 @@ check: $(VENV)/.installed-for-tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/unit tests/golden
 
+# a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
 # the rendered texts that tests/golden holds, after a change that was meant
 golden: $(VENV)/.installed-for-tests

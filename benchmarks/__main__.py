@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import sys
 from pathlib import Path
 
 from benchmarks.harness import report
@@ -20,6 +21,7 @@ def main() -> None:
     names = [name for given in arguments.names or ["cpu"] for name in {"cpu": CPU, "gpu": GPU}.get(given, (given,))]
     rows = [row for name in names for row in importlib.import_module(f"benchmarks.{name}").run()]
     report(rows, arguments.json)
+    sys.exit(0 if all(row.holds for row in rows) else 1)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import traceback
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -70,6 +69,8 @@ def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     except TkjitError:
         raise
     except Exception as error:  # the author's own, of any kind
+        import traceback
+
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
         raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}") from error

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -300,6 +299,8 @@ def _young_enough(cxx: Path) -> str:
 
 def _toolkit_root(nvcc: Path) -> str:
     """The directory above nvcc's own ``bin``, as it prints it in a dry run."""
+    import subprocess
+
     command = [str(nvcc), "--dryrun", "-x", "cu", "-c", os.devnull, "-o", os.devnull]
     printed = subprocess.run(command, capture_output=True, text=True).stderr
     top = re.search(r"^#\$ TOP=(.*)$", printed, re.MULTILINE)
@@ -336,6 +337,8 @@ def _version_text(printed: str) -> str:
 
 
 def _output(command: list[Path | str]) -> str:
+    import subprocess  # a warm process has no use for it
+
     try:
         return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:

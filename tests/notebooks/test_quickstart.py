@@ -32,6 +32,7 @@ def test_a_build_is_one_line_that_says_what_and_how_long(executed):
     builds = [text for text in texts if text.startswith("tkjit: ")]
     assert any("compiled smooth (T=float32) for cpu-" in text for text in builds)
     assert not [text for text in builds if "..." in text], "each line ends with what came of it"
+    assert "" not in [output.get("data", {}).get("text/plain") for output in _outputs(executed)], "and no empty ones"
 
 
 def test_nothing_is_written_to_standard_error(executed):

@@ -109,3 +109,14 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     with announce("axpy"):
         pass
     assert "compiled axpy" in terminal.getvalue()
+
+
+def test_under_another_display_nothing_is_shown(monkeypatch):
+    shown = []
+    monkeypatch.setattr(progress, "_display", lambda: lambda text, last: shown.append(text))
+    with progress.silence(), progress.announce("gemm for sm_90a"):
+        pass
+    assert shown == []
+    with progress.announce("gemm for sm_90a"):
+        pass
+    assert len(shown) == 1
