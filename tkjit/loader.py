@@ -11,14 +11,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tkjit import toolchain
+from tkjit import targets, toolchain
 from tkjit.cache import PATHS, Cache, Entry, Product, Recipe
 from tkjit.config import Settings
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.progress import announce
 from tkjit.render import render_glue, render_launcher
 from tkjit.spec import Source, Spec, Variant, variants_of
-from tkjit.toolchain import Target, Toolchain
+from tkjit.targets import Target
+from tkjit.toolchain import Toolchain
 
 if TYPE_CHECKING:
     import torch
@@ -170,10 +171,10 @@ class Loader:
     def target(self, device_type: str, device: int = 0) -> Target:
         """What a device runs."""
         if device_type == "cpu":
-            return toolchain.cpu_target()
+            return targets.cpu_target()
         import torch
 
-        return toolchain.gpu_target(toolchain.arch_of_capability(*torch.cuda.get_device_capability(device)))
+        return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))
 
     # ---- both side by side
 

@@ -12,7 +12,8 @@ import torch
 import tkjit
 from benchmarks.harness import Row, in_fresh_process, interleaved, timed
 from tkjit.config import Settings
-from tkjit.toolchain import Toolchain, gpu_target
+from tkjit.targets import gpu_target
+from tkjit.toolchain import Toolchain
 
 RUNS = 3
 
@@ -52,7 +53,7 @@ import time, torch, tkjit
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.spec import variants_of
-from tkjit.toolchain import gpu_target
+from tkjit.targets import gpu_target
 loader = loader_for(Settings.from_environment())
 loader.runtime
 spec = tkjit.find("axpy").specs[0]

@@ -11,7 +11,7 @@ import torch
 import tkjit
 from tkjit import ToolchainError
 from tkjit.spec import Variant, variants_of
-from tkjit.toolchain import gpu_target
+from tkjit.targets import gpu_target
 
 ARCHS = ("80", "90a", "100a")
 NAMES = ("axpy", "gemm", "softmax")

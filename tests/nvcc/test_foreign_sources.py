@@ -7,7 +7,7 @@ import pytest
 import tkjit
 from tkjit import CompileError, In, InOut, Tensor
 from tkjit.spec import Variant
-from tkjit.toolchain import gpu_target
+from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
 

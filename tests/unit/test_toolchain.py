@@ -13,7 +13,8 @@ from tkjit import ToolchainError, toolchain
 from tkjit.config import Settings
 from tkjit.expr import Expr
 from tkjit.spec import Field, Source, Spec
-from tkjit.toolchain import Flags, Target, Toolchain, arch_of_capability, cpu_target, gpu_target
+from tkjit.targets import Target, arch_of_capability, cpu_target, gpu_target
+from tkjit.toolchain import Flags, Toolchain
 
 GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
 NVCC_13 = (

@@ -11,7 +11,7 @@ from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
 from tkjit.render.text import field_text
 from tkjit.spec import Spec
-from tkjit.toolchain import gpu_target
+from tkjit.targets import gpu_target
 
 
 def register(commands: Any) -> None:

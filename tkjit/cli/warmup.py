@@ -18,7 +18,7 @@ from tkjit.kernel import Kernel, find, kernels
 from tkjit.loader import Loader, loader_for
 from tkjit.progress import silence
 from tkjit.spec import BY_NAME, variants_of
-from tkjit.toolchain import Target, gpu_target
+from tkjit.targets import Target, gpu_target
 
 
 @dataclass(frozen=True)
