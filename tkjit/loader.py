@@ -226,13 +226,15 @@ def _import_module(name: str, path: Path) -> ModuleType:
 
 def _why_not_on_the_cpu(source: Source) -> str:
     """What a C++ compiler cannot take of a CUDA source, looked for when it has refused it."""
-    for number, line in enumerate(source.read().splitlines(), 1):
-        where = f"{source.path or source.name}:{number}"
-        code = line.split("//")[0]
-        if "<<<" in code:
-            return f"{where} launches with <<<...>>>, which a C++ compiler does not read; give another source with cpu="
-        if "extern __shared__" in code:
-            return f"{where} declares extern __shared__; TKJIT_DYNAMIC_SHARED of tkjit/shared_memory.cuh works on both"
+    lines = [line.split("//")[0] for line in source.read().splitlines()]
+    reasons = {
+        "<<<": "launches with <<<...>>>, which a C++ compiler does not read; give another source with cpu=",
+        "extern __shared__": "declares extern __shared__; TKJIT_DYNAMIC_SHARED (tkjit/shared_memory.cuh) works on both",
+    }
+    for mark, reason in reasons.items():
+        for number, line in enumerate(lines, 1):
+            if mark in line:
+                return f"{source.path or source.name}:{number} {reason}"
     return ""
 
 

@@ -193,3 +193,20 @@ def test_full_disk(tmp_path):
     assert done.returncode == 7, done.stdout + done.stderr
     assert str(disk / "cache") in done.stdout and "TKJIT_CACHE" in done.stdout
     assert re.search("no space left", done.stdout, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("__global__ void f(float* x) {}\nvoid fill(float* x) { f<<<1, 1>>>(x); }\n", "2 launches with <<<...>>>"),
+        ("__global__ void fill(float* x) {\n  extern __shared__ float s[];\n  x[0] = s[0];\n}\n", "2 declares extern"),
+    ],
+)
+def test_what_the_simulator_cannot_take_is_named_by_its_line(source, said):
+    with pytest.raises(ToolchainError, match=re.escape(f"broken cannot run on the CPU: inline.cu:{said}")):
+        kernel_of(source, args=True)(torch.zeros(1))
+
+
+def test_a_launch_in_a_comment_is_no_launch():
+    kernel = kernel_of("/* fill<<<1, 1>>>(x) */\n__global__ void fill(float* x) { x[0] = 5; }\n", args=True)
+    assert kernel(torch.zeros(1)).item() == 5
