@@ -71,7 +71,7 @@ class Recipe:
 
 
 def _replace_directory(text: str, path: str, name: str) -> str:
-    """Replace a path where it ends: ``/work/tkjit`` is not the beginning of ``/work/tkjit-plugins``."""
+    """Replace a path where it ends: ``/src/tkjit`` is not the beginning of ``/src/tkjit-plugins``."""
     first, *rest = text.split(path)
     return first + "".join((path if _continues_a_name(piece) else name) + piece for piece in rest)
 

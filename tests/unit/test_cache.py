@@ -201,9 +201,9 @@ def test_the_longest_anchor_stands_for_a_path():
 
 
 def test_an_anchor_stands_for_whole_directories_only():
-    recipe = Recipe("a", "n", (), (("tkjit", "/work/tkjit"),))
-    assert recipe.anchored("/work/tkjit-plugins/a.h") == "/work/tkjit-plugins/a.h"
-    assert recipe.anchored("-I/work/tkjit\n-I/work/tkjit/x") == "-I<tkjit>\n-I<tkjit>/x"
+    recipe = Recipe("a", "n", (), (("tkjit", "/src/tkjit"),))
+    assert recipe.anchored("/src/tkjit-plugins/a.h") == "/src/tkjit-plugins/a.h"
+    assert recipe.anchored("-I/src/tkjit\n-I/src/tkjit/x") == "-I<tkjit>\n-I<tkjit>/x"
 
 
 def test_a_moved_cache_still_hits(entries, header, tmp_path):
