@@ -11,7 +11,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,7 +186,8 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
     """Give a finished build its name in one step, so that no reader ever sees half of it."""
     import shutil
 
-    dependencies = {recipe.anchored(str(path)): _digest_file(path) for path in product.dependencies}
+    identities = {str(path): _identity(str(path)) for path in product.dependencies}
+    dependencies = {recipe.anchored(path): _digest_file(path) for path in identities}
     manifest = {
         "name": recipe.name,
         "arch": recipe.arch,
@@ -209,7 +210,8 @@ def _publish(staging: Path, directory: Path, recipe: Recipe, product: Product) -
         shutil.rmtree(target, ignore_errors=True)
         staging.rename(target)
     _sync(directory)
-    _remember(target, recipe, map(str, [*product.dependencies, target / product.shared_object]))
+    shared_object = str(target / product.shared_object)
+    _remember(target, recipe, {**identities, shared_object: _identity(shared_object)})
     return Entry(target, manifest)
 
 
@@ -227,11 +229,13 @@ def _open_entry(directory: Path, recipe: Recipe) -> Entry | None:
         dependencies = json.loads((directory / DEPENDENCIES).read_text())
         wanted = {recipe.resolved(path): digest for path, digest in dependencies.items()}
         wanted[shared_object] = manifest["files"][manifest["shared_object"]]
+        # before the contents: a file that changes in between does not match its note, and is read again
+        identities = {path: _identity(path) for path in wanted}
         if any(_digest_file(path) != digest for path, digest in wanted.items()):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    _remember(directory, recipe, wanted)
+    _remember(directory, recipe, identities)
     return Entry(directory, manifest)
 
 
@@ -253,11 +257,11 @@ def _seen(directory: Path, recipe: Recipe) -> dict[str, list[int]]:
     return files if anchors == list(map(list, recipe.anchors)) and isinstance(files, dict) else {}
 
 
-def _remember(directory: Path, recipe: Recipe, paths: Iterable[str]) -> None:
+def _remember(directory: Path, recipe: Recipe, identities: Mapping[str, list[int] | None]) -> None:
     """Note the identity of files whose content has been compared; on a read-only disk it is compared each time."""
     with suppress(OSError):
         scratch = directory / f".{SEEN}.{os.getpid()}"
-        scratch.write_text(json.dumps([recipe.anchors, {path: _identity(path) for path in paths}]))
+        scratch.write_text(json.dumps([recipe.anchors, identities]))
         scratch.replace(directory / SEEN)
 
 

@@ -16,7 +16,7 @@ from tkjit.loader import Loader, guess_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, spec_of_function, variants_of
-from tkjit.spec.model import MISSING
+from tkjit.spec.signature import signature_of
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -60,7 +60,7 @@ class Kernel:
     @property
     def signature(self) -> inspect.Signature:
         """The first overload's signature, as ``inspect`` knows signatures."""
-        return _signature(self.specs[0])
+        return signature_of(self.specs[0])
 
     @property
     def __signature__(self) -> inspect.Signature:
@@ -257,7 +257,9 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
         return found
     # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
     key = (loader, _stamp(found.specs))
-    return found._loaded.setdefault(key, found._loaded.get(key) or loaded_class(*found.specs))
+    if key not in found._loaded:
+        found._loaded.setdefault(key, loaded_class(*found.specs))
+    return found._loaded[key]
 
 
 def _stamp(specs: tuple[Spec, ...]) -> Stamp:
@@ -306,20 +308,3 @@ def _result_type(spec: Spec) -> Any:
 def _doc(specs: tuple[Spec, ...]) -> str:
     signatures = "\n".join(signature_text(spec) for spec in specs)
     return f"{signatures}\n\n{specs[0].doc}".rstrip()
-
-
-def _signature(spec: Spec) -> inspect.Signature:
-    def parameter(name: str, kind: Any, default: Any, annotation: str) -> inspect.Parameter:
-        return inspect.Parameter(name, kind, default=default, annotation=annotation)
-
-    listed = []
-    for f in sorted(spec.fields, key=lambda f: f.keyword_only):
-        kind = inspect.Parameter.KEYWORD_ONLY if f.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        annotation = "Tensor" if f.is_tensor else "int" if f.is_integer else "bool" if f.dtype == "bool" else "float"
-        nullable = f.optional or f.direction == "out"
-        default = None if f.direction == "out" else inspect.Parameter.empty if f.default is MISSING else f.default
-        listed.append(parameter(f.name, kind, default, f"{annotation} | None" if nullable else annotation))
-    if any(f.direction == "out" for f in spec.fields):
-        listed.append(parameter("out", inspect.Parameter.KEYWORD_ONLY, None, "Tensor | tuple[Tensor, ...] | None"))
-    listed.append(parameter("stream", inspect.Parameter.KEYWORD_ONLY, None, "object"))
-    return inspect.Signature(listed)

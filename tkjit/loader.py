@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -48,7 +48,7 @@ class Loader:
         self.cache = Cache(settings.cache_root, _ABI)
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
         # what a build beside another one failed with, until the call that needs it asks
-        self._failures: dict[tuple[Spec, Variant, Target], TkjitError] = {}
+        self._failures: dict[Recipe, TkjitError] = {}
         self._runtime: ModuleType | None = None
         self._runtime_lock = threading.Lock()
 
@@ -107,8 +107,14 @@ class Loader:
 
     # ---- launchers
 
-    def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
-        """A variant's entry, built if it is not in the cache."""
+    def launcher(self, spec: Spec, variant: Variant, target: Target, *, beside: bool = False) -> Entry:
+        """A variant's entry, built if it is not in the cache.
+
+        Parameters
+        ----------
+        beside : bool
+            Whether it is built beside something else, before a call asks for it: a failure is kept for that call.
+        """
         source = self.source(spec, target)
         text = render_launcher(spec, variant, source.read(), source.name)
         directory = source.path.parent if source.path else None
@@ -140,15 +146,18 @@ class Loader:
 
         if (entry := self.cache.lookup(recipe)) is not None:
             return entry
-        if (failure := self._failures.pop((spec, variant, target), None)) is not None:
-            raise failure
+        if (kept := self._failures.pop(recipe, None)) is not None:
+            raise kept
         try:
             with announce(what):
                 return self.cache.build(recipe, compile_it)
-        except CompileError as error:
-            if target.is_cpu and (reason := _why_not_on_the_cpu(source)):
-                raise ToolchainError(f"{spec.name} cannot run on the CPU: {reason}\n{error}") from error
-            raise
+        except TkjitError as error:
+            failure = error
+            if isinstance(error, CompileError) and target.is_cpu and (reason := _why_not_on_the_cpu(source)):
+                failure = ToolchainError(f"{spec.name} cannot run on the CPU: {reason}\n{error}")
+            if beside:
+                self._failures[recipe] = failure
+            raise failure from (None if failure is error else error)
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> int:
         """The address of a variant's launch function."""
@@ -188,10 +197,8 @@ class Loader:
             target = self.target(device_type, device)
 
             def work() -> None:
-                try:
-                    self.launcher(spec, variant, target)
-                except TkjitError as error:
-                    self._failures[spec, variant, target] = error
+                with suppress(TkjitError):
+                    self.launcher(spec, variant, target, beside=True)
 
             return Meanwhile(_describe(spec, variant, target), work)
 

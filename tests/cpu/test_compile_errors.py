@@ -210,3 +210,13 @@ def test_what_the_simulator_cannot_take_is_named_by_its_line(source, said):
 def test_a_launch_in_a_comment_is_no_launch():
     kernel = kernel_of("/* fill<<<1, 1>>>(x) */\n__global__ void fill(float* x) { x[0] = 5; }\n", args=True)
     assert kernel(torch.zeros(1)).item() == 5
+
+
+def test_a_failure_beside_a_refused_call_is_not_said_of_a_fixed_source(source):
+    source.write_text(SYNTAX_ERROR)
+    kernel = kernel_of(source, constraints="N == 1")
+    # the glue is new, so the launcher is built beside it, and fails; but it is the call that is refused
+    with pytest.raises(tkjit.ShapeError):
+        kernel(torch.zeros(2))
+    source.write_text(FIXED)
+    assert kernel(torch.zeros(1)).item() == 5

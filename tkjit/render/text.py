@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 from tkjit.expr import EXTENTS, Expr
 from tkjit.spec import Field, Spec
 from tkjit.spec.model import MISSING
+from tkjit.spec.signature import python_type
 
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
@@ -68,9 +69,7 @@ def short_text(field: Field) -> str:
     """A parameter as a signature shows it."""
     if field.direction == "out":
         return f"{field.name}: Tensor = None"
-    kind = (
-        "Tensor" if field.is_tensor else {"float": "float", "double": "float", "bool": "bool"}.get(field.dtype, "int")
-    )
+    kind = python_type(field)
     text = f"{field.name}: {kind} | None" if field.optional else f"{field.name}: {kind}"
     return text if field.default is MISSING else f"{text} = {field.default!r}"
 

@@ -1,0 +1,31 @@
+"""A spec's call as ``inspect`` knows signatures."""
+
+from __future__ import annotations
+
+import inspect
+
+from tkjit.spec.model import MISSING, Field, Spec
+
+
+def python_type(field: Field) -> str:
+    """What a caller passes for a field: ``Tensor``, ``int``, ``bool`` or ``float``."""
+    if field.is_tensor:
+        return "Tensor"
+    return "int" if field.is_integer else "bool" if field.dtype == "bool" else "float"
+
+
+def signature_of(spec: Spec) -> inspect.Signature:
+    """The signature of a call, with ``out`` where there are outputs, and ``stream``."""
+    keyword_only = inspect.Parameter.KEYWORD_ONLY
+    listed = []
+    for f in sorted(spec.fields, key=lambda f: f.keyword_only):
+        is_output = f.direction == "out"
+        default = None if is_output else inspect.Parameter.empty if f.default is MISSING else f.default
+        annotation = f"{python_type(f)} | None" if f.optional or is_output else python_type(f)
+        kind = keyword_only if f.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        listed.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
+    if any(f.direction == "out" for f in spec.fields):
+        annotation = "Tensor | tuple[Tensor, ...] | None"
+        listed.append(inspect.Parameter("out", keyword_only, default=None, annotation=annotation))
+    listed.append(inspect.Parameter("stream", keyword_only, default=None, annotation="object"))
+    return inspect.Signature(listed)
