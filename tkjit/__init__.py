@@ -11,6 +11,7 @@ from tkjit.errors import (
     ShapeError,
     SpecError,
     TkjitError,
+    TkjitWarning,
     ToolchainError,
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load
@@ -35,6 +36,7 @@ __all__ = [
     "SpecError",
     "Tensor",
     "TkjitError",
+    "TkjitWarning",
     "ToolchainError",
     "find",
     "kernel",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import resource
+import secrets
 import shlex
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,8 +22,11 @@ from typing import Any
 
 from tkjit.cache import Product
 from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.flags import PACKAGE
+from tkjit.measure import COULD_NOT_RUN
 
 LOG = "build.log"
+SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 # load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
 _load_inline_lock = threading.Lock()
@@ -43,6 +49,12 @@ class Unit:
         The user's own file within it, which messages should name in full.
     keep : Path
         Where the text and the log of a failed build stay.
+    search : tuple of Path
+        Where its headers are looked for before the compiler's own directories.
+    libraries : tuple of str
+        What it is linked with, by the names that ``-l`` takes.
+    may_spill : bool
+        Whether registers may be spilled to local memory.
     """
 
     name: str
@@ -50,6 +62,9 @@ class Unit:
     text: str
     keep: Path
     source: Path | None = None
+    search: tuple[Path, ...] = ()
+    libraries: tuple[str, ...] = ()
+    may_spill: bool = True
 
 
 def compile_shared_object(
@@ -73,27 +88,67 @@ def compile_shared_object(
     source.write_text(unit.text)
     line = command(source, output, depfile)
     start = time.monotonic()
-    try:
-        # in its directory: what the compiler leaves beside itself goes away with it
-        done = subprocess.run(
-            line, cwd=staging, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
-        )
-    except OSError as error:
-        raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
-    log = done.stdout + done.stderr
+    code, log, peak_bytes = _run(line, staging)
     (staging / LOG).write_text(f"{shlex.join(line)}\n{log}")
-    if done.returncode != 0:
-        raise _failure(unit, staging, log, shlex.join(line))
+
+    def failure(log: str, summary: str = "") -> CompileError | CacheError:
+        return _failure(unit, staging, log, shlex.join(line), summary)
+
+    if code != 0:
+        ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
+        raise failure(log, "" if log.strip() else ended)
+    resources = _resources(log)
+    if not unit.may_spill and (spilled := {name: n for name, n in resources.items() if n and name in SPILLS}):
+        words = ", ".join(f"{n} bytes of {SPILLS[name]}" for name, n in spilled.items())
+        raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {words}")
     try:
         check(output)
     except ImportError as error:
-        raise _failure(
-            unit, staging, f"{error}\n{log}", shlex.join(line), f"it compiled, but cannot be loaded: {error}"
-        ) from None
-    facts = {"seconds": round(time.monotonic() - start, 3), "command": shlex.join(line), **_resources(log)}
-    dependencies = _read_depfile(depfile, staging)
-    depfile.unlink()
-    return Product(output.name, dependencies, facts)
+        raise failure(f"{error}\n{log}", f"it compiled, but cannot be loaded: {error}") from None
+    facts = {
+        "what": unit.name,
+        "seconds": round(time.monotonic() - start, 3),
+        "peak_memory_bytes": peak_bytes,
+        "command": shlex.join(line),
+        **resources,
+    }
+    dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))
+    _remove(depfile)
+    return Product(output.name, dependencies, facts, unit.search)
+
+
+def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
+    """Run a compiler: its exit status, what it printed, and the memory that its largest process took, in bytes."""
+    # in memory: what a compiler says of a full disk should not be lost on that disk
+    with os.fdopen(os.memfd_create(LOG), "w+b") as log, os.fdopen(os.memfd_create("usage"), "w+b") as usage:
+        script = [sys.executable, "-I", "-S", str(PACKAGE / "measure.py"), str(usage.fileno())]
+        try:
+            # in its directory: what the compiler leaves beside itself goes away with it, and it is found by it
+            child = subprocess.Popen(
+                [*script, *line],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                pass_fds=[usage.fileno()],
+            )
+        except OSError as error:
+            raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
+        try:
+            code = child.wait()
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        for file in (log, usage):
+            file.seek(0)
+        printed, measured = log.read().decode(errors="replace"), usage.read().decode()
+    if measured.startswith(COULD_NOT_RUN):
+        raise ToolchainError(f"{line[0]} does not run: {measured.removeprefix(COULD_NOT_RUN)}")
+    if not measured:  # it was killed before it could say anything
+        return code, printed, 0
+    status, peak_kib = measured.split()
+    return int(status), printed, int(peak_kib) << 10
 
 
 def compile_module(
@@ -111,6 +166,7 @@ def compile_module(
 
     module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
     start = time.monotonic()
+    peak_before = _peak_of_children()
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}):
         try:
@@ -125,11 +181,24 @@ def compile_module(
         except (RuntimeError, ImportError) as error:
             raise _failure(unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.keep))}") from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
-    facts = {"seconds": round(time.monotonic() - start, 3), "module": module_name}
+    facts: dict[str, Any] = {"what": unit.name, "seconds": round(time.monotonic() - start, 3), "module": module_name}
+    # load_inline waits for its compiler itself; what is known is the largest of all children so far
+    if (peak_bytes := _peak_of_children()) > peak_before:
+        facts["peak_memory_bytes"] = peak_bytes
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o"]:
-        (staging / leftover).unlink(missing_ok=True)
-    return Product(f"{module_name}.so", dependencies, facts), module
+        _remove(staging / leftover)
+    return Product(f"{module_name}.so", dependencies, facts, unit.search), module
+
+
+def _remove(path: Path) -> None:
+    """Remove a file that an entry does not need; a disk that keeps it costs no build."""
+    with suppress(OSError):
+        path.unlink()
+
+
+def _peak_of_children() -> int:
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
 
 
 @contextmanager
@@ -161,6 +230,14 @@ def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
+def _linked(log: str, libraries: tuple[str, ...], staging: Path) -> tuple[Path, ...]:
+    """The files that the linker, told to name each that it reads, took for the libraries."""
+    wanted = tuple(f"lib{library}." for library in libraries)
+    lines = {line.strip() for line in log.splitlines()} if wanted else set()
+    found = (Path(os.path.normpath(staging / line)) for line in lines if Path(line).name.startswith(wanted))
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
 def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:
     # a compiler reports a/../b as it was found; two names of one file are one dependency
     paths = {Path(os.path.normpath(staging / name)) for name in names}
@@ -173,14 +250,27 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         return CacheError(
             f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk"
         )
-    shutil.rmtree(unit.keep, ignore_errors=True)
-    shutil.copytree(staging, unit.keep)
-    command, log, summary = (text.replace(str(staging), str(unit.keep)) for text in (command, log, summary))
-    for build_file in unit.keep.glob("build.ninja"):
-        build_file.write_text(build_file.read_text().replace(str(staging), str(unit.keep)))
-    (unit.keep / LOG).write_text(f"{command}\n{log}")
+    keep = _keep(staging, unit.keep)
+    command, log, summary = (text.replace(str(staging), str(keep)) for text in (command, log, summary))
+    with suppress(OSError):
+        for build_file in keep.glob("build.ninja"):
+            build_file.write_text(build_file.read_text().replace(str(staging), str(keep)))
+        (keep / LOG).write_text(f"{command}\n{log}")
     first = summary or _first_error(log, unit.source)
-    return CompileError(first, what=unit.name, log=log, log_path=unit.keep / LOG, command=command)
+    return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
+
+
+def _keep(staging: Path, keep: Path) -> Path:
+    """Leave a failed build for a person to read; another process may be doing the same."""
+    scratch = keep.with_name(f"{keep.name}-{secrets.token_hex(4)}")
+    try:
+        scratch.mkdir(0o700)
+        shutil.copytree(staging, scratch, dirs_exist_ok=True)
+        shutil.rmtree(keep, ignore_errors=True)
+        scratch.rename(keep)
+    except OSError:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return keep
 
 
 # g++ and clang: file:line:column: error: text; nvcc: file(line): error: text

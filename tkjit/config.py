@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ _COMPILER_VARIABLES = (
     "NVCC_APPEND_FLAGS",
     "NVCC_PREPEND_FLAGS",
 )
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,18 @@ class Settings:
         ``PATH``, where compilers are looked up.
     compiler_environment : str
         The variables that compilers read by themselves, ``CPATH`` and the like, which change what they make.
+    header_path : tuple of Path
+        The directories among them, in which compilers look for headers.
+    cache_layers : tuple of Path
+        ``TKJIT_CACHE_READONLY``: directories of entries, searched before ``cache_root`` and never written to.
+    cache_shared : bool
+        ``TKJIT_CACHE_SHARED``: whoever can write to the cache is trusted.
+    cache_limit_bytes : int or None
+        ``TKJIT_CACHE_LIMIT``: ``10G``; what was not used for longest is removed when the cache grows larger.
+    jit : bool
+        ``TKJIT_JIT``: whether anything may be compiled.
+    record : Path or None
+        ``TKJIT_RECORD``: where the variants that a process uses are written down, for ``warmup --from-file``.
     """
 
     cache_root: Path
@@ -45,6 +59,12 @@ class Settings:
     cxx: str | None = None
     search_path: str = os.defpath
     compiler_environment: str = ""
+    header_path: tuple[Path, ...] = ()
+    cache_layers: tuple[Path, ...] = ()
+    cache_shared: bool = False
+    cache_limit_bytes: int | None = None
+    jit: bool = True
+    record: Path | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -52,11 +72,17 @@ class Settings:
         environ = os.environ if environ is None else environ
         cuda_home = environ.get("CUDA_HOME") or environ.get("CUDA_PATH")
         of_compilers = [f"{name}={environ[name]}" for name in _COMPILER_VARIABLES if name in environ]
+        header_path = os.pathsep.join(environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH"))
+        limit, record = environ.get("TKJIT_CACHE_LIMIT"), environ.get("TKJIT_RECORD")
         return cls(
-            cache_root=_cache_root(environ.get("TKJIT_CACHE")),
-            kernel_path=tuple(
-                Path(p).expanduser() for p in environ.get("TKJIT_KERNEL_PATH", "").split(os.pathsep) if p
-            ),
+            cache_root=_cache_root(environ.get("TKJIT_CACHE"), environ.get("XDG_CACHE_HOME")),
+            kernel_path=_paths(environ.get("TKJIT_KERNEL_PATH", "")),
+            header_path=_paths(header_path),
+            cache_layers=tuple(path.absolute() for path in _paths(environ.get("TKJIT_CACHE_READONLY", ""))),
+            cache_shared=_flag("TKJIT_CACHE_SHARED", environ.get("TKJIT_CACHE_SHARED"), default=False),
+            cache_limit_bytes=size_of_text(limit, "TKJIT_CACHE_LIMIT") if limit else None,
+            jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
+            record=Path(record).expanduser().absolute() if record else None,
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
             search_path=environ.get("PATH", os.defpath),
@@ -64,10 +90,55 @@ class Settings:
         )
 
 
-def _cache_root(given: str | None) -> Path:
+def environment_with(**changes: str) -> dict[str, str]:
+    """The process's environment with some variables changed, for a child process."""
+    return {**os.environ, **changes}
+
+
+def _paths(text: str) -> tuple[Path, ...]:
+    try:
+        return tuple(Path(path).expanduser() for path in text.split(os.pathsep) if path)
+    except RuntimeError as error:  # ~nobody
+        raise CacheError(f"{text}: {error}") from None
+
+
+def _flag(name: str, text: str | None, *, default: bool) -> bool:
+    if not text:
+        return default
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise CacheError(f"{name}={text!r} is neither yes nor no; set it to 1 or 0")
+
+
+def size_of_text(text: str, what: str) -> int:
+    """Bytes, of ``500M``, ``10G``, ``1.5T`` or a plain number; the units are powers of 1024.
+
+    Raises
+    ------
+    CacheError
+        If it does not read as a size.
+    """
+    number, unit = text.strip().upper().removesuffix("IB").removesuffix("B"), 1
+    if number and number[-1] in _UNITS:
+        number, unit = number[:-1], _UNITS[number[-1]]
+    try:
+        size = float(number) * unit
+        if not 0 <= size < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise CacheError(f"{what}={text!r} is not a size; expected the like of 500M or 10G") from None
+    return int(size)
+
+
+def _cache_root(given: str | None, xdg: str | None) -> Path:
     try:
         if given:
             return Path(given).expanduser().absolute()
+        if sys.platform == "linux":
+            # what platformdirs says there, without the 2 ms that it takes to be imported
+            return Path(xdg if xdg and os.path.isabs(xdg) else Path.home() / ".cache") / "tkjit"  # noqa: PTH117
         import platformdirs
 
         return Path(platformdirs.user_cache_dir("tkjit", appauthor=False))

@@ -23,6 +23,10 @@ class CacheError(TkjitError):
     """The cache directory cannot be read or written."""
 
 
+class TkjitWarning(UserWarning):
+    """What works, and will cost somebody time."""
+
+
 class ArgumentError(TkjitError, TypeError):
     """A call's argument is missing, unknown, repeated, or of the wrong type, dtype, device or layout."""
 

@@ -9,6 +9,7 @@ down, and an overflow or a division by zero is an error on both sides (``include
 from __future__ import annotations
 
 import ast
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,8 +65,14 @@ class Expr:
             If the text is not in the language.
         """
         expr = cls(str(text).strip())
-        expr._tree  # noqa: B018  the property parses and raises
+        if not expr.is_name:  # which most dims are, and a parser takes 20 us to say so
+            expr._tree  # noqa: B018  the property parses and raises
         return expr
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is nothing but a name."""
+        return self.text.isascii() and self.text.isidentifier() and not keyword.iskeyword(self.text)
 
     @cached_property
     def _tree(self) -> ast.expr:
@@ -74,6 +81,8 @@ class Expr:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every name that a value is needed for; ``x.rows`` counts as one name."""
+        if self.is_name:
+            return frozenset([self.text])
         return frozenset(_name(node) for node in _values(self._tree) if isinstance(node, (ast.Name, ast.Attribute)))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
@@ -103,12 +112,15 @@ class Expr:
 def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
     """Parse up to three expressions: ``"cdiv(N, 64), M"``, ``256``, ``(16, 16)``."""
     parts: tuple[Expr, ...]
-    if isinstance(text, int):
+    if isinstance(text, int) or (isinstance(text, str) and not {"(", ","} & set(text)):
         parts = (Expr.parse(text),)
     elif isinstance(text, str):
         tree = _parse(text, allow_tuple=True)
-        elements = tree.elts if isinstance(tree, ast.Tuple) else [tree]
-        parts = tuple(Expr.parse(ast.unparse(element)) for element in elements)
+        if isinstance(tree, ast.Tuple):
+            parts = tuple(Expr.parse(ast.unparse(element)) for element in tree.elts)
+        else:  # the comma stands in a call
+            parts = (Expr(text.strip()),)
+            parts[0].__dict__["_tree"] = tree  # what the property would parse again
     else:
         parts = tuple(Expr.parse(part) for part in text)
     if not 1 <= len(parts) <= 3:

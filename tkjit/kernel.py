@@ -168,6 +168,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         A source of its own for the CPU, where the simulator is too slow.
     flags, defines, include_dirs, libraries, std
         For the compiler; all are part of the key.
+    forbid_spills : bool
+        Refuse a build for a GPU that spills registers to local memory.
 
     Raises
     ------
@@ -198,7 +200,7 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
 
 def _spec(function: Callable[..., Any], source: str | Path | None, options: dict[str, Any]) -> Spec:
     """Read a spec, with the decorator's own words for what is wrong with its arguments."""
-    known = [p.name for p in inspect.signature(spec_of_function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    known = ["entry", *(spec_of_function.__kwdefaults__ or ())]
     for option in options:
         if option not in known:
             raise SpecError(f"{function.__name__}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
@@ -215,9 +217,36 @@ def find(name: str) -> Kernel:
     SpecError
         If there is none; with near names.
     """
-    found = registry.find(name, Settings.from_environment())
+    return _find(name, Settings.from_environment())
+
+
+def _find(name: str, settings: Settings) -> Kernel:
+    found = registry.find(name, settings)
     if not isinstance(found, Kernel):
         raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
+    return found
+
+
+def find_used(name: str, module: str) -> Kernel:
+    """The kernel that another process used: of a spec file, or of the module that defined it there.
+
+    Raises
+    ------
+    SpecError
+        If it is not to be found here.
+    """
+    if module.startswith(f"{registry.MODULES}."):
+        return find(name)
+    if module == "__main__":
+        raise SpecError(f"{name} was defined in a script or a notebook; put it in a module, or in TKJIT_KERNEL_PATH")
+    from importlib import import_module
+
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError as error:
+        raise SpecError(f"{name} was defined in {module}, which cannot be imported: {error}") from None
+    if not isinstance(found, Kernel):
+        raise SpecError(f"{module} defines no kernel {name}")
     return found
 
 
@@ -248,10 +277,13 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     >>> axpy(torch.ones(3), torch.zeros(3), alpha=2.0)
     tensor([2., 2., 2.])
     """
-    found = find(kernel) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
+    settings = Settings.from_environment()
+    found = (
+        _find(kernel, settings) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
+    )
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    loader = loader_for(Settings.from_environment())
+    loader = loader_for(settings)
     loaded_class = _loaded_class(loader)
     if isinstance(found, loaded_class):
         return found
@@ -287,14 +319,17 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
 
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-            glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
-            runtime.attach(self, glue, tuple(map(_result_type, self.specs)))
-            return self(*args, **kwargs)
+            try:
+                glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
+                runtime.attach(self, glue, tuple(map(_result_type, self.specs)))
+                return self(*args, **kwargs)
+            finally:
+                loader.forget_failures()
 
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
             spec, index = self.specs[overload], variant
             index -= sum(len(variants_of(earlier)) for earlier in self.specs[:overload])
-            return loader.address(spec, variants_of(spec)[index], loader.target(device_type, device))
+            return loader.address(spec, overload, variants_of(spec)[index], loader.target(device_type, device))
 
     runtime.enable_vectorcall(LoadedKernel)
     return LoadedKernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -10,38 +11,88 @@ from contextlib import contextmanager
 from typing import Any
 
 TICK_S = 0.2
+STALE_S = 0.5  # a reason for waiting that was not repeated for so long holds no more
+REMIND_S = 30.0
 _busy = threading.Lock()
 
 
 @contextmanager
-def announce(what: str) -> Iterator[None]:
-    """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own."""
+def announce(what: str) -> Iterator[Callable[[str], None]]:
+    """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own.
+
+    Yields
+    ------
+    callable
+        Takes the reason for which this process waits instead of compiling. Where nobody watches a line, each reason
+        goes to standard error once in a while: whoever reads the log of a job should see what it waits for.
+    """
+    log = _Log(what)
     if not _busy.acquire(blocking=False):
-        yield
+        yield log.say
         return
     show = _display()
     if show is None:
         _busy.release()
-        yield
+        yield log.say
         return
-    start = time.monotonic()
-    done = threading.Event()
-
-    def tick() -> None:
-        while not done.wait(TICK_S):
-            show(f"tkjit: compiling {what} ... {time.monotonic() - start:.1f} s", False)
-
-    thread = threading.Thread(target=tick, daemon=True)
+    line = _Line(what, show)
+    thread = threading.Thread(target=line.tick, daemon=True)
     thread.start()
     outcome = "failed to compile"
     try:
-        yield
-        outcome = "compiled"
+        yield line.say
+        outcome = line.outcome
     finally:
-        done.set()
+        line.done.set()
         thread.join()
-        show(f"tkjit: {outcome} {what} in {time.monotonic() - start:.1f} s", True)
+        show(f"tkjit: {outcome} {what} in {line.seconds:.1f} s", True)
         _busy.release()
+
+
+class _Line:
+    """The line, while it is there."""
+
+    def __init__(self, what: str, show: Callable[[str, bool], None]) -> None:
+        self.done = threading.Event()
+        self._what = what
+        self._show = show
+        self._start = time.monotonic()
+        self._reason, self._said = "", -math.inf
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+    @property
+    def outcome(self) -> str:
+        return "waited for" if self._is_waiting else "compiled"
+
+    @property
+    def _is_waiting(self) -> bool:
+        return time.monotonic() - self._said < STALE_S
+
+    def say(self, reason: str) -> None:
+        self._reason, self._said = reason, time.monotonic()
+
+    def tick(self) -> None:
+        while not self.done.wait(TICK_S):
+            compiling = f"compiling {self._what} ... {self.seconds:.1f} s"
+            waiting = f"waiting for {self._what}: {self._reason}"
+            self._show(f"tkjit: {waiting if self._is_waiting else compiling}", False)
+
+
+class _Log:
+    """Says on standard error what is waited for, now and then."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._said = -math.inf
+
+    def say(self, reason: str) -> None:
+        if time.monotonic() - self._said < REMIND_S or sys.stderr is None:
+            return
+        self._said = time.monotonic()
+        print(f"tkjit: waiting for {self._what}: {reason}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -12,6 +11,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
 ENTRY_POINTS = "tkjit.kernels"
+MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -64,8 +64,11 @@ def _defined(path: Path, name: str) -> Any:
 @cache
 def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
+    namespace: dict[str, Any] = {"__name__": f"{MODULES}.{path.stem}", "__file__": str(path)}
     try:
-        return runpy.run_path(str(path), run_name=f"tkjit.kernel_sources.{path.stem}")
+        # no bytecode: its files know an edit by the second only
+        exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), namespace)
+        return namespace
     except TkjitError:
         raise
     except Exception as error:  # the author's own, of any kind

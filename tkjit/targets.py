@@ -36,12 +36,18 @@ class Target:
         return f"cpu-{self.cpu_level}" if self.is_cpu else f"sm_{self.arch}"
 
 
-def cpu_target() -> Target:
-    """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level."""
+def cpu_target(has_v3: bool | None = None) -> Target:
+    """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level.
+
+    Parameters
+    ----------
+    has_v3 : bool, optional
+        Whether it has what ``x86-64-v3`` asks for, where that is known already.
+    """
     machine = os.uname().machine
     if machine != "x86_64":
         return Target("cpu", machine)
-    return Target("cpu", "x86-64-v3" if _has_v3() else "x86-64-v2")
+    return Target("cpu", "x86-64-v3" if (_has_v3() if has_v3 is None else has_v3) else "x86-64-v2")
 
 
 def _has_v3() -> bool:

@@ -7,29 +7,21 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
-from tkjit.spec import Spec
+from tkjit.flags import PACKAGE, Flags
 from tkjit.targets import Target
-
-PACKAGE = Path(__file__).resolve().parent
-INCLUDE = PACKAGE / "include"
-SIMULATOR = PACKAGE / "sim"
-RUNTIME = PACKAGE / "runtime"
 
 INSTALL_NVCC = 'pip install "tkjit[nvcc]"'
 INSTALL_CXX = "apt-get install g++"
 INSTALL_HEADERS = "apt-get install python3-dev"
 OLDEST_GXX = 11
-
-_NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
-# the GPU contracts a * b + c, and so does the simulator; type punning through pointers is common in kernels
-_CXX_FLAGS = ("-O2", "-ffp-contract=fast", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-pthread")
 
 
 @dataclass(frozen=True)
@@ -48,14 +40,6 @@ class Tool:
     path: Path
     version: str
     origin: str
-
-
-class Flags(NamedTuple):
-    """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker."""
-
-    compile: tuple[str, ...]
-    paths: tuple[str, ...] = ()
-    link: tuple[str, ...] = ()
 
 
 class Toolchain:
@@ -80,13 +64,17 @@ class Toolchain:
         ToolchainError
             If there is none, or it is too old.
         """
-        wanted = _compiler_alone(self._settings.cxx)
-        for name in [wanted] if wanted else ["g++", "c++", "clang++"]:
+        given = _compiler_alone(self._settings.cxx)
+        for name in self._cxx_names():
             if path := self._which(name):
                 # the age is looked at when the version is asked for; an old compiler is asked each time
                 version = self._remembered(path, "version", lambda path=path: _young_enough(path))  # type: ignore[misc]
-                return Tool(path, version, "CXX" if wanted else "PATH")
-        raise ToolchainError(f"no C++ compiler{f' {wanted!r} (CXX)' if wanted else ''}; install one: {INSTALL_CXX}")
+                return Tool(path, version, "CXX" if given else "PATH")
+        raise ToolchainError(f"no C++ compiler{f' {given!r} (CXX)' if given else ''}; install one: {INSTALL_CXX}")
+
+    def _cxx_names(self) -> list[str]:
+        given = _compiler_alone(self._settings.cxx)
+        return [given] if given else ["g++", "c++", "clang++"]
 
     @cached_property
     def nvcc(self) -> Tool:
@@ -159,38 +147,61 @@ class Toolchain:
     def compiler(self, target: Target) -> Tool:
         return self.cxx if target.is_cpu else self.nvcc
 
-    def flags(self, spec: Spec, target: Target, source_directory: Path | None) -> Flags:
-        """The flags of a launcher's compilation, without its files. Their order is part of the key."""
-        # a source's own directory is where its quoted includes are found
-        directories = [INCLUDE, *([SIMULATOR] if target.is_cpu else []), source_directory, *spec.include_dirs]
-        includes = [f"-I{directory}" for directory in directories if directory]
-        defines = [f"-D{name}={value}" for name, value in spec.defines]
-        libraries = [f"-l{library}" for library in spec.libraries]
-        if target.is_cpu:
-            march = [f"-march={target.cpu_level}"] if target.cpu_level.startswith("x86-64") else []
-            own = [f"-std={spec.std}", *_CXX_FLAGS, *march, "-shared", "-fPIC", "-fvisibility=hidden"]
-            preprocessor, linker = _common_flags(spec.flags)
-            return Flags((*own, *defines, *preprocessor), tuple(includes), (*linker, *libraries))
-        gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
-        host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
-        own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
-        # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
-        paths = [f"-ccbin={self.cxx.path}", *includes, f"-L{self.cuda_root / 'lib'}"]
-        return Flags((*own, *defines, *spec.flags), tuple(paths), tuple(libraries))
-
     def command(self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path) -> list[str]:
         """The command line of a launcher's compilation; libraries come last, as a linker wants them."""
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
         files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
         # -x holds for all files behind it, and a library is no source
         reset = ["-x", "none"] if target.is_cpu and flags.link else []
-        return [str(self.compiler(target).path), *flags.compile, *flags.paths, *files, *reset, *flags.link]
+        # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
+        tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
+        # a linker that says what it reads tells when a library is replaced under its name
+        trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.libraries else []
+        return [
+            str(self.compiler(target).path),
+            *flags.compile,
+            *tools,
+            *flags.paths,
+            *trace,
+            *files,
+            *reset,
+            *flags.link,
+        ]
 
-    def anchors(self) -> dict[str, Path]:
+    def versions(self, target: Target | None = None) -> tuple[tuple[str, str], ...] | None:
+        """The versions of the compilers that make a module, or a launcher; None where one is missing."""
+        try:
+            versions = {"cxx": self.cxx.version}
+            if target is not None:
+                versions["compiler"] = self.compiler(target).version
+        except ToolchainError:
+            return None
+        return tuple(sorted(versions.items()))
+
+    def looked_at(self, target: Target | None = None) -> list[str]:
+        """Every file that, if it came, went or changed, could make another compiler the one that is found."""
+        found = self._tried(self._cxx_names())
+        if target is not None and not target.is_cpu:
+            found += self._tried(["nvcc"]) + [str(path) for _, path in self._nvcc_candidates() if path is not None]
+        return found
+
+    def _tried(self, names: list[str]) -> list[str]:
+        """The paths at which the search for a program of one of these names looks, up to the one that it finds."""
+        tried = []
+        for name in names:
+            end = self._which(name)
+            for directory in self._settings.search_path.split(os.pathsep):
+                tried.append(str(Path(directory, name)))
+                if end is not None and Path(tried[-1]) == end:
+                    return tried
+        return tried
+
+    def anchors(self, target: Target | None = None) -> dict[str, Path]:
         """Directories that may lie elsewhere on another machine, by the names that keys use for them."""
         anchors = {"tkjit": PACKAGE}
-        if "nvcc" in self.__dict__:
-            anchors["toolkit"] = self.cuda_root
+        if target is not None and not target.is_cpu:
+            with suppress(ToolchainError):
+                anchors["toolkit"] = self.cuda_root
         return anchors
 
     def _which(self, name: str) -> Path | None:
@@ -213,7 +224,7 @@ class Toolchain:
             entry = {"identity": identity}
         if fact not in entry:
             entry[fact] = ask()
-            _write_json(self._memo, {**known, key: entry})
+            _write_json(self._memo, {**known, key: entry}, shared=self._settings.cache_shared)
         return str(entry[fact])
 
 
@@ -243,21 +254,6 @@ def _toolkit_root(nvcc: Path) -> str:
     printed = subprocess.run(command, capture_output=True, text=True).stderr
     top = re.search(r"^#\$ TOP=(.*)$", printed, re.MULTILINE)
     return os.path.normpath(top[1].strip()) if top else str(nvcc.parent.parent)
-
-
-def _common_flags(flags: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """Of nvcc's flags, those that every C++ compiler reads: the preprocessor's, and the linker's."""
-    preprocessor: list[str] = []
-    linker: list[str] = []
-    following = iter(flags)
-    for flag in following:
-        if flag in ("-I", "-D", "-U", "-include", "-isystem"):
-            preprocessor += [flag, next(following, "")]
-        elif flag.startswith(("-I", "-D", "-U")):
-            preprocessor.append(flag)
-        elif flag.startswith(("-L", "-l", "-Wl,")) and flag != "-lineinfo":
-            linker.append(flag)
-    return preprocessor, linker
 
 
 def _nvcc_from_pypi() -> Path | None:
@@ -291,11 +287,14 @@ def _read_json(path: Path) -> dict[str, object]:
     return known if isinstance(known, dict) else {}
 
 
-def _write_json(path: Path, content: Mapping[str, object]) -> None:
+def _write_json(path: Path, content: Mapping[str, object], *, shared: bool) -> None:
     """Replace a file that other processes read; a directory that cannot be written costs a process each time."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # the cache's own directories, which strangers must not be able to write to, whatever the umask
+        for directory in (path.parent.parent, path.parent):
+            directory.mkdir(0o777 if shared else 0o755, parents=True, exist_ok=True)
+        scratch.touch(0o666 if shared else 0o644)
         scratch.write_text(json.dumps(content, indent=1))
         scratch.replace(path)
     except OSError:

@@ -1,5 +1,6 @@
 """``python -m tkjit``: what it prints, what it builds, and its exit codes."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 
 import tkjit
 from tkjit.cli import main
+from tkjit.targets import cpu_target
 
 SPEC = """
 import tkjit
@@ -76,13 +78,19 @@ def test_unknown_kernel(capsys, command):
 
 
 def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
+    tkjit.load("good_one")  # the runtime is there
     assert main(["warmup", "good_one", "--device", "cpu", "--types", "float32,int32", "--jobs", "1"]) == 0
     printed = capsys.readouterr()
     *lines, summary = printed.out.splitlines()
-    assert [line.split()[0] for line in lines] == ["runtime", "good_one", "good_one", "good_one"]
-    assert {line.split()[1] for line in lines[1:]} >= {"glue"}
-    assert all(line.rstrip().endswith(" s") for line in lines)
-    assert summary.startswith("4 ready, 0 failed, ")
+    shown = re.compile(r"(?P<what>.*\S) +(?P<state>ready|\d+\.\d s)(  compiler \d+\.\d MiB)?")
+    matches = [shown.fullmatch(line) for line in lines]
+    assert all(matches), lines
+    what = [match["what"] for match in matches]
+    assert what[0] == "the runtime (once per environment)"
+    variants = [f"good_one (T={dtype}) for {cpu_target().name}" for dtype in ("float32", "int32")]
+    assert sorted(what[1:]) == sorted(["the glue of good_one", *variants])
+    assert {match["state"] for match in matches if "good_one" in match["what"]} != {"ready"}
+    assert summary.startswith("4 ready (1 before), 0 failed, ")
     assert "\x1b" not in printed.out and "\r" not in printed.out
     assert printed.err == ""
     assert built(session_cache, "good_one") == [
@@ -99,7 +107,7 @@ def test_warmup_goes_on_after_a_failure(capsys, own_kernels, session_cache):
     assert main(arguments) == 1
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
-    assert lines[-1].startswith("4 ready, 1 failed, ")
+    assert lines[-1].startswith("4 ready (2 before), 1 failed, ")
     assert next(line for line in lines if "failed" in line).split()[0] == "bad_one"
     assert f"{own_kernels / 'bad_one.cu'}:1:" in printed.err and "reproduce:" in printed.err
     assert len(built(session_cache, "good_one")) == before + 1

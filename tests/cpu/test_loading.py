@@ -1,7 +1,6 @@
 """What is compiled when, what a warm process does not do, and where a kernel is found."""
 
 import ctypes
-import dataclasses
 import gc
 import os
 import shutil
@@ -13,12 +12,11 @@ from types import ModuleType
 
 import pytest
 import torch
+from caches import entries
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
 from tkjit.cli import main
-from tkjit.config import Settings
-from tkjit.loader import loader_for
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -38,19 +36,6 @@ watched = ("torch.utils.cpp_extension", "jinja2", "filelock", "ninja", "setuptoo
 print(*[name for name in watched if name in set(sys.modules) - before])
 print(tkjit.__file__)
 """
-
-
-def entries(root: Path) -> set[Path]:
-    return {path.parent for path in root.glob("v1/*/*/*/*/manifest.json")}
-
-
-@pytest.fixture
-def seeded(cache: Path, session_cache: Path) -> Path:
-    """A cache of this test's own that holds the runtime, which takes 6 s to compile, and nothing else."""
-    assert loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache)).runtime
-    for runtime in session_cache.glob("v1/*/runtime"):
-        shutil.copytree(runtime, cache / runtime.relative_to(session_cache))
-    return cache
 
 
 def test_after_a_warmup_a_fresh_process_compiles_nothing(seeded, python):
@@ -202,8 +187,8 @@ def test_memory_does_not_grow_over_many_calls():
                 raise AssertionError(arguments)
 
     calls(500)
+    before = resident_bytes()  # and what other tests left is collected
     references = [sys.getrefcount(one) for one in (x, None, *out)]
-    before = resident_bytes()
     calls(10_000)  # 100,000 calls, of which 60,000 are refused
     assert resident_bytes() - before < 1 << 20
     after = [sys.getrefcount(one) for one in (x, None, *out)]

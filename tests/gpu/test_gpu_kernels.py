@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import ArgumentError, LaunchError
+from tkjit import ArgumentError, CacheError, LaunchError
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 ROUNDING = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-9, torch.float16: 2.0**-12}
@@ -80,6 +80,34 @@ def test_a_captured_launch_replays(gpu):
         graph.replay()
     torch.cuda.synchronize()
     assert torch.allclose(y, 3 * x, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+@pytest.mark.parametrize("is_known", [False, True], ids=["kernel", "variant"])
+def test_a_miss_while_a_graph_is_captured_names_the_command_and_a_warm_call_helps(gpu, is_known, tmp_path):
+    source = f"template <class T> __global__ void add(Globals g) {{ g.x[threadIdx.x] += T(1); }}  // {tmp_path}"
+
+    @tkjit.kernel(source, entry="add<T>", grid=1, block="N", variants={"T": ("float32", "float16")})
+    def captured(x: tkjit.InOut[tkjit.Tensor, "T", "N"]) -> tkjit.Tensor: ...
+
+    add = tkjit.load(captured)
+    if is_known:  # its glue is there, and another variant
+        add(torch.zeros(8, device=gpu))
+    x = torch.zeros(8, device=gpu, dtype=torch.float16)
+    torch.cuda.synchronize()
+    command = r"build it ahead of time: python -m tkjit warmup captured .*, or call it once before the capture"
+    with pytest.raises(CacheError, match=command), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        add(x)
+    assert x.sum().item() == 0
+    add(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add(x)
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert x.tolist() == [4.0] * 8
 
 
 def test_mixed_devices_are_refused(gpu):

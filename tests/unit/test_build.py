@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tkjit.build import LOG, Unit, _first_error, _read_depfile, _resources, compile_shared_object
+from tkjit.build import LOG, Unit, _first_error, _linked, _read_depfile, _resources, compile_shared_object
 from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.processes import name_of, watched, working_in
+from unit.builders import wait_until
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
 
@@ -132,6 +139,24 @@ def test_a_depfile_names_what_the_compiler_read(tmp_path, text, names):
     assert [str(path) for path in _read_depfile(depfile, tmp_path)] == names
 
 
+def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
+    for name in ("libfoo.so.1", "libfoo.a", "libfoobar.so", "libc.so.6", "sub/libbar.so"):
+        (tmp_path / "lib" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "lib" / name).write_text("")
+    lib = tmp_path / "lib"
+    log = (
+        f"/usr/lib/crt1.o\n{lib}/libfoo.so.1\n{lib}/libfoobar.so\n{lib}/libc.so.6\n  {lib}/sub/../libfoo.a\n"
+        f"{lib}/libfoo.so.gone\n{lib}/libfoo.so.1\n../lib/sub/libbar.so\nlibfoo.so: error: not found\n"
+    )
+    (tmp_path / "staging").mkdir()
+    assert _linked(log, ("foo", "bar"), tmp_path / "staging") == (
+        lib / "libfoo.a",
+        lib / "libfoo.so.1",
+        lib / "sub/libbar.so",
+    )
+    assert _linked(log, (), tmp_path / "staging") == ()
+
+
 def test_what_ptxas_says_of_resources():
     log = (
         "ptxas info    : Compiling entry function '_Z4axpyv' for 'sm_90a'\n"
@@ -178,10 +203,71 @@ def test_a_build(unit, staging):
     assert checked == [staging / "launcher.so"]
     assert product.shared_object == "launcher.so" and product.dependencies == (Path("/usr/include/a.h"),)
     assert product.facts["registers"] == 7 and product.facts["seconds"] >= 0
+    assert product.facts["what"] == unit.name and "/bin/sh -c" in product.facts["command"]
     assert (staging / "launcher.cu").read_text() == "int i;\n"
     assert "Used 7 registers" in (staging / LOG).read_text()
     assert sorted(path.name for path in staging.iterdir()) == [LOG, "launcher.cu", "launcher.so"]
     assert not unit.keep.exists()
+
+
+def test_a_build_depends_on_its_libraries_and_on_where_headers_are_looked_for(unit, staging, tmp_path):
+    library = tmp_path / "libfoo.so"
+    library.write_text("")
+    unit = replace(unit, libraries=("foo",), search=(tmp_path / "include",))
+    product = compile_shared_object(unit, staging, shell(f"{GOOD}; echo {library}"), lambda path: None)
+    assert product.dependencies == (Path("/usr/include/a.h"), library)
+    assert product.search == (tmp_path / "include",)
+
+
+def test_the_memory_of_the_largest_of_a_compilers_processes_is_kept(unit, staging):
+    allocate = f"{sys.executable} -S -c 'x = b\"x\" * (100 << 20)'"
+    product = compile_shared_object(unit, staging, shell(f"{allocate}; {GOOD}"), lambda path: None)
+    assert 100 << 20 <= product.facts["peak_memory_bytes"] < 150 << 20
+
+
+def test_the_memory_of_the_process_that_asks_for_a_build_is_not_counted(unit, staging):
+    ours = b"x" * (200 << 20)
+    product = compile_shared_object(unit, staging, shell(GOOD), lambda path: None)
+    assert product.facts["peak_memory_bytes"] < len(ours) // 2
+
+
+SPILLING = f'{GOOD}; echo "8 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads"'
+
+
+def test_a_build_that_spills_fails_where_its_spec_forbids_it(unit, staging):
+    assert compile_shared_object(unit, staging, shell(SPILLING), lambda path: None).facts["spill_load_bytes"] == 12
+    strict = replace(unit, may_spill=False)
+    compile_shared_object(strict, staging, shell(GOOD), lambda path: None)
+    with pytest.raises(CompileError) as caught:
+        compile_shared_object(strict, staging, shell(SPILLING), lambda path: None)
+    assert caught.value.summary == (
+        "it spills registers, which its spec forbids (forbid_spills): 8 bytes of stores, 12 bytes of loads"
+    )
+
+
+def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
+    wait = subprocess.Popen.wait
+
+    def interrupt(process):
+        wait_until(lambda: "sleep" in map(name_of, working_in(staging)), "the compiler is at work")
+        monkeypatch.setattr(subprocess.Popen, "wait", wait)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), watched(staging):
+        monkeypatch.setattr(subprocess.Popen, "wait", interrupt)
+        compile_shared_object(unit, staging, shell("sleep 60; true"), lambda path: None)
+    assert working_in(staging) == []
+
+
+def test_a_compiler_that_is_killed_is_said_to_be(unit, staging):
+    with pytest.raises(CompileError, match="ended by signal 9; has the memory run out"):
+        compile_shared_object(unit, staging, shell("kill -9 $$"), lambda path: None)
+
+
+def test_a_compiler_works_in_its_staging_directory(unit, staging):
+    """It is found by it, and what it leaves beside itself goes away with it."""
+    compile_shared_object(unit, staging, shell(f"{GOOD}; pwd > where"), lambda path: None)
+    assert (staging / "where").read_text().strip() == str(staging)
 
 
 def test_a_failed_build_says_error_log_and_command(unit, staging):
@@ -218,6 +304,34 @@ def test_a_second_failure_replaces_what_the_first_left(unit, staging):
         (staging / "first").unlink(missing_ok=True)
     assert not (unit.keep / "first").exists() and (unit.keep / "second").exists()
     assert "second" in (unit.keep / LOG).read_text()
+
+
+def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypatch):
+    staging.chmod(0o700)
+    copy, modes, before = shutil.copytree, [], os.umask(0)
+
+    def look(source, target, **options):
+        modes.append(target.stat().st_mode & 0o777)
+        return copy(source, target, **options)
+
+    monkeypatch.setattr(shutil, "copytree", look)
+    try:
+        with pytest.raises(CompileError):
+            compile_shared_object(unit, staging, shell("exit 1"), lambda path: None)
+    finally:
+        os.umask(before)
+    assert [*modes, unit.keep.stat().st_mode & 0o777] == [0o700, 0o700]
+
+
+@pytest.mark.parametrize("place, function", [(shutil, "copytree"), (Path, "rename"), (Path, "mkdir")])
+def test_a_failed_build_that_cannot_be_kept_is_still_that_failure(unit, staging, monkeypatch, place, function):
+    def refuse(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(place, function, refuse)
+    with pytest.raises(CompileError, match="no such thing"):
+        compile_shared_object(unit, staging, shell("echo no such thing >&2; exit 1"), lambda path: None)
+    assert [path.name for path in unit.keep.parent.iterdir()] == [staging.name]
 
 
 def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):

@@ -9,7 +9,8 @@ import platformdirs
 import pytest
 
 from tkjit import config
-from tkjit.config import Settings
+from tkjit.config import Settings, size_of_text
+from tkjit.errors import CacheError
 
 
 def test_an_empty_environment():
@@ -34,6 +35,19 @@ def test_an_empty_environment():
         ({"CXX": "clang++"}, "cxx", "clang++"),
         ({"CXX": ""}, "cxx", None),
         ({"PATH": "/bin:/usr/bin"}, "search_path", "/bin:/usr/bin"),
+        ({"CPATH": "/a", "NVCC_APPEND_FLAGS": "-g"}, "compiler_environment", "CPATH=/a\nNVCC_APPEND_FLAGS=-g"),
+        ({"CPATH": "/a:/b", "CPLUS_INCLUDE_PATH": "/c"}, "header_path", (Path("/a"), Path("/b"), Path("/c"))),
+        ({"TKJIT_CACHE_READONLY": f"/a{os.pathsep}/b c"}, "cache_layers", (Path("/a"), Path("/b c"))),
+        ({"TKJIT_CACHE_READONLY": ""}, "cache_layers", ()),
+        *(({"TKJIT_CACHE_SHARED": text}, "cache_shared", True) for text in ("1", "true", "YES", "on")),
+        *(({"TKJIT_CACHE_SHARED": text}, "cache_shared", False) for text in ("0", "False", "no", "off", "")),
+        *(({"TKJIT_JIT": text}, "jit", False) for text in ("0", "false", "no", "off")),
+        *(({"TKJIT_JIT": text}, "jit", True) for text in ("1", "yes", "")),
+        ({"TKJIT_CACHE_LIMIT": "10G"}, "cache_limit_bytes", 10 << 30),
+        ({"TKJIT_CACHE_LIMIT": "0"}, "cache_limit_bytes", 0),
+        ({"TKJIT_CACHE_LIMIT": ""}, "cache_limit_bytes", None),
+        ({"TKJIT_RECORD": "/there/used.jsonl"}, "record", Path("/there/used.jsonl")),
+        ({"TKJIT_RECORD": ""}, "record", None),
     ],
 )
 def test_each_variable(environ, name, value):
@@ -46,6 +60,47 @@ def test_the_cache_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_pat
     assert Settings.from_environment({"TKJIT_CACHE": "sub"}).cache_root == tmp_path / "sub"
     assert Settings.from_environment({"TKJIT_CACHE": "~/sub"}).cache_root == tmp_path / "home/sub"
     assert Settings.from_environment({"TKJIT_CACHE": ""}).cache_root.is_absolute()
+
+
+def test_layers_and_records_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_path):
+    """What is relative is so to where the process started, wherever it goes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    settings = Settings.from_environment({"TKJIT_CACHE_READONLY": "a:~/b", "TKJIT_RECORD": "~/used.jsonl"})
+    assert settings.cache_layers == (tmp_path / "a", tmp_path / "home/b")
+    assert settings.record == tmp_path / "home/used.jsonl"
+    assert Settings.from_environment({"TKJIT_RECORD": "used.jsonl"}).record == tmp_path / "used.jsonl"
+
+
+@pytest.mark.parametrize("name", ["TKJIT_CACHE_SHARED", "TKJIT_JIT"])
+@pytest.mark.parametrize("text", ["2", "maybe", "-1", " "])
+def test_what_is_neither_yes_nor_no(name, text):
+    with pytest.raises(CacheError) as caught:
+        Settings.from_environment({name: text})
+    assert str(caught.value) == f"{name}={text!r} is neither yes nor no; set it to 1 or 0"
+
+
+@pytest.mark.parametrize(
+    "text, size_bytes",
+    [
+        ("500", 500),
+        ("500M", 500 << 20),
+        ("1.5T", 3 << 39),
+        ("10k", 10 << 10),
+        (" 2 GiB ", 2 << 30),
+        ("2GB", 2 << 30),
+        ("0.5K", 512),
+    ],
+)
+def test_a_size(text, size_bytes):
+    assert size_of_text(text, "--limit") == size_bytes
+
+
+@pytest.mark.parametrize("text", ["much", "G", "-1G", "1X", "10 10", "nan", "inf", "1e999", "0x10", "B"])
+def test_what_is_no_size(text):
+    with pytest.raises(CacheError) as caught:
+        Settings.from_environment({"TKJIT_CACHE_LIMIT": text})
+    assert str(caught.value) == f"TKJIT_CACHE_LIMIT={text!r} is not a size; expected the like of 500M or 10G"
 
 
 def test_the_processs_own_environment_by_default(cache):

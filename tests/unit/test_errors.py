@@ -20,3 +20,7 @@ import tkjit
 def test_kinds(kind, builtin):
     assert issubclass(kind, tkjit.TkjitError) and issubclass(kind, builtin)
     assert kind.__name__ in tkjit.__all__ and kind.__doc__
+
+
+def test_a_warning_can_be_told_from_others():
+    assert issubclass(tkjit.TkjitWarning, UserWarning) and "TkjitWarning" in tkjit.__all__

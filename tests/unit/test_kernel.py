@@ -9,7 +9,8 @@ import pydoc
 import pytest
 
 import tkjit
-from tkjit import In, InOut, Kernel, Out, Scalar, SpecError, Tensor
+from tkjit import In, InOut, Kernel, Out, Scalar, SpecError, Tensor, registry
+from tkjit.kernel import find_used
 
 SOURCE = "template <class T> __global__ void scale(const __grid_constant__ Globals g) {}\n"
 OPTIONS = {"entry": "scale<T>", "grid": 1, "block": 32, "variants": {"T": ("float32", "bfloat16")}}
@@ -175,6 +176,26 @@ def test_rendering_for_an_architecture_without_a_source(two_sources, arch):
 def test_load_refuses_what_is_no_kernel(thing):
     with pytest.raises(SpecError, match=r"is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec"):
         tkjit.load(thing)
+
+
+def test_a_kernel_that_another_process_used():
+    assert find_used("axpy", f"{registry.MODULES}.axpy") is tkjit.find("axpy")
+    assert find_used("scale", __name__) is scale
+
+
+@pytest.mark.parametrize(
+    "name, module, said",
+    [
+        ("scale", "__main__", "scale was defined in a script or a notebook; put it in a module"),
+        ("scale", "no.such.module", "scale was defined in no.such.module, which cannot be imported"),
+        ("OPTIONS", __name__, f"{__name__} defines no kernel OPTIONS"),
+        ("nothing", __name__, f"{__name__} defines no kernel nothing"),
+    ],
+)
+def test_a_kernel_that_another_process_used_and_that_is_not_here(name, module, said):
+    with pytest.raises(SpecError) as caught:
+        find_used(name, module)
+    assert str(caught.value).startswith(said)
 
 
 MODULES = [m.name for m in pkgutil.walk_packages(tkjit.__path__, "tkjit.") if not m.name.endswith("__main__")]

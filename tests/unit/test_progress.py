@@ -9,6 +9,7 @@ import pytest
 
 from tkjit import progress
 from tkjit.progress import announce
+from unit.builders import wait_until
 
 ERASE = "\r\x1b[2K"
 
@@ -109,6 +110,50 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     with announce("axpy"):
         pass
     assert "compiled axpy" in terminal.getvalue()
+
+
+# ---- waiting
+
+
+def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
+    monkeypatch.setattr(progress, "STALE_S", 0.2)
+    with announce("axpy") as say:
+        wait_until(lambda: "compiling axpy" in terminal.getvalue(), "a line")
+        say("process 7 on node17 has been building it for 3 s")
+        wait_until(lambda: "node17" in terminal.getvalue(), "the reason")
+        shown = terminal.getvalue()
+        wait_until(lambda: "compiling axpy" in terminal.getvalue()[len(shown) :], "the end of the wait")
+    assert "tkjit: waiting for axpy: process 7 on node17 has been building it for 3 s" in shown
+    assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: compiled axpy in")
+
+
+def test_who_waited_until_the_end_has_not_compiled(terminal):
+    with announce("axpy") as say:
+        say("process 7 builds it")
+    assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: waited for axpy in")
+
+
+def test_a_log_file_says_once_in_a_while_for_whom_it_waits(monkeypatch):
+    log = watch(monkeypatch, io.StringIO())
+    with announce("axpy") as say:
+        for pid in (7, 8, 9):
+            say(f"process {pid} builds it")
+        assert log.getvalue() == "tkjit: waiting for axpy: process 7 builds it\n"
+        monkeypatch.setattr(progress, "REMIND_S", 0)
+        say("process 9 builds it")
+    assert log.getvalue().splitlines()[1:] == ["tkjit: waiting for axpy: process 9 builds it"]
+
+
+def test_a_build_inside_another_says_for_whom_it_waits_too(terminal):
+    with announce("the glue of axpy"), announce("axpy for sm_80") as say:
+        say("process 7 builds it")
+    assert "waiting for axpy for sm_80: process 7 builds it" in terminal.getvalue()
+
+
+def test_without_a_standard_error_nothing_is_said(monkeypatch):
+    watch(monkeypatch, None)
+    with announce("axpy") as say:
+        say("process 7 builds it")
 
 
 def test_under_another_display_nothing_is_shown(monkeypatch):

@@ -12,7 +12,10 @@ import tkjit
 
 PACKAGE = Path(tkjit.__file__).parent
 # DESIGN.md's table, from the top. A room imports only rooms before it.
-ROOMS = ("errors config expr spec registry render targets toolchain cache progress build loader kernel cli").split()
+ROOMS = (
+    "errors config expr spec registry render targets flags toolchain processes measure cache progress build loader "
+    "kernel cli"
+).split()
 FILES = sorted(PACKAGE.rglob("*.py"))
 # the package itself shows users what the rooms hold, __main__ starts the command line
 ENTRANCES = {"__init__", "__main__"}

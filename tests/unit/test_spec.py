@@ -69,6 +69,12 @@ def scale(
 VARIANTS = {"T": (F32, "bfloat16")}
 
 
+def test_where_a_kernel_is_defined_and_what_it_forbids():
+    options = {"variants": {"T": (F32,)}}
+    assert read(scale, **options).module == __name__ and read(scale, **options).forbid_spills is False
+    assert read(scale, **options, forbid_spills=True).forbid_spills is True
+
+
 def test_a_function_says_everything():
     spec = read(scale, variants=VARIANTS, constraints="N % 8 == 0", dims={"P": "cdiv(N, 2)"}, shared_memory="4 * N")
     assert spec.name == "scale"

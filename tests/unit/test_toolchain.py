@@ -1,20 +1,20 @@
-"""The toolchain: which compilers are found, asked how often, refused why, and called with which flags."""
+"""The toolchain: which compilers are found, asked how often, refused why, and how they are called."""
 
 from __future__ import annotations
 
+import os
 import re
 import sysconfig
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tkjit import ToolchainError, toolchain
+from tkjit.cache import notes
 from tkjit.config import Settings
-from tkjit.expr import Expr
-from tkjit.spec import Field, Source, Spec
+from tkjit.flags import Flags
 from tkjit.targets import Target, arch_of_capability, cpu_target, gpu_target
-from tkjit.toolchain import Flags, Toolchain
+from tkjit.toolchain import Toolchain
 
 GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
 NVCC_13 = (
@@ -179,6 +179,23 @@ def test_a_damaged_memo_is_written_anew(find, bin_directory, tmp_path, content):
     assert len(calls(bin_directory)) == 1
 
 
+@pytest.mark.parametrize("shared, modes", [(False, {0o755, 0o644}), (True, {0o777, 0o666})])
+def test_a_memo_is_as_open_as_the_cache(find, bin_directory, tmp_path, shared, modes):
+    """It is the first to be written there, and whoever can write to the cache says what is loaded."""
+    write_gxx(bin_directory / "g++")
+    before = os.umask(0)
+    try:
+        tools = Toolchain(
+            Settings(tmp_path / "cache", search_path=str(bin_directory), cache_shared=shared),
+            tmp_path / "cache/v1/tools.json",
+        )
+        assert tools.cxx.version == GXX_12
+    finally:
+        os.umask(before)
+    written = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    assert len(written) == 3 and {path.stat().st_mode & 0o777 for path in written} == modes
+
+
 def test_a_memo_that_cannot_be_written_costs_a_process_each_time(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").write_text("a file where the directory would be")
@@ -283,7 +300,7 @@ def test_the_cpu_is_a_target():
     assert target.name == f"cpu-{target.cpu_level}" and target.cpu_level
 
 
-# ---- headers, flags, commands
+# ---- headers, commands
 
 
 def test_missing_python_headers_say_what_to_install(find, tmp_path, monkeypatch):
@@ -292,51 +309,6 @@ def test_missing_python_headers_say_what_to_install(find, tmp_path, monkeypatch)
     assert text == f"no Python.h in {tmp_path}; install the headers of Python: apt-get install python3-dev"
     (tmp_path / "Python.h").write_text("")
     assert find().check_python_headers() == tmp_path
-
-
-SPEC = Spec(
-    name="f",
-    entry="f",
-    fields=(Field("x", "in", "float32", dims=(Expr("N"),)),),
-    order=("x",),
-    sources=(("", Source(text="{}")),),
-    grid=(Expr("1"),),
-    block=(Expr("1"),),
-    flags=("-lineinfo", "-DMINE", "-Xptxas=-O1"),
-    defines=(("TILE", "64"),),
-    include_dirs=(Path("/headers"),),
-    libraries=("cublas",),
-    std="c++17",
-)
-
-
-def test_the_flags_for_a_gpu(find, bin_directory, tmp_path):
-    write_gxx(bin_directory / "g++")
-    write_nvcc(bin_directory / "nvcc")
-    flags = find().flags(SPEC, Target("90a"), Path("/home/research"))
-    assert [flag for flag in flags.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
-    assert not [flag for flag in flags.compile if flag.startswith("-arch")]
-    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(flags.compile)
-    includes = [f"-I{toolchain.INCLUDE}", "-I/home/research", "-I/headers"]
-    assert flags.paths == (f"-ccbin={bin_directory / 'g++'}", *includes, f"-L{tmp_path / 'lib'}")
-    assert flags.link == ("-lcublas",)
-
-
-def test_the_flags_for_the_cpu_need_no_nvcc(find, bin_directory):
-    write_gxx(bin_directory / "g++")
-    flags = find().flags(SPEC, Target("cpu", "x86-64-v3"), None)
-    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(flags.compile)
-    assert flags.paths == (f"-I{toolchain.INCLUDE}", f"-I{toolchain.SIMULATOR}", "-I/headers")
-    assert not {"-lineinfo", "-Xptxas=-O1"} & set(flags.compile)
-    assert flags.link == ("-lcublas",)
-
-
-def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers(find, bin_directory):
-    write_gxx(bin_directory / "g++")
-    given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
-    flags = find().flags(replace(SPEC, flags=given, libraries=()), Target("cpu", "x86-64-v3"), None)
-    assert flags.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
-    assert flags.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
 
 
 @pytest.mark.parametrize(
@@ -350,28 +322,103 @@ def test_a_compiler_with_arguments_is_refused():
     assert "has arguments" in refusal(lambda: toolchain._compiler_alone("g++ -m64"))
 
 
-def test_the_order_of_flags_is_always_the_same(find, bin_directory):
-    write_gxx(bin_directory / "g++")
-    write_nvcc(bin_directory / "nvcc")
-    for target in (Target("80"), Target("cpu", "x86-64-v3")):
-        assert find().flags(SPEC, target, None) == find().flags(SPEC, target, None)
+FILES = Path("a b.cu"), Path("a.so"), Path("a.d")
 
 
-def test_commands(find, bin_directory):
+def test_commands(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
-    files = Path("a b.cu"), Path("a.so"), Path("a.d")
-    tail = ["-MD", "-MF", "a.d", "-x", "LANGUAGE", "a b.cu", "-o", "a.so"]
-    for target, tool, language in ((Target("80"), "nvcc", "cu"), (Target("cpu"), "g++", "c++")):
-        command = find().command(target, Flags(("-O2",), ("-I/x",)), *files)
-        assert command == [
-            str(bin_directory / tool),
-            "-O2",
-            "-I/x",
-            *(language if t == "LANGUAGE" else t for t in tail),
-        ]
-    command = find().command(Target("cpu"), Flags(("-O2",), link=("-lfoo",)), *files)
-    assert command[-3:] == ["-x", "none", "-lfoo"]  # behind the source, which a static library has to be
+    tools = [f"-ccbin={bin_directory / 'g++'}", f"-L{tmp_path / 'lib'}"]
+    tail = ["a b.cu", "-o", "a.so"]
+    flags = Flags(("-O2",), ("-I/x",))
+    on_a_gpu = find().command(Target("80"), flags, *FILES)
+    assert on_a_gpu == [
+        *(str(bin_directory / "nvcc"), "-O2", *tools, "-I/x"),
+        *("-MD", "-MF", "a.d", "-x", "cu", *tail),
+    ]
+    on_the_cpu = find().command(Target("cpu"), flags, *FILES)
+    assert on_the_cpu == [str(bin_directory / "g++"), "-O2", "-I/x", "-MD", "-MF", "a.d", "-x", "c++", *tail]
+
+
+def test_libraries_stand_behind_the_source(find, bin_directory):
+    """Which a static library has to."""
+    write_gxx(bin_directory / "g++")
+    command = find().command(Target("cpu"), Flags(("-O2",), link=("-lfoo",)), *FILES)
+    assert command[-3:] == ["-x", "none", "-lfoo"]
+
+
+@pytest.mark.parametrize("flags", [Flags((), link=("-lfoo",)), Flags(("-lfoo",))], ids=["link", "compile"])
+@pytest.mark.parametrize(
+    "target, trace", [(Target("80"), "-Xlinker=-t"), (Target("cpu"), "-Wl,-t")], ids=["gpu", "cpu"]
+)
+def test_a_linker_says_which_libraries_it_reads(find, bin_directory, flags, target, trace):
+    write_gxx(bin_directory / "g++")
+    write_nvcc(bin_directory / "nvcc")
+    assert trace in find().command(target, flags, *FILES)
+    assert trace not in find().command(target, Flags(("-lineinfo",), link=("-L/lib",)), *FILES)
+
+
+# ---- what keys hold of tools
+
+
+def test_versions_are_those_of_the_compilers_that_are_used(find, bin_directory):
+    write_gxx(bin_directory / "g++")
+    write_nvcc(bin_directory / "nvcc")
+    nvcc = "Cuda compilation tools, release 13.0, V13.0.88"
+    assert find().versions() == (("cxx", GXX_12),)
+    assert find().versions(Target("cpu")) == (("compiler", GXX_12), ("cxx", GXX_12))
+    assert find().versions(Target("90a")) == (("compiler", nvcc), ("cxx", GXX_12))
+
+
+def test_where_a_compiler_is_missing_there_are_no_versions(find, bin_directory):
+    assert find().versions() is None and find().versions(Target("cpu")) is None
+    write_gxx(bin_directory / "g++")
+    assert find().versions(Target("90a")) is None and find().versions(Target("cpu")) is not None
+    assert find(cxx="icpx").versions() is None
+
+
+def test_an_old_compiler_is_as_good_as_none(find, bin_directory):
+    write_gxx(bin_directory / "g++", "g++ (GCC) 8.5.0")
+    assert find().versions() is None
+
+
+def test_anchors_name_the_toolkit_where_it_is_used(find, bin_directory, tmp_path):
+    write_gxx(bin_directory / "g++")
+    write_nvcc(bin_directory / "nvcc")
+    tools = find()
+    assert tools.anchors(Target("90a")) == {"tkjit": toolchain.PACKAGE, "toolkit": tmp_path}
+    # a key does not depend on what was asked before
+    assert tools.anchors() == tools.anchors(Target("cpu")) == {"tkjit": toolchain.PACKAGE}
+
+
+def state(paths: list[str]) -> list[bytes]:
+    return [notes.identity(path) for path in paths]
+
+
+def test_what_could_make_another_compiler_the_one_that_is_found(tmp_path, bin_directory, monkeypatch):
+    """Each such file is noted, there or not: a compiler that appears before the one that was found is seen."""
+    places = [tmp_path / name for name in ("first", "second", "third")]
+    for place in places:
+        place.mkdir()
+    write_gxx(places[1] / "g++")
+    write_nvcc(places[1] / "nvcc")
+    settings = Settings(tmp_path, search_path=os.pathsep.join(map(str, places)))
+    tools = Toolchain(settings, tmp_path / "v1/tools.json")
+
+    for target, name, counts in (
+        (None, "g++", True),
+        (None, "nvcc", False),
+        (Target("cpu"), "g++", True),
+        (Target("90a"), "nvcc", True),
+    ):
+        before = state(tools.looked_at(target))
+        write_gxx(places[0] / name)
+        assert (state(tools.looked_at(target)) != before) == counts
+        after = state(tools.looked_at(target))
+        (places[2] / name).write_text("it stands behind the one that is found")
+        assert state(tools.looked_at(target)) == after
+        for place in (places[0], places[2]):
+            (place / name).unlink()
 
 
 def test_the_install_commands_name_what_pyproject_offers():

@@ -1,4 +1,4 @@
-"""The command line: ``python -m tkjit list | show | warmup | doctor | demo | cache``."""
+"""The command line: ``python -m tkjit list | show | warmup | bundle | cache | why | diff | doctor | demo``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tkjit.cli import demo, doctor, inspection, warmup
+    from tkjit.cli import cache, demo, doctor, inspection, warmup, why
 
     parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for register in (inspection.register, warmup.register, doctor.register, demo.register):
-        register(commands)
+    for command in (inspection, warmup, cache, why, doctor, demo):
+        command.register(commands)
     return parser

@@ -10,11 +10,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from tkjit.cache import trust
+from tkjit.cache.eviction import stored
 from tkjit.config import Settings
-from tkjit.errors import ToolchainError
+from tkjit.errors import CacheError, ToolchainError
 from tkjit.loader import loader_for
 from tkjit.toolchain import Toolchain
 
@@ -69,7 +70,7 @@ def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None
         Finding(
             "driver", FOUND if driver else ABSENT, f"runs CUDA {driver[0]}.{driver[1]}" if driver else "no libcuda.so.1"
         ),
-        _cache(settings.cache_root),
+        _cache(settings),
     ]
 
 
@@ -142,18 +143,22 @@ def driver_version() -> tuple[int, int] | None:
     return version.value // 1000, version.value % 1000 // 10
 
 
-def _cache(root: Path) -> Finding:
+def _cache(settings: Settings) -> Finding:
+    root = settings.cache_root
     existing = next(path for path in (root, *root.parents) if path.exists())
     try:
+        if not settings.cache_shared:
+            trust.check(root)
         if root.is_dir():
             # asking for permission is not enough: a read-only disk and a full one say no only when written to
             with tempfile.TemporaryFile(dir=root) as scratch:
                 scratch.write(b"\0" * 4096)
         elif not existing.is_dir() or not os.access(existing, os.W_OK):
             raise PermissionError(0, f"{existing} cannot be written")
+    except CacheError as error:
+        return Finding("cache", MISSING, str(error))
     except OSError as error:
         return Finding(
             "cache", MISSING, f"{root}: {error.strerror}; set TKJIT_CACHE to a directory that can be written"
         )
-    entries = sum(1 for _ in root.glob("v*/*/*/*/*/manifest.json"))
-    return Finding("cache", FOUND, f"{root}, {entries} entries")
+    return Finding("cache", FOUND, f"{root}, {len(stored(root))} entries")

@@ -1,11 +1,10 @@
-"""``list``, ``show`` and ``cache dir``: what there is to look at, without compiling."""
+"""``list`` and ``show``: what there is to look at, without compiling."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
@@ -23,10 +22,6 @@ def register(commands: Any) -> None:
     show.add_argument("--arch", default="", help="where there are sources by architecture: 90a, or cpu")
     show.add_argument("--types", default="", metavar="DTYPE", help="the variant to render: bfloat16")
     show.set_defaults(run=_show)
-    cache = commands.add_parser("cache", help="the cache")
-    cache.add_subparsers(required=True, metavar="WHAT").add_parser("dir", help="its directory").set_defaults(
-        run=_cache_dir
-    )
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -79,8 +74,3 @@ def _spec_lines(spec: Spec) -> list[str]:
     }
     fields = [f"  {field_text(f)}" for f in spec.fields]
     return ["fields:", *fields, *(f"{name}: {value}" for name, value in facts.items() if value)]
-
-
-def _cache_dir(arguments: argparse.Namespace) -> int:
-    print(Settings.from_environment().cache_root)
-    return 0

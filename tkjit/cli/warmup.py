@@ -1,154 +1,137 @@
-"""``warmup``: compile ahead of time, so that later processes compile nothing."""
+"""``warmup`` and ``bundle``: compile ahead of time, here or for machines without compilers."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from tkjit.config import Settings
+from tkjit.cache import bundle
+from tkjit.cli.budget import available_memory_bytes, usable_cores
+from tkjit.cli.output import size_text
+from tkjit.cli.pool import Outcome, build_all
+from tkjit.cli.selection import add_options, selected
+from tkjit.config import Settings, environment_with, size_of_text
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import Kernel, find, kernels
-from tkjit.loader import Loader, loader_for
-from tkjit.progress import silence
-from tkjit.spec import BY_NAME, variants_of
-from tkjit.targets import Target, gpu_target
-
-
-@dataclass(frozen=True)
-class Job:
-    """One thing to build."""
-
-    what: str
-    run: Callable[[], object]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a job ended."""
-
-    job: Job
-    seconds: float
-    note: str
-    error: TkjitError | None = None
+from tkjit.kernel import find_used
+from tkjit.loader import Loader, Plan, loader_for
+from tkjit.loader.record import Used, read_record
+from tkjit.spec import Variant, variants_of
 
 
 def register(commands: Any) -> None:
-    """Add the command to the parser."""
+    """Add the commands to the parser."""
     parser = commands.add_parser("warmup", help="compile kernels ahead of time")
     parser.add_argument("names", nargs="*", metavar="NAME", help="kernels; all if none is named")
-    parser.add_argument("--arch", default="", metavar="90a,80", help="GPU architectures")
-    parser.add_argument("--device", choices=("cpu", "cuda"), help="the CPU too, or the GPUs of this machine")
-    parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="compilers at once")
+    _add_options(parser)
+    files = parser.add_mutually_exclusive_group()
+    files.add_argument("--from-file", type=Path, metavar="FILE", help="build the variants that a run wrote down")
+    files.add_argument(
+        "--record", type=Path, metavar="FILE", help="run the command behind -- and write down the variants it uses"
+    )
     parser.set_defaults(run=_warmup)
+    bundling = commands.add_parser("bundle", help="make a directory that serves machines without compilers")
+    bundling.add_argument("names", nargs="+", metavar="NAME")
+    _add_options(bundling)
+    bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
+    bundling.set_defaults(run=_bundle)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    add_options(parser)
+    parser.add_argument("--jobs", type=int, metavar="N", help="compilers at once; as many as there are cores")
+    parser.add_argument("--memory", metavar="8G", help="memory for all of them; as much as is free")
 
 
 def _warmup(arguments: argparse.Namespace) -> int:
+    if arguments.record is not None:
+        return _run_recorded(arguments.record, arguments.names)
     loader = loader_for(Settings.from_environment())
-    if arguments.jobs < 1:
-        raise SpecError("--jobs must be at least 1")
-    types = [name for name in arguments.types.split(",") if name]
-    if unknown := set(types) - BY_NAME.keys():
-        raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
-    targets = _targets(arguments, loader)
-    found = [find(name) for name in arguments.names or kernels()]
-    jobs = [job for one in found for job in _jobs(loader, one, targets, types)]
-    if len(jobs) == len(found):  # nothing but glue
-        raise SpecError(f"no variant of {', '.join(one.name for one in found)} has only the dtypes {arguments.types}")
     start = time.monotonic()
-    first = [Job("runtime", lambda: loader.runtime)]
-    # the runtime comes alone: what is compiled after it is loaded through it before it is published
-    outcomes = _run(first, 1)
-    if outcomes[0].error is None:
-        outcomes += _run(jobs, arguments.jobs)
+    plans: Sequence[Plan]
+    outcomes: list[Outcome] = []
+    if arguments.from_file is None:
+        plans = selected(arguments, loader)
+    else:
+        if arguments.names or arguments.arch or arguments.device or arguments.types:
+            raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
+        plans, outcomes = _of_record(loader, read_record(arguments.from_file))
+    outcomes += _build(loader, plans, arguments)
+    return _summary(outcomes, time.monotonic() - start)
+
+
+def _build(loader: Loader, plans: Sequence[Plan], arguments: argparse.Namespace) -> list[Outcome]:
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise SpecError("--jobs must be at least 1")
+    memory_bytes = size_of_text(arguments.memory, "--memory") if arguments.memory else available_memory_bytes()
+    return build_all(loader, plans, arguments.jobs or usable_cores(), memory_bytes)
+
+
+def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:
+    """Print what failed and why, and how many did; the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     for outcome in failed:
-        print(f"\n{outcome.error}", file=sys.stderr)
-    print(f"{len(outcomes) - len(failed)} ready, {len(failed)} failed, {time.monotonic() - start:.1f} s")
+        print(f"\n{outcome.what}: {outcome.error}", file=sys.stderr)
+    there = sum(outcome.was_there for outcome in outcomes)
+    print(f"{len(outcomes) - len(failed)} ready ({there} before), {len(failed)} failed, {seconds:.1f} s")
     return 1 if failed else 0
 
 
-def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
-    """What the options name; the CPU and this machine's GPUs if they name nothing."""
-    targets = [gpu_target(arch) for arch in arguments.arch.split(",") if arch]
-    if arguments.device == "cpu" or (arguments.device is None and not targets):
-        targets.append(loader.target("cpu"))
-    if arguments.device == "cuda" or (arguments.device is None and not arguments.arch):
-        import torch
-
-        targets += {loader.target("cuda", device) for device in range(torch.cuda.device_count())}
-    if not targets:
-        raise SpecError("this machine has no GPU; name architectures with --arch, or --device cpu")
-    return list(dict.fromkeys(targets))
-
-
-def _jobs(loader: Loader, found: Kernel, targets: Sequence[Target], types: Sequence[str]) -> Iterator[Job]:
-    yield Job(f"{found.name} glue", lambda: loader.glue(found.specs))
-    for spec in found.specs:
-        for target in targets:
-            for variant in variants_of(spec, types):
-                yield Job(
-                    f"{spec.name} {target.name}{f' {variant}' if variant.values else ''}",
-                    lambda spec=spec, variant=variant, target=target: loader.launcher(spec, variant, target),  # type: ignore[misc]
-                )
-
-
-def _run(jobs: Sequence[Job], workers: int) -> list[Outcome]:
-    """Run jobs in threads, which wait for compilers; load_inline takes one call at a time and is the shorter part."""
-    outcomes: list[Outcome] = []
-    with silence(), _display(len(jobs)) as show, ThreadPoolExecutor(workers) as pool:
-        try:
-            for done in as_completed([pool.submit(_attempt, job) for job in jobs]):
-                outcomes.append(done.result())
-                show(outcomes[-1])
-        except BaseException:  # Ctrl-C: the compilers that run get it too, those that have not begun never do
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return outcomes
-
-
-def _attempt(job: Job) -> Outcome:
-    start = time.monotonic()
-    error, note = None, ""
+def _run_recorded(path: Path, command: Sequence[str]) -> int:
+    """Run a command whose processes write down the variants that they use."""
+    if not command:
+        raise SpecError(f"--record runs a command: python -m tkjit warmup --record {path} -- python train.py")
     try:
-        built = job.run()
-        note = _note(getattr(built, "manifest", {}))
-    except TkjitError as raised:
-        error = raised
-    return Outcome(job, time.monotonic() - start, note, error)
+        done = subprocess.run(command, env=environment_with(TKJIT_RECORD=str(path.absolute())))
+    except OSError as error:
+        raise SpecError(f"{command[0]} does not run: {error.strerror}") from None
+    used = read_record(path) if path.exists() else []
+    print(f"{len(used)} variants in {path}", file=sys.stderr)
+    return done.returncode
 
 
-def _note(manifest: Any) -> str:
-    """Registers, spills and shared memory, where ptxas said them."""
-    units = {"registers": "registers", "spill_store_bytes": "B spilled", "shared_memory_bytes": "B shared memory"}
-    return ", ".join(f"{manifest[key]} {unit}" for key, unit in units.items() if manifest.get(key))
+def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[Outcome]]:
+    """What a run used, as plans; what is not to be found here has failed already."""
+    plans: list[Plan] = []
+    failed: list[Outcome] = []
+    for one in used:
+        values = ", ".join(f"{name}={value}" for name, value in one.variant)
+        try:
+            plans += _plans_of(loader, one)
+        except TkjitError as error:
+            failed.append(Outcome(f"{one.name}{f' ({values})' if values else ''} for {one.target.name}", error=error))
+    return plans, failed
 
 
-@contextmanager
-def _display(total: int) -> Iterator[Callable[[Outcome], None]]:
-    """A line for each job; in a terminal a bar below them."""
+def _plans_of(loader: Loader, used: Used) -> list[Plan]:
+    kernel = find_used(used.name, used.module)
+    variant = Variant(used.variant)
+    spec = kernel.specs[used.overload] if used.overload < len(kernel.specs) else None
+    if spec is None or variant not in variants_of(spec):
+        raise SpecError(f"{used.name} has no variant {variant} in overload {used.overload} here; record the run again")
+    return [loader.plans.glue(kernel.specs), loader.plans.launcher(spec, variant, used.target)]
 
-    def line(outcome: Outcome) -> str:
-        state = "failed" if outcome.error else f"{outcome.seconds:.1f} s"
-        return f"{outcome.job.what:<44} {state:>8}  {outcome.note}".rstrip()
 
-    if not sys.stdout.isatty():
-        yield lambda outcome: print(line(outcome), flush=True)
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True) as progress:
-        task = progress.add_task("", total=total)
-
-        def show(outcome: Outcome) -> None:
-            progress.console.print(line(outcome), markup=False, highlight=False)
-            progress.advance(task)
-
-        yield show
+def _bundle(arguments: argparse.Namespace) -> int:
+    start = time.monotonic()
+    loader = loader_for(Settings.from_environment())
+    outcomes = _build(loader, selected(arguments, loader), arguments)
+    status = _summary(outcomes, time.monotonic() - start)
+    if status:
+        print(f"{arguments.output} is not written", file=sys.stderr)
+        return status
+    entries = [outcome.entry for outcome in outcomes if outcome.entry is not None]
+    facts = {
+        "kernels": arguments.names,
+        "archs": sorted({entry.directory.parents[1].name for entry in entries} - {"glue", "runtime"}),
+        "python": loader.cache.abi,
+        "torch": entries[0].manifest["key"]["torch"],
+    }
+    size = bundle.write(arguments.output, entries, facts)
+    print(f"{arguments.output}: {len(entries)} entries, {size_text(size)}")
+    print(f"to use it: TKJIT_CACHE_READONLY={arguments.output.absolute()}")
+    return 0

@@ -5,10 +5,17 @@
 #include "table.h"
 #include "tensor_view.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <dlfcn.h>
 #include <structmember.h>
+#include <sys/stat.h>
 
+#include <cstdlib>
 #include <new>
+#include <string>
+#include <string_view>
 
 namespace tkjit::runtime {
 namespace {
@@ -206,9 +213,49 @@ uintptr_t open_launcher(const std::string& path) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw py::import_error(dlerror());
     void* const entry = dlsym(library, "tkjit_launch");
-    if (!entry) throw py::import_error(path + " has no tkjit_launch");
+    if (!entry) {
+        dlclose(library);  // else the one that is built in its place, which has its name, would be taken for it
+        throw py::import_error(path + " has no tkjit_launch");
+    }
     return reinterpret_cast<uintptr_t>(entry);
 }
+
+// Whether every file of a cache's note is as it was: lines of "size mtime_ns ctime_ns inode path", zeros for no file.
+// tkjit/cache/notes.py does the same; a kernel has some hundred headers, and this takes a third of the time.
+bool unchanged(const py::bytes& note) {
+    const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
+    std::string_view lines = note;
+    std::string path;
+    for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1)) {
+        const char* const line_end = lines.data() + end;
+        const char* next = lines.data();
+        long long noted[4];
+        for (long long& number : noted) {
+            char* after;
+            number = std::strtoll(next, &after, 10);
+            if (after == next || after >= line_end || *after != ' ') return false;
+            next = after + 1;
+        }
+        path.assign(next, line_end);
+        struct stat found {};
+        if (stat(path.c_str(), &found) != 0) found = {};
+        if (noted[0] != found.st_size || noted[1] != nanoseconds(found.st_mtim) ||
+            noted[2] != nanoseconds(found.st_ctim) || noted[3] != static_cast<long long>(found.st_ino))
+            return false;
+    }
+    return true;
+}
+
+#ifdef __x86_64__
+// The level of the x86-64 ABI that tkjit/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
+bool has_x86_64_v3() {
+    unsigned eax, ebx, features, edx;
+    if (!__get_cpuid(1, &eax, &ebx, &features, &edx)) return false;
+    // the built-ins also ask whether the operating system saves the registers
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+           __builtin_cpu_supports("bmi2") && (features & bit_F16C) && (features & bit_MOVBE);
+}
+#endif
 
 // A reference that is never given back: the module lives as long as the process.
 PyObject* keep(py::object object) { return object.release().ptr(); }
@@ -244,6 +291,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
     module.def("enable_vectorcall", &rt::enable_vectorcall);
     module.def("attach", &rt::attach, "Give a dispatcher its glue module.");
+#ifdef __x86_64__
+    module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
+#endif
+    module.def("unchanged", &rt::unchanged, "Whether every file of a cache's note is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.");
     module.def("reads_tensors_through", [] { return rt::torch.impl_word >= 0 ? "TensorImpl" : "DLPack"; });
     module.def("read_tensors_through_dlpack", [](bool force) {

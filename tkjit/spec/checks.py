@@ -137,6 +137,8 @@ def _check_dims(spec: Spec) -> None:
 
 def _check_optional_dims(spec: Spec) -> None:
     """Refuse expressions that need an extent of a tensor which a call may leave out."""
+    if not any(f.optional for f in spec.tensors):
+        return
     optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
     optional |= {name: spec.binder(name)[0].name for name in spec.dim_names if spec.binder(name)[0].optional}
     inputs = {id(dim) for f in spec.tensors if f.direction != "out" for dim in f.dims}

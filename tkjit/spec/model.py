@@ -119,8 +119,12 @@ class Spec:
         Each template parameter with its dtype names or integers.
     derived : tuple of (str, Expr)
         Dims computed from others.
+    forbid_spills : bool
+        Whether a build for a GPU that spills registers to local memory fails.
     returns : tuple of str
         The fields that a call returns.
+    module : str
+        The Python module that defines the kernel.
     """
 
     name: str
@@ -142,8 +146,10 @@ class Spec:
     include_dirs: tuple[Path, ...] = ()
     libraries: tuple[str, ...] = ()
     std: str = "c++20"
+    forbid_spills: bool = False
     returns: tuple[str, ...] = ()
     doc: str = ""
+    module: str = field(default="", compare=False, repr=False)
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:

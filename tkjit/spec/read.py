@@ -40,6 +40,7 @@ def spec_of_function(
     include_dirs: Sequence[str | Path] | str | Path = (),
     libraries: Sequence[str] | str = (),
     std: str = "c++20",
+    forbid_spills: bool = False,
 ) -> Spec:
     """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
 
@@ -81,8 +82,10 @@ def spec_of_function(
         include_dirs=tuple((directory / path).absolute() for path in _listed(include_dirs)),
         libraries=tuple(_listed(libraries)),
         std=std,
+        forbid_spills=forbid_spills,
         returns=_returns(name, parsed, signature.return_annotation),
         doc=inspect.getdoc(function) or "",
+        module=function.__module__,
         reference=function if _has_body(function) else None,
     )
 

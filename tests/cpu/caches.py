@@ -1,0 +1,112 @@
+"""What tests look at in a cache and in the processes that build into it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tkjit.processes import name_of, working_in
+
+# what fills a cache: the glue of axpy, and its first variant for the CPU
+CALL = """
+import torch, tkjit
+print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), 2.0).tolist())
+"""
+RIGHT = "[3.0, 3.0, 3.0]\n"
+
+
+def entries(root: Path) -> set[Path]:
+    """The published ones, without what was set aside."""
+    return {path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json")}
+
+
+def stagings(root: Path) -> list[Path]:
+    return list(root.glob("v1/*/*/*/.staging-*"))
+
+
+def compilers(root: Path) -> list[str]:
+    """The names of the processes at work in a cache."""
+    return sorted(filter(None, map(name_of, working_in(root))))
+
+
+def eventually(condition: Callable[[], object], timeout_s: float, what: str = "") -> None:
+    """Wait until something holds; the test fails if it does not in time."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
+        time.sleep(0.01)
+
+
+def at_locks(pid: int, root: Path) -> list[str]:
+    """The directories whose locks a process holds or waits for: ``axpy-0123456789abcdef``."""
+    found = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            path = descriptor.readlink()
+            if path.is_relative_to(root) and path.name.startswith(".lock"):
+                found.add(path.parent.name)
+    return sorted(found)
+
+
+class Compiler:
+    """A script that is ``CXX``: it writes down what it compiles, may wait for a sign, and then runs the compiler.
+
+    It says the same version, so that a cache that was filled without it serves here too.
+    """
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        directory.mkdir()
+        self.path = directory / "g++"
+        self._log = directory / "log"
+        self._gate = directory / "gate"
+        self._write()
+        monkeypatch.setenv("CXX", str(self.path))
+
+    def _write(self, before: str = "", after: str = "", version: str = "") -> None:
+        def held(only: str) -> str:
+            return f'case "$*" in {only}) while [ ! -e "{self._gate}" ]; do sleep 0.02; done;; esac' if only else ":"
+
+        says = f'case "$*" in --version) echo "{version}"; exit;; esac' if version else ":"
+        script = f"""#!/bin/sh
+{says}
+case " $* " in *" -c "*|*launcher.cu*)
+    echo "$*" >> "{self._log}"
+    {held(before)}
+esac
+'{shutil.which("g++")}' "$@"
+status=$?
+{held(after)}
+exit $status
+"""
+        # in one step: a script that is being run is not written over
+        scratch = self.path.with_suffix(".new")
+        scratch.write_text(script)
+        scratch.chmod(0o755)
+        scratch.replace(self.path)
+
+    def hold(self, only: str = "*") -> None:
+        """Let compilations whose command line matches begin and not go on."""
+        self._gate.unlink(missing_ok=True)
+        self._write(before=only)
+
+    def hold_at_the_end(self, only: str) -> None:
+        """Let them do their work and not end."""
+        self._gate.unlink(missing_ok=True)
+        self._write(after=only)
+
+    def release(self) -> None:
+        self._gate.touch()
+
+    def becomes(self, version: str) -> None:
+        self._write(version=version)
+
+    @property
+    def compiled(self) -> list[str]:
+        """What was compiled: ``launcher``, or ``module`` for a glue or the runtime."""
+        lines = self._log.read_text().splitlines() if self._log.exists() else []
+        return sorted("launcher" if "launcher.cu" in line else "module" for line in lines)

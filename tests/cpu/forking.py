@@ -1,0 +1,154 @@
+"""Fresh processes without their second of imports: forked from one that has imported torch and tkjit, and no more.
+
+Run as a script this is that process. It is asked, a line of JSON each, to run code in a new process, or how one ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, NoReturn
+
+POLL_S = 0.01
+
+
+class Child:
+    """A process that runs some code; its output goes to files, so that nothing it leaves behind holds a pipe."""
+
+    def __init__(self, server: Server, pid: int, output: Path) -> None:
+        self.pid = pid
+        self.code: int | None = None
+        self._server = server
+        self._output = output
+
+    @property
+    def stdout(self) -> str:
+        return self._output.with_suffix(".out").read_text()
+
+    @property
+    def stderr(self) -> str:
+        return self._output.with_suffix(".err").read_text()
+
+    @property
+    def is_running(self) -> bool:
+        if self.code is None:
+            self.code = self._server.ask({"ended": self.pid})
+        return self.code is None
+
+    def wait(self, timeout_s: float = 120) -> Child:
+        """Wait for its end; one that does not come to it is killed, and the test fails."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_running:
+            if time.monotonic() > deadline:
+                self.signal(signal.SIGKILL)
+                raise AssertionError(f"process {self.pid} did not end within {timeout_s:.0f} s\n{self.stderr}")
+            time.sleep(POLL_S)
+        return self
+
+    def printed(self, timeout_s: float = 120) -> str:
+        """What it printed, once it has ended well."""
+        self.wait(timeout_s)
+        assert self.code == 0, f"the process ended with {self.code}\n{self.stdout}{self.stderr}"
+        return self.stdout
+
+    def signal(self, number: int) -> None:
+        if self.is_running:
+            os.kill(self.pid, number)
+
+
+class Server:
+    """Starts processes; each has a session of its own and the environment of the moment."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._count = 0
+        command = [sys.executable, __file__]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None and self._process.stdout.readline() == "ready\n"
+
+    def start(self, code: str, *arguments: object, **environ: str) -> Child:
+        """Run code in a fresh process, with some variables changed."""
+        self._count += 1
+        output = self._directory / str(self._count)
+        for end in (".out", ".err"):
+            output.with_suffix(end).touch()
+        request = {
+            "code": code,
+            "arguments": list(map(str, arguments)),
+            "environ": {**os.environ, **environ},
+            "directory": str(Path.cwd()),
+            "output": str(output),
+        }
+        return Child(self, int(self.ask(request)), output)
+
+    def run(self, code: str, *arguments: object, **environ: str) -> str:
+        """What some code prints in a fresh process."""
+        return self.start(code, *arguments, **environ).printed()
+
+    def tkjit(self, *arguments: object, before: str = "", **environ: str) -> Child:
+        """What ``python -m tkjit`` does; code may run before it."""
+        code = f"{before}\nimport sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
+        return self.start(code, *arguments, **environ).wait()
+
+    def ask(self, request: dict[str, Any]) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate(timeout=60)
+
+
+def _serve() -> None:
+    import torch  # noqa: F401
+
+    import tkjit.build
+    import tkjit.cache.building
+    import tkjit.cli.pool
+    import tkjit.cli.warmup  # noqa: F401
+
+    requests, replies = sys.stdin, sys.stdout
+    print("ready", file=replies, flush=True)
+    for line in requests:
+        request = json.loads(line)
+        if "ended" in request:
+            pid, status = os.waitpid(request["ended"], os.WNOHANG)
+            reply = os.waitstatus_to_exitcode(status) if pid else None
+        elif (reply := os.fork()) == 0:
+            _run(request)
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+def _run(request: dict[str, Any]) -> NoReturn:
+    status = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.environ.clear()
+        os.environ.update(request["environ"])
+        os.chdir(request["directory"])
+        for stream, name in ((0, os.devnull), (1, request["output"] + ".out"), (2, request["output"] + ".err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), stream)
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+        sys.argv = ["-c", *request["arguments"]]
+        exec(compile(request["code"], "<code>", "exec"), {"__name__": "__main__"})
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve()

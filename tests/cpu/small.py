@@ -1,0 +1,52 @@
+"""A process that builds one small shared object through the cache, without torch: a tenth of a second and a compiler.
+
+``small.py ROOT NUMBER [os|libc]`` prints the number, which a function of the shared object returns. With a third
+argument it forks a child during the build, which lives on, and prints that one's number first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from pathlib import Path
+
+from tkjit.build import Unit, compile_shared_object
+from tkjit.cache import TEXT, Cache, Entry, Product, Recipe
+
+# <string> takes a fifth of a second
+TEXT_OF = '#include <string>\nextern "C" int number() {{ return {}; }}\n'
+
+
+def build(root: Path, text: str, fork: str = "") -> Entry:
+    cache = Cache(root, "abi")
+    recipe = Recipe("cpu", "small", ((TEXT, text),))
+
+    def command(source: Path, output: Path, depfile: Path) -> list[str]:
+        files = ["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)]
+        return [os.environ.get("CXX", "g++"), "-shared", "-fPIC", *files]
+
+    def make(staging: Path) -> Product:
+        if fork:
+            print(_child_that_stays(fork), flush=True)
+        unit = Unit("small", "launcher.cu", text, cache.failure_directory(recipe))
+        return compile_shared_object(unit, staging, command, lambda path: ctypes.CDLL(str(path)))
+
+    return cache.build(recipe, make, what="small", waiting=lambda reason: print(reason, file=sys.stderr, flush=True))
+
+
+def _child_that_stays(fork: str) -> int:
+    """Fork as Python does it, or behind its back, as a library may."""
+    # with the interpreter's lock held: a thread that had it would not be there in the child
+    libc = ctypes.PyDLL(None)
+    pid = os.fork() if fork == "os" else libc.fork()
+    while pid == 0:
+        libc.pause() if fork == "libc" else time.sleep(1)
+    return int(pid)
+
+
+if __name__ == "__main__":
+    root, number, *fork = sys.argv[1:]
+    entry = build(Path(root), TEXT_OF.format(number), *fork)
+    print(ctypes.CDLL(str(entry.shared_object)).number())

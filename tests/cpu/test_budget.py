@@ -1,0 +1,142 @@
+"""How many builds a warm-up runs at once: by cores, and by the memory that each took the last time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tkjit.cache import Recipe
+from tkjit.cli import budget, main, warmup
+from tkjit.cli.budget import MemoryBudget, available_memory_bytes, estimated_bytes, usable_cores
+
+
+def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:
+    """The most memory, and the most builds, that a budget let run together."""
+    limit, now, greatest, lock = MemoryBudget(total), [0, 0], [0, 0], threading.Lock()
+
+    def work(size: int) -> None:
+        with limit.taking(size):
+            with lock:
+                now[0], now[1] = now[0] + size, now[1] + 1
+                greatest[:] = map(max, greatest, now)
+            time.sleep(0.02)
+            with lock:
+                now[0], now[1] = now[0] - size, now[1] - 1
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+        assert not thread.is_alive()
+    return greatest[0], greatest[1]
+
+
+def test_what_runs_together_fits():
+    memory, builds = greatest_at_once(100, [30] * 9)
+    assert memory <= 100 and 1 < builds <= 3
+
+
+def test_one_build_may_always_run_alone():
+    assert greatest_at_once(10, [50, 60, 70]) == (70, 1)
+
+
+def test_a_build_that_fails_gives_back_what_it_took():
+    limit = MemoryBudget(10)
+    with pytest.raises(ValueError), limit.taking(10):
+        raise ValueError
+    with limit.taking(10):  # else it would wait for ever
+        pass
+
+
+def files(directory: Path, **contents: str) -> Path:
+    for name, text in contents.items():
+        (directory / name.replace("_", ".")).write_text(text)
+    return directory
+
+
+@pytest.mark.parametrize(
+    "quota, cores",
+    [("max 100000", 4), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("nonsense", 4)],
+)
+def test_cores_are_those_of_the_process_and_of_the_containers_quota(quota, cores, monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 4, 6})
+    monkeypatch.setattr(budget, "_CGROUP", files(tmp_path, cpu_max=f"{quota}\n"))
+    assert usable_cores() == cores
+
+
+def test_cores_without_a_container(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
+    monkeypatch.setattr(budget, "_CGROUP", tmp_path)
+    assert usable_cores() == 2
+
+
+def test_memory_is_what_is_free_and_what_the_containers_limit_leaves(monkeypatch, tmp_path):
+    monkeypatch.setattr(budget, "_CGROUP", tmp_path / "absent")
+    free = available_memory_bytes()
+    assert 1 << 20 < free < 1 << 50
+    limits = files(tmp_path, memory_max="30000000\n", memory_current="10000000\n")
+    monkeypatch.setattr(budget, "_CGROUP", limits)
+    assert available_memory_bytes() == 20_000_000
+    files(tmp_path, memory_current="40000000\n")
+    assert available_memory_bytes() == 0
+    files(tmp_path, memory_max="max\n")
+    assert available_memory_bytes() > 20_000_000
+
+
+@dataclass(frozen=True)
+class Built:
+    """An entry, as ``estimated_bytes`` looks at it."""
+
+    name: str
+    arch: str
+    manifest: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A plan, as ``estimated_bytes`` looks at it."""
+
+    recipe: Recipe
+    what: str
+
+
+def wanted(arch: str, what: str = "gemm (T=float32)") -> Wanted:
+    return Wanted(Recipe(arch, "gemm", ()), what)
+
+
+def test_an_estimate_is_what_the_variant_took_last_or_its_kernel_at_most():
+    def took(peak: int, what: str, built: float, arch: str = "sm_90a", name: str = "gemm") -> Built:
+        return Built(name, arch, {"what": what, "built": built, "peak_memory_bytes": peak})
+
+    known = [
+        took(300, "gemm (T=float32)", 1.0),
+        took(200, "gemm (T=float32)", 2.0),
+        took(500, "gemm (T=int8)", 3.0),
+        took(900, "gemm (T=float32)", 4.0, arch="sm_80"),
+        took(950, "gemm (T=float32)", 5.0, name="axpy"),
+        Built("gemm", "sm_90a", {}),  # a damaged one
+    ]
+    assert estimated_bytes(wanted("sm_90a"), known) == 200
+    assert estimated_bytes(wanted("sm_90a", "gemm (T=bfloat16)"), known) == 500
+    assert estimated_bytes(wanted("sm_100a"), known) == budget.UNKNOWN_GPU_BYTES
+    assert estimated_bytes(wanted("cpu-x86-64-v3"), known) == budget.UNKNOWN_CPU_BYTES
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [((), (7, 1000)), (("--jobs", "2"), (2, 1000)), (("--memory", "2K"), (7, 2048))],
+    ids=["none", "jobs", "memory"],
+)
+def test_a_warm_up_takes_all_cores_and_all_free_memory_unless_told(options, expected, monkeypatch):
+    given = []
+    monkeypatch.setattr(warmup, "usable_cores", lambda: 7)
+    monkeypatch.setattr(warmup, "available_memory_bytes", lambda: 1000)
+    monkeypatch.setattr(warmup, "build_all", lambda loader, plans, jobs, memory: given.append((jobs, memory)) or [])
+    assert main(["warmup", "axpy", "--device", "cpu", *options]) == 0
+    assert given == [expected]

@@ -1,0 +1,166 @@
+"""What stands for a compiler where the cache is tested, and what is done to its entries; a process may import it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tkjit.cache import Cache, Entry, Product, Recipe, notes
+from tkjit.cache.recipe import digest_of
+from tkjit.errors import CompileError
+from tkjit.processes import Process, this_machine, this_process
+
+ABI = "cpython-311"
+RECIPE = Recipe(
+    "sm_90a", "gemm", (("text", "int main() {}"), ("flags", "-O3"), ("torch", "2.11")), tools=(("cxx", "g++ 12"),)
+)
+
+
+class Builder:
+    """Writes a shared object that names its dependencies' contents, and counts its calls."""
+
+    def __init__(
+        self,
+        *dependencies: Path,
+        error: BaseException | None = None,
+        seconds: float = 0,
+        search: tuple[Path, ...] = (),
+        during: Callable[[], object] = lambda: None,
+    ) -> None:
+        self.dependencies, self.search, self.during = dependencies, search, during
+        self.error, self.seconds, self.calls = error, seconds, 0
+
+    def __call__(self, staging: Path) -> Product:
+        self.calls += 1
+        time.sleep(self.seconds)
+        (staging / "launcher.cu").write_text("int main() {}")
+        (staging / "build.log").write_text("nvcc")
+        (staging / "launcher.so").write_bytes(machine_code(*self.dependencies))
+        self.during()
+        if self.error:
+            raise self.error
+        return Product("launcher.so", self.dependencies, {"seconds": 1.5, "module": "tkjit_glue_0"}, self.search)
+
+
+def machine_code(*dependencies: Path) -> bytes:
+    return b"machine code " + b"".join(path.read_bytes() for path in dependencies)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is older than all that follows: the clock that stamps files ticks every 4 to 10 ms."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    let_the_clock_tick(path)
+
+
+def let_the_clock_tick(path: Path) -> None:
+    """Wait until what is written next gets a later time than a file has."""
+    while True:
+        with tempfile.TemporaryFile() as probe:
+            if os.fstat(probe.fileno()).st_ctime_ns > path.stat().st_ctime_ns:
+                return
+        time.sleep(0.001)
+
+
+def below(directory: Path, pattern: str) -> list[str]:
+    return sorted(path.name for path in directory.rglob(pattern))
+
+
+def find(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
+    """Look up as a loader does: by the note of the last time, and then by comparing what there is."""
+    shortcut = digest_of(repr(recipe))[:16]
+    return cache.recall(shortcut) or cache.lookup(recipe, shortcut=shortcut)
+
+
+def notes_of(cache: Cache) -> list[Path]:
+    return sorted((cache.base / notes.DIRECTORY).glob("*"))
+
+
+def parted(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:
+    """A recipe with another part."""
+    return replace(recipe, parts=tuple((n, value if n == name else text) for n, text in recipe.parts))
+
+
+def anchored(directory: Path) -> Recipe:
+    """A recipe of a kernel that lies in a directory."""
+    parts = (*RECIPE.parts, ("paths", f"{directory}\n{directory / 'sub'}"))
+    return replace(RECIPE, parts=parts, anchors=(("kernels", str(directory)),), own=("kernels",))
+
+
+def compile_error(cache: Cache, recipe: Recipe = RECIPE) -> CompileError:
+    """What a compiler's error looks like once the failed build was kept."""
+    log = cache.failure_directory(recipe) / "build.log"
+    cache.make_directory(log.parents[1])
+    log.parent.mkdir(0o700, exist_ok=True)
+    log.write_text("nvcc\nerror: no")
+    return CompileError("a.cu:1: error: no", what="gemm", log="error: no", log_path=log, command="nvcc a.cu")
+
+
+def forget_leases(cache: Cache) -> None:
+    """What the end of a process does."""
+    if cache.leases._descriptor is not None:
+        os.close(cache.leases._descriptor)
+        cache.leases._descriptor = None
+
+
+def wait_until(holds: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+    """Wait for what another thread or process does."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.005)
+
+
+# ---- damage
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def flip_keeping_time(path: Path) -> None:
+    before = path.stat()
+    flip(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replaced_by_a_list(path: Path) -> None:
+    path.write_text("[]")
+
+
+# ---- locks
+
+
+def holder_of_a_lock(path: Path, process: Process | None = None, since: float = 0.0, staging: str = "") -> int:
+    """Hold a lock in somebody's name; the descriptor, to be closed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    content = {"process": (process or this_process())._asdict(), "kernel": "gemm", "token": "a-turn"}
+    os.pwrite(descriptor, json.dumps({**content, "since": since or time.time(), "staging": staging}).encode(), 0)
+    return descriptor
+
+
+def elsewhere() -> Process:
+    return Process("0123456789ab", "node17", 4242, 1)
+
+
+def gone() -> Process:
+    """A process of this machine that has ended: its number was given to another one."""
+    return Process(this_machine(), "here", os.getpid(), 1)

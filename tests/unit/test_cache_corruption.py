@@ -1,0 +1,168 @@
+"""Corruption: whatever byte of an entry is damaged, it is a miss that is built once, and never a wrong kernel."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle
+from tkjit.cache.eviction import stored
+from unit.builders import (
+    RECIPE,
+    Builder,
+    below,
+    empty,
+    find,
+    flip,
+    flip_keeping_time,
+    replaced_by_a_list,
+    truncate,
+    write,
+)
+
+DAMAGES = (truncate, flip, flip_keeping_time, empty, replaced_by_a_list, Path.unlink)
+
+
+@pytest.mark.parametrize("name", ["launcher.so", MANIFEST, DEPENDENCIES])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage):
+    builder = Builder(header)
+    damage(entries.build(RECIPE, builder).directory / name)
+    assert entries.lookup(RECIPE) is None
+    entry = entries.build(RECIPE, builder)
+    assert builder.calls == 2
+    assert entries.lookup(RECIPE) == entry
+    assert entry.shared_object.read_bytes() == b"machine code struct gl {};"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, notes_at_once, damage):
+    entry = entries.build(RECIPE, Builder(header))
+    assert find(entries) == entry
+    damage(entry.directory / DEPENDENCIES)
+    write(header, "edited")
+    assert find(entries) is None
+
+
+def test_any_byte_of_a_manifest_may_be_damaged(entries, header):
+    path = entries.build(RECIPE, Builder(header)).directory / MANIFEST
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        assert entries.lookup(RECIPE) is None, position
+        path.write_bytes(whole[:position])
+        assert entries.lookup(RECIPE) is None, position
+    path.write_bytes(whole)
+    assert entries.lookup(RECIPE) is not None
+
+
+FLIPS = st.integers(1, 255)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from([MANIFEST, "launcher.so"]),
+    position=st.integers(0, 10**6),
+    flipped=st.one_of(st.none(), FLIPS),
+    looked_up_before=st.booleans(),
+)
+@example(name="launcher.so", position=0, flipped=None, looked_up_before=True)
+@example(name=MANIFEST, position=0, flipped=None, looked_up_before=True)
+def test_whatever_is_damaged_is_built_once(entries, header, name, position, flipped, looked_up_before):
+    builder = Builder(header)
+    entry = entries.build(RECIPE, builder)  # the last example's, which is whole again
+    if looked_up_before:
+        assert find(entries) == entry
+    path = entry.directory / name
+    content = bytearray(path.read_bytes())
+    position %= len(content)
+    if flipped is None:
+        del content[position:]
+    else:
+        content[position] ^= flipped
+    path.write_bytes(content)
+
+    assert find(entries) is None
+    calls = builder.calls
+    rebuilt = entries.build(RECIPE, builder)
+    assert builder.calls == calls + 1
+    assert len(below(entries.root, f"{building.BROKEN}*")) == 1
+    assert find(entries) == rebuilt
+    assert rebuilt.shared_object.read_bytes() == b"machine code struct gl {};"
+    assert entries.build(RECIPE, builder) == rebuilt and builder.calls == calls + 1
+
+
+@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from([MANIFEST, DEPENDENCIES, "launcher.so", "launcher.cu", "build.log"]),
+    position=st.integers(0, 10**6),
+    flipped=st.one_of(st.none(), FLIPS),
+)
+def test_damage_to_any_file_is_found(entries, header, name, position, flipped):
+    entry = entries.lookup(RECIPE) or entries.build(RECIPE, Builder(header))
+    assert bundle.verify(entries.root) == (stored(entries.root), [])
+    path = entry.directory / name
+    whole = path.read_bytes()
+    position %= len(whole)
+    path.write_bytes(
+        whole[:position] + (bytes([whole[position] ^ flipped]) + whole[position + 1 :] if flipped else b"")
+    )
+    (one,), (problem,) = bundle.verify(entries.root)
+    assert one.damage() == [problem] and str(path) in problem
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, DEPENDENCIES, "launcher.so", "launcher.cu", "build.log"])
+def test_a_missing_file_is_found(entries, header, name):
+    path = entries.build(RECIPE, Builder(header)).directory / name
+    path.unlink()
+    _, (problem,) = bundle.verify(entries.root)
+    assert str(path) in problem and "cannot be read" in problem
+
+
+def test_an_entry_may_be_damaged_more_than_once_and_the_last_is_kept(entries, header):
+    builder = Builder(header)
+    for calls in (1, 2, 3):
+        entry = entries.build(RECIPE, builder)
+        assert builder.calls == calls
+        assert entries.lookup(RECIPE) == entry
+        assert len(below(entries.root, ".broken*")) == min(calls - 1, 1)
+        flip(entry.shared_object)
+
+
+def test_a_bad_entry_that_cannot_be_set_aside_hides_no_good_one(entries, header, monkeypatch):
+    builder = Builder(header)
+    bad = entries.build(RECIPE, builder)
+    flip(bad.shared_object)
+    rename = Path.rename
+
+    def refuse(path, target):
+        if path == bad.directory:
+            raise OSError(16, "Device or resource busy")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    entry = entries.build(RECIPE, builder)
+    assert entry.directory != bad.directory
+    assert entries.lookup(RECIPE) == entry and entry.shared_object.read_bytes() == b"machine code struct gl {};"
+
+
+@pytest.mark.parametrize("fact", ["module", "shared_object"])
+def test_a_manifest_with_another_fact_is_a_miss(entries, header, fact):
+    path = entries.build(RECIPE, Builder(header)).directory / MANIFEST
+    manifest = json.loads(path.read_text())
+    manifest[fact] = manifest[fact][:-1] + chr(ord(manifest[fact][-1]) ^ 1)
+    path.write_text(json.dumps(manifest, indent=1))
+    assert entries.lookup(RECIPE) is None
+
+
+def test_a_damaged_manifest_is_not_shown(entries, header):
+    entry = entries.build(RECIPE, Builder(header))
+    flip(entry.directory / MANIFEST)
+    with pytest.raises(DamagedError, match=MANIFEST):
+        entry.manifest  # noqa: B018
+    assert [one.manifest for one in stored(entries.root)] == [{}]

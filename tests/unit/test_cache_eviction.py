@@ -1,0 +1,290 @@
+"""Eviction: what was not used for longest goes first, and what some process uses never does."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tkjit.cache import Cache, Entry, building, eviction, leases, locks, store
+from tkjit.cache.eviction import clear, in_use, leftovers, prune, size_bytes, stored
+from unit.builders import (
+    RECIPE,
+    Builder,
+    below,
+    find,
+    flip,
+    forget_leases,
+    gone,
+    holder_of_a_lock,
+    notes_of,
+    parted,
+    wait_until,
+)
+
+RECIPES = [parted("flags", f"-O{number}") for number in range(4)]
+
+
+@pytest.fixture
+def built(entries, header) -> list[Entry]:
+    """Four entries of processes that have ended, the first of which was not used for longest."""
+    made = [entries.build(recipe, Builder(header)) for recipe in RECIPES]
+    for hours, entry in zip((8, 7, 6, 5), made, strict=True):
+        was_used(entry, hours)
+    forget_leases(entries)
+    return made
+
+
+def was_used(entry: Entry, hours: float) -> None:
+    then = time.time() - hours * 3600
+    os.utime(entry.directory, (then, then))
+
+
+def size(cache: Cache) -> int:
+    return sum(one.size_bytes for one in stored(cache.root)) + sum(map(size_bytes, leftovers(cache.root)))
+
+
+def directories(found) -> list[Path]:
+    return [one.directory for one in found]
+
+
+# ---- what is there
+
+
+def test_what_is_stored(entries, built):
+    found = stored(entries.root)
+    assert sorted(directories(found)) == sorted(entry.directory for entry in built)
+    (one,) = [one for one in found if one.directory == built[0].directory]
+    assert (one.abi, one.arch, one.name) == ("cpython-311", "sm_90a", "gemm")
+    assert one.manifest["key"]["flags"] == "-O0"
+    assert one.used == pytest.approx(time.time() - 8 * 3600, abs=60)
+
+
+def test_sizes_are_what_the_disk_gives(entries, built):
+    files = [path for path in built[0].directory.iterdir() if path.is_file()]
+    (one,) = [one for one in stored(entries.root) if one.directory == built[0].directory]
+    assert one.size_bytes == sum(path.stat().st_blocks for path in files) * 512
+    before = one.size_bytes
+    built[0].shared_object.write_bytes(os.urandom(1 << 20))
+    assert size_bytes(built[0].directory) >= before + (1 << 20) - 4096
+
+
+def test_an_empty_cache_holds_nothing(entries):
+    assert stored(entries.root) == leftovers(entries.root) == prune(entries, 0) == clear(entries) == []
+    assert list(in_use(entries)) == []
+
+
+# ---- pruning
+
+
+def test_what_was_not_used_for_longest_goes_first(entries, built):
+    limit = size(entries) - 1
+    assert directories(prune(entries, limit)) == [built[0].directory]
+    assert size(entries) <= limit and not built[0].directory.exists()
+    assert prune(entries, limit) == []
+    assert directories(prune(entries, size(entries) // 2)) == [built[1].directory, built[2].directory]
+    assert entries.lookup(RECIPES[3]) == built[3]
+
+
+def test_a_use_keeps_an_entry(entries, built):
+    assert entries.lookup(RECIPES[0]) == built[0]
+    forget_leases(entries)
+    assert directories(prune(entries, size(entries) - 1)) == [built[1].directory]
+
+
+def test_leftovers_go_first(entries, built):
+    dead, this = gone(), locks.this_process()
+    place = entries.directory(RECIPES[0])
+    living = place / f"{building.STAGING}{this.machine}-{this.pid}-{this.started}-x"
+    left = [
+        place / name
+        for name in (
+            ".failed",
+            f"{building.BROKEN}x",
+            f"{eviction.EVICTED}x",
+            f"{building.STAGING}{dead.machine}-{dead.pid}-{dead.started}-x",
+        )
+    ]
+    for directory in (*left, living):
+        directory.mkdir()
+        (directory / "file").write_bytes(bytes(1 << 16))
+    assert leftovers(entries.root) == sorted(left)
+    assert prune(entries, size(entries)) == [] and all(path.exists() for path in left)
+    assert prune(entries, size(entries) - 1) == []
+    assert not any(path.exists() for path in left) and living.exists()
+    assert len(stored(entries.root)) == 4
+
+
+def test_a_compiler_at_work_in_a_leftover_is_ended(entries, built, at_work):
+    dead = gone()
+    staging = built[0].directory.with_name(f"{building.STAGING}{dead.machine}-{dead.pid}-{dead.started}-x")
+    staging.mkdir()
+    compiler = at_work(staging)
+    clear(entries)
+    assert compiler.wait(10) == -signal.SIGKILL
+
+
+def test_bad_entries_are_evicted_too(entries, built):
+    flip(built[0].directory / "manifest.json")
+    (built[1].directory / "manifest.json").unlink()
+    assert len(prune(entries, 0)) == 4 and stored(entries.root) == []
+
+
+def test_entries_of_another_python_are_evicted_too(entries, built, open_cache):
+    other = open_cache(abi="cpython-312")
+    assert len(prune(other, 0)) == 4
+
+
+def test_an_entry_that_cannot_be_moved_stays(entries, built, monkeypatch):
+    rename = Path.rename
+
+    def refuse(path, target):
+        if path == built[0].directory:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert directories(prune(entries, size(entries) - 1)) == [built[1].directory]
+    assert built[0].directory.exists()
+
+
+def test_a_cache_keeps_its_limit_after_each_build(entries, built, header, open_cache):
+    limit = size(entries)
+    cache = open_cache(limit_bytes=limit)
+    entry = cache.build(parted("flags", "-O9"), Builder(header))
+    assert size(cache) <= limit
+    assert not built[0].directory.exists() and cache.lookup(parted("flags", "-O9")) == entry
+
+
+def test_without_a_limit_nothing_is_evicted(entries, built, header, monkeypatch):
+    monkeypatch.setattr(eviction, "prune", lambda cache, limit: pytest.fail("it evicts"))
+    entries.build(RECIPE, Builder(header))
+
+
+# ---- what is in use
+
+USER = """
+cache = Cache(Path(sys.argv[1]), ABI)
+assert cache.lookup(parted("flags", "-O0")) is not None
+print("ready", flush=True)
+sys.stdin.read()
+"""
+USER_THAT_FORKS = USER.replace("sys.stdin.read()", "os.fork() or sys.stdin.read()")
+
+
+def test_what_another_process_uses_stays_until_it_ends(entries, built, start):
+    process = start(USER, entries.root)
+    assert process.stdout.readline() == "ready\n"
+    assert directories(in_use(entries)) == [built[0].directory]
+    assert sorted(directories(prune(entries, 0))) == sorted(entry.directory for entry in built[1:])
+    assert clear(entries) == []
+    assert built[0].shared_object.is_file()
+    process.kill()
+    process.wait()
+    assert directories(prune(entries, 0)) == [built[0].directory]
+
+
+def test_a_forked_child_uses_what_its_parent_did(entries, built, start):
+    process = start(USER_THAT_FORKS, entries.root)
+    assert process.wait(20) == 0
+    assert directories(in_use(entries)) == [built[0].directory]
+    process.stdin.close()
+    wait_until(lambda: not list(in_use(entries)), "the child has ended")
+
+
+def test_what_this_process_uses_stays(entries, built, header, open_cache):
+    assert entries.lookup(RECIPES[1]) == built[1]
+    assert directories(in_use(entries)) == [built[1].directory]
+    assert built[1].directory not in directories(prune(entries, 0))
+    fresh = entries.build(RECIPES[2], Builder(header))
+    assert clear(open_cache()) == []  # another cache of the same process
+    assert sorted(directories(in_use(entries))) == sorted([built[1].directory, fresh.directory])
+
+
+def test_what_was_recalled_is_in_use(entries, built, notes_at_once):
+    assert find(entries, RECIPES[0]) == built[0]
+    forget_leases(entries)
+    assert find(entries, RECIPES[0]) == built[0]
+    assert directories(in_use(entries)) == [built[0].directory]
+
+
+def test_variants_that_read_the_same_headers_are_in_use_apart(entries, built):
+    """They share their second key."""
+    assert len({entry.directory.name for entry in built}) == 1
+    assert entries.lookup(RECIPES[0]) == built[0]
+    assert directories(in_use(entries)) == [built[0].directory]
+
+
+def test_a_process_holds_all_its_entries_by_one_descriptor(entries, built):
+    for recipe in RECIPES:
+        entries.lookup(recipe)
+    descriptor = entries.leases._descriptor
+    assert Path(f"/proc/self/fd/{descriptor}").readlink() == entries.root / "v1" / leases.FILE
+    assert len(list(in_use(entries))) == 4
+
+
+@pytest.mark.parametrize("idle, evicted", [(eviction.IDLE_S - 60, 0), (eviction.IDLE_S + 60, 1)])
+def test_where_nobody_can_tell_what_is_in_use_only_what_is_old_goes(entries, built, monkeypatch, idle, evicted):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(leases.fcntl, "fcntl", refuse)
+    was_used(built[0], idle / 3600)
+    assert entries.lookup(RECIPES[3]) == built[3]  # and is not kept from it
+    assert directories(prune(entries, 0)) == [built[0].directory][:evicted]
+
+
+# ---- the time of the last use
+
+
+@pytest.mark.parametrize("hours, recorded", [(0.9, False), (1.1, True)])
+def test_a_use_is_recorded_once_an_hour(entries, built, hours, recorded):
+    was_used(built[0], hours)
+    before = built[0].directory.stat().st_mtime
+    assert entries.lookup(RECIPES[0]) == built[0]
+    after = built[0].directory.stat().st_mtime
+    assert after == (pytest.approx(time.time(), abs=60) if recorded else before)
+    assert store.USED_S == 3600
+
+
+def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert entries.lookup(RECIPES[0]) == built[0]
+
+
+# ---- clearing
+
+
+def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, notes_at_once):
+    assert find(entries, RECIPES[0]) == built[0]
+    (entries.directory(RECIPES[1]) / ".failed").mkdir()
+    assert len(clear(entries)) == 3
+    assert directories(stored(entries.root)) == [built[0].directory]
+    assert below(entries.root, "gemm-*") == [built[0].directory.parent.name]
+    assert notes_of(entries) == []
+    forget_leases(entries)
+    assert len(clear(entries)) == 1
+    assert below(entries.root, "gemm-*") == below(entries.root, ".lock*") == []
+
+
+def test_clearing_what_is_wanted(entries, built):
+    removed = clear(entries, lambda one: one.manifest["key"]["flags"] == "-O2")
+    assert directories(removed) == [built[2].directory]
+    assert len(stored(entries.root)) == 3
+
+
+def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
+    place = entries.directory(RECIPE)
+    descriptor = holder_of_a_lock(place / locks.LOCK)
+    clear(entries)
+    assert (place / locks.LOCK).exists()
+    os.close(descriptor)
+    clear(entries)
+    assert not place.exists()

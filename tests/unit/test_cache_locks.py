@@ -1,0 +1,527 @@
+"""Turns: one process builds while others wait, and no killed, silent or distant one keeps them waiting."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tkjit.cache import Entry, Product, building, locks
+from tkjit.errors import CacheError, CompileError
+from tkjit.processes import start_time
+from unit.builders import (
+    RECIPE,
+    Builder,
+    below,
+    compile_error,
+    elsewhere,
+    flip,
+    gone,
+    holder_of_a_lock,
+    parted,
+    wait_until,
+)
+
+
+class Threads:
+    """Runs calls side by side, and keeps what each returned or raised."""
+
+    def __init__(self) -> None:
+        self.results: list[object] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, call) -> None:
+        def run() -> None:
+            try:
+                self.results.append(call())
+            except BaseException as error:
+                self.results.append(error)
+
+        self._threads.append(threading.Thread(target=run, daemon=True))
+        self._threads[-1].start()
+
+    @property
+    def are_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def join(self) -> list[object]:
+        for thread in self._threads:
+            thread.join(30)
+            assert not thread.is_alive(), "it hangs"
+        return self.results
+
+
+@pytest.fixture
+def threads():
+    return Threads()
+
+
+@pytest.fixture
+def lock(entries) -> Path:
+    return entries.directory(RECIPE) / locks.LOCK
+
+
+@pytest.fixture
+def hold(lock):
+    """Holds the lock of the recipe in somebody's name."""
+    held = []
+
+    def take(*arguments, **options) -> int:
+        held.append(holder_of_a_lock(lock, *arguments, **options))
+        return held[-1]
+
+    yield take
+    for descriptor in held:
+        os.close(descriptor)
+
+
+def staging_in(cache) -> list[str]:
+    return below(cache.root, ".staging*")
+
+
+# ---- several at once
+
+
+def test_of_several_threads_one_builds(entries, header, threads):
+    builder = Builder(header, seconds=0.1)
+    for _ in range(4):
+        threads.start(lambda: entries.build(RECIPE, builder))
+    found = threads.join()
+    assert builder.calls == 1
+    assert all(isinstance(entry, Entry) for entry in found) and len({entry.directory for entry in found}) == 1
+
+
+def test_two_kernels_are_built_side_by_side(entries, header, threads):
+    both = threading.Barrier(2, timeout=20)
+    for flags in ("-O1", "-O2"):
+        threads.start(lambda flags=flags: entries.build(parted("flags", flags), Builder(header, during=both.wait)))
+    assert all(isinstance(entry, Entry) for entry in threads.join())
+
+
+# each says that it is there, and the one that builds waits for all
+ONE_OF_MANY = """
+root, header, ready, count = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+(ready / str(os.getpid())).touch()
+cache = Cache(root, ABI)
+all_there = lambda: wait_until(lambda: len(list(ready.iterdir())) == count, "all processes")
+builder = Builder(header, during=all_there)
+entry = cache.build(RECIPE, builder)
+print(builder.calls, entry.shared_object.read_text())
+"""
+
+
+def test_of_sixteen_processes_one_builds(entries, header, start, tmp_path):
+    (tmp_path / "ready").mkdir()
+    processes = [start(ONE_OF_MANY, entries.root, header, tmp_path / "ready", 16) for _ in range(16)]
+    printed = sorted(process.communicate(timeout=60)[0] for process in processes)
+    assert printed == ["0 machine code struct gl {};\n"] * 15 + ["1 machine code struct gl {};\n"]
+    assert staging_in(entries) == [] and below(entries.root, ".lock-*") == []
+
+
+# ---- builders that are gone
+
+KILLED = """
+root, header, child = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+cache = Cache(root, ABI)
+
+def builder(staging):
+    if pid := os.fork():
+        child.write_text(str(pid))
+        os.kill(os.getpid(), 9)
+    time.sleep(60)
+
+cache.build(RECIPE, builder)
+"""
+
+
+def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, start, tmp_path):
+    process = start(KILLED, entries.root, header, tmp_path / "child")
+    assert process.wait(30) == -signal.SIGKILL
+    child = int((tmp_path / "child").read_text())
+    try:
+        builder, began = Builder(header), time.monotonic()
+        entry = entries.build(RECIPE, builder)
+        assert time.monotonic() - began < locks.SILENT_S / 2
+        os.kill(child, 0)  # it is still there, with the lock
+    finally:
+        os.kill(child, signal.SIGKILL)
+    assert builder.calls == 1 and entries.lookup(RECIPE) == entry
+    assert below(entries.root, ".lock*") == [".lock", ".lock-1"]
+    assert staging_in(entries) == []
+
+
+def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, threads, hold, lock):
+    hold(gone())
+    builder = Builder(header, seconds=0.1)
+    for _ in range(3):
+        threads.start(lambda: entries.build(RECIPE, builder))
+    assert len({entry.directory for entry in threads.join()}) == 1
+    assert builder.calls == 1
+
+
+def test_more_than_one_builder_may_have_been_killed(entries, header, lock):
+    held = [holder_of_a_lock(path, gone()) for path in (lock, Path(f"{lock}-1"), Path(f"{lock}-2"))]
+    assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
+    assert below(entries.root, ".lock*") == [".lock", ".lock-1", ".lock-2", ".lock-3"]
+    for descriptor in held:
+        os.close(descriptor)
+
+
+def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold, lock):
+    """Else whoever looks before the next one has written its own name goes on to another lock, and builds too."""
+    fcntl.flock(hold(gone()), fcntl.LOCK_UN)
+    assert lock.stat().st_size > 0
+    descriptor = locks._take(lock, 0o644, set(), lambda: None, lambda holder, seconds: None)
+    assert descriptor is not None and lock.read_bytes() == b""
+    os.close(descriptor)
+
+
+def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(entries, header):
+    this, dead, other = locks.this_process(), gone(), elsewhere()
+    mine, theirs, far, old = (
+        entries.directory(parted("flags", "-O1")) / f".staging-{owner.machine}-{owner.pid}-{owner.started}-{number}"
+        for number, owner in enumerate((this, dead, other, other))
+    )
+    for directory in (mine, theirs, far, old):
+        directory.mkdir(parents=True)
+    long_ago = time.time() - building.ABANDONED_S - 1
+    os.utime(old, (long_ago, long_ago))
+    entries.build(RECIPE, Builder(header))
+    assert [path.exists() for path in (mine, theirs, far, old)] == [True, False, True, False]
+
+
+def test_a_compiler_that_a_killed_builder_left_at_work_is_ended(entries, header, at_work):
+    dead = gone()
+    staging = entries.directory(RECIPE) / f".staging-{dead.machine}-{dead.pid}-{dead.started}-x"
+    staging.mkdir(parents=True)
+    compiler = at_work(staging)
+    entries.build(RECIPE, Builder(header))
+    assert compiler.wait(10) == -signal.SIGKILL
+
+
+UNWATCHED = """
+import subprocess
+from contextlib import nullcontext
+from tkjit import processes
+
+processes.watched = lambda staging: nullcontext()
+
+def builder(staging):
+    compiler = subprocess.Popen(["sleep", "60"], cwd=staging)
+    print(compiler.pid, flush=True)
+    compiler.wait()
+
+Cache(Path(sys.argv[1]), ABI).build(RECIPE, builder)
+"""
+
+
+def test_who_waited_for_a_killed_builder_ends_its_compiler(entries, header, start, threads, monkeypatch):
+    """Where its watchdog could not."""
+    monkeypatch.setattr(building, "REPORT_S", -1)
+    waiting = threading.Event()
+    process = start(UNWATCHED, entries.root)
+    compiler = int(process.stdout.readline())
+    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=lambda text: waiting.set()))
+    assert waiting.wait(20) and start_time(compiler) is not None
+    process.kill()
+    assert isinstance(threads.join()[0], Entry)
+    assert start_time(compiler) is None and staging_in(entries) == []
+
+
+# ---- builders elsewhere
+
+
+def test_another_machines_builder_is_waited_for_while_it_gives_signs(entries, header, threads, hold, lock, monkeypatch):
+    monkeypatch.setattr(locks, "SILENT_S", 0.5)
+    descriptor = hold(elsewhere())
+    builder = Builder(header)
+    threads.start(lambda: (entries.build(RECIPE, builder), time.monotonic()))
+    for _ in range(12):  # longer than it may be silent
+        os.utime(descriptor)
+        last_sign = time.monotonic()
+        time.sleep(0.05)
+        assert builder.calls == 0
+    ((entry, built),) = threads.join()
+    assert built - last_sign >= 0.5 - 2 * locks.POLL_S
+    assert builder.calls == 1 and entry.shared_object.is_file()
+    assert below(entries.root, ".lock*") == [".lock", ".lock-1"]
+
+
+def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
+    monkeypatch.setattr(locks, "SIGN_S", 0.01)
+    times = []
+
+    def watch() -> None:
+        for _ in range(3):
+            times.append(lock.stat().st_mtime_ns)
+            wait_until(lambda: lock.stat().st_mtime_ns != times[-1], "a sign of life")
+
+    entries.build(RECIPE, Builder(header, during=watch))
+    assert times == sorted(set(times))
+
+
+def test_a_living_builder_that_is_silent_is_not_waited_for(entries, header, hold, monkeypatch):
+    """It was stopped, or hangs."""
+    monkeypatch.setattr(locks, "SILENT_S", 0.2)
+    hold()
+    assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": 3}', b'{"process": {}}', b"null", b"\xff"])
+def test_a_lock_without_a_name_is_waited_for_a_while(entries, header, hold, monkeypatch, content):
+    monkeypatch.setattr(locks, "UNNAMED_S", 0.1)
+    descriptor = hold()
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, content, 0)
+    began = time.monotonic()
+    assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
+    assert 0.1 <= time.monotonic() - began < locks.SILENT_S / 2
+
+
+@pytest.mark.parametrize("number", locks._NO_LOCKS, ids=errno.errorcode.get)
+def test_a_file_system_without_locks_builds(entries, header, threads, monkeypatch, number):
+    def refuse(descriptor, operation):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    both = threading.Barrier(2, timeout=20)
+    builder = Builder(header, during=both.wait)
+    for _ in range(2):
+        threads.start(lambda: entries.build(RECIPE, builder))
+    entries_built = threads.join()
+    assert builder.calls == 2  # twice the work, and one entry
+    assert entries_built == [entries.lookup(RECIPE)] * 2
+    assert staging_in(entries) == [] and below(entries.root, ".broken*") == []
+
+
+def test_the_loser_of_a_race_without_locks_takes_what_is_there(entries, header, monkeypatch):
+    monkeypatch.setattr(locks, "_take", lambda *arguments: None)
+    inner = Builder(header)
+
+    def outer(staging: Path) -> Product:
+        entries.build(RECIPE, inner)  # the other process is faster
+        return Builder(header)(staging)
+
+    entry = entries.build(RECIPE, outer)
+    assert entries.lookup(RECIPE) == entry
+    assert entry.shared_object.is_file()
+    assert staging_in(entries) == []
+    assert below(entries.root, ".broken*") == []  # a whole entry is not set aside: another process may be opening it
+
+
+def test_an_entry_that_appears_as_another_is_published(entries, header, monkeypatch):
+    monkeypatch.setattr(locks, "_take", lambda *arguments: None)
+    rename, inner = Path.rename, Builder(header)
+
+    def late(path: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", rename)
+        entries.build(RECIPE, inner)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", late)
+    assert entries.build(RECIPE, Builder(header)) == entries.lookup(RECIPE)
+    assert inner.calls == 1 and staging_in(entries) == []
+
+
+def test_any_other_error_of_a_lock_is_said(entries, header, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(CacheError, match=r"cannot write to the cache directory .* Input/output error"):
+        entries.build(RECIPE, Builder(header))
+
+
+# ---- waiting is visible
+
+
+def test_a_waiter_says_for_whom_it_waits(entries, header, threads, hold, tmp_path, at_work, monkeypatch):
+    monkeypatch.setattr(building, "REPORT_S", 0.1)
+    (tmp_path / "staging").mkdir()
+    said = []
+    compiler = at_work(tmp_path / "staging")
+    descriptor = hold(since=time.time() - 42, staging=str(tmp_path / "staging"))
+    began = time.monotonic()
+    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=said.append))
+    wait_until(lambda: said, "a word")
+    assert time.monotonic() - began >= 0.1
+    pid, host = os.getpid(), os.uname().nodename
+    expected = rf"process {pid} on {host} has been building it for 4\d s, sleep is running"
+    assert re.fullmatch(expected, said[0])
+    compiler.kill()
+    compiler.wait()
+    wait_until(lambda: said[-1].endswith("no compiler of it is running"), "that the compiler is gone")
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    assert isinstance(threads.join()[0], Entry)
+
+
+def test_of_another_machine_a_waiter_says_what_it_knows(entries, header, threads, hold, monkeypatch):
+    monkeypatch.setattr(building, "REPORT_S", 0)
+    said = []
+    descriptor = hold(elsewhere(), since=time.time() - 90)
+    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=said.append))
+    wait_until(lambda: said, "a word")
+    assert re.fullmatch(r"process 4242 on node17 has been building it for 9\d s", said[0])
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    threads.join()
+
+
+def test_a_short_wait_is_not_worth_a_word(entries, header, threads):
+    said = []
+    for _ in range(2):
+        threads.start(lambda: entries.build(RECIPE, Builder(header, seconds=0.1), waiting=said.append))
+    threads.join()
+    assert said == []
+
+
+def test_a_lock_says_where_its_compilers_are_at_work(entries, header, lock):
+    seen = []
+    watch = locks._Watch(lock)
+    entries.build(RECIPE, Builder(header, during=lambda: seen.append(watch.look())), what="gemm for sm_90a")
+    (holder,) = seen
+    assert holder.process == locks.this_process() and holder.kernel == "gemm for sm_90a"
+    assert Path(holder.staging).parent == entries.directory(RECIPE) and Path(holder.staging).name.startswith(".staging")
+    assert lock.read_bytes() == b""
+
+
+# ---- failures
+
+
+def test_a_failure_reaches_those_who_waited_with_all_its_fields(entries, header, threads, monkeypatch):
+    monkeypatch.setattr(building, "REPORT_S", -1)
+    waiting = set()
+    error = compile_error(entries)
+    builder = Builder(header, error=error, during=lambda: wait_until(lambda: len(waiting) == 2, "two who wait"))
+    for _ in range(3):
+        threads.start(lambda: entries.build(RECIPE, builder, waiting=lambda text: waiting.add(threading.get_ident())))
+    raised = threads.join()
+    assert builder.calls == 1 and len(raised) == 3
+    for other in raised:
+        assert type(other) is CompileError
+        for field in ("summary", "what", "log", "log_path", "command"):
+            assert getattr(other, field) == getattr(error, field)
+    assert staging_in(entries) == []
+
+
+def test_who_comes_after_a_failure_builds_anew(entries, header):
+    failing, builder = Builder(header, error=compile_error(entries)), Builder(header)
+    for calls in (1, 2):
+        with pytest.raises(CompileError):
+            entries.build(RECIPE, failing)
+        assert failing.calls == calls
+    assert below(entries.root, building.FAILURE) == [building.FAILURE]
+    entries.build(RECIPE, builder)
+    assert builder.calls == 1
+    assert below(entries.root, ".failed") == []
+
+
+def test_a_failure_that_is_older_than_the_wait_is_not_raised(entries, header, threads, hold, monkeypatch):
+    """The one that was waited for built something else, or was killed."""
+    with pytest.raises(CompileError):
+        entries.build(RECIPE, Builder(header, error=compile_error(entries)))
+    waiting = threading.Event()
+    monkeypatch.setattr(building, "REPORT_S", -1)
+    descriptor = hold()
+    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=lambda text: waiting.set()))
+    assert waiting.wait(20)
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    assert isinstance(threads.join()[0], Entry)
+
+
+@pytest.mark.parametrize("damage", [flip, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")])
+def test_a_damaged_record_of_a_failure_is_no_failure(entries, header, damage):
+    with pytest.raises(CompileError):
+        entries.build(RECIPE, Builder(header, error=compile_error(entries)))
+    path = entries.failure_directory(RECIPE) / building.FAILURE
+    token = path.read_text().split('"token": "')[1].split('"')[0]
+    assert building._failure_of(path.parent, frozenset([token])) is not None
+    damage(path)
+    assert building._failure_of(path.parent, frozenset(["another"])) is None
+
+
+# ---- Ctrl-C
+
+
+class Compiler(Builder):
+    """Starts a process, waits for it, and takes its end for a compile error."""
+
+    def __init__(self, cache, header: Path) -> None:
+        super().__init__(header)
+        self.cache, self.started = cache, threading.Event()
+
+    def __call__(self, staging: Path) -> Product:
+        self.calls += 1
+        with subprocess.Popen(["sleep", "60"], cwd=staging) as child:
+            self.started.set()
+            child.wait()
+        raise compile_error(self.cache)
+
+
+def test_an_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, header, threads, monkeypatch):
+    monkeypatch.setattr(building, "REPORT_S", -1)
+    waiting = threading.Event()
+    compiler = Compiler(entries, header)
+    threads.start(lambda: entries.build(RECIPE, compiler))
+    assert compiler.started.wait(20)
+    threads.start(lambda: entries.build(RECIPE, compiler, waiting=lambda text: waiting.set()))
+    assert waiting.wait(20)
+    began = time.monotonic()
+    entries.interrupt(lambda: threads.are_over)
+    assert [type(error) for error in threads.join()] == [KeyboardInterrupt, KeyboardInterrupt]
+    assert time.monotonic() - began < 10
+    assert compiler.calls == 1
+    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []
+    assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
+
+
+def test_an_interrupt_ends_a_compiler_that_is_just_starting(entries, header, threads):
+    compiler, interrupted = Compiler(entries, header), threading.Event()
+
+    def build(staging: Path) -> Product:
+        compiler.started.set()
+        assert interrupted.wait(20)
+        return compiler(staging)
+
+    threads.start(lambda: entries.build(RECIPE, build))
+    assert compiler.started.wait(20)
+
+    def is_over() -> bool:
+        interrupted.set()
+        return threads.are_over
+
+    entries.interrupt(is_over)
+    assert [type(error) for error in threads.join()] == [KeyboardInterrupt]
+    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []
+
+
+def test_a_compiler_that_ctrl_c_ended_first_has_not_failed(entries, header, threads, monkeypatch):
+    """A terminal sends it to all, and the main thread hears of it a moment later."""
+    monkeypatch.setattr(building, "INTERRUPT_S", 0.5)
+    failed = threading.Event()
+    threads.start(lambda: entries.build(RECIPE, Builder(header, error=compile_error(entries), during=failed.set)))
+    assert failed.wait(20)
+    time.sleep(0.1)
+    entries.interrupt(lambda: threads.are_over)
+    assert [type(error) for error in threads.join()] == [KeyboardInterrupt]
+    assert below(entries.root, ".failed") == []
+
+
+def test_an_interrupt_in_the_builder_ends_its_compiler(entries, header):
+    started = []
+
+    def build(staging: Path) -> Product:
+        started.append(subprocess.Popen(["sleep", "60"], cwd=staging))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        entries.build(RECIPE, build)
+    assert started[0].wait(10) == -signal.SIGKILL
+    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []

@@ -1,0 +1,201 @@
+"""Notes of what was compared: they save rendering and reading, and never let anything through."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tkjit.cache import entry as entry_module
+from tkjit.cache import notes
+from unit.builders import RECIPE, Builder, anchored, empty, find, flip, let_the_clock_tick, notes_of, truncate
+
+
+@pytest.fixture
+def no_reading(monkeypatch):
+    """Call it, and from then on no file's content may be compared."""
+
+    def forbid() -> None:
+        monkeypatch.setattr(entry_module, "digest_of_file", lambda path: pytest.fail(f"{path} is read"))
+
+    return forbid
+
+
+def test_a_warm_hit_reads_no_file(entries, header, notes_at_once, no_reading):
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    no_reading()
+    assert find(entries) == built
+
+
+def test_a_touched_dependency_is_read_once(entries, header, notes_at_once, no_reading):
+    built = entries.build(RECIPE, Builder(header))
+    os.utime(header, ns=(1, 1))
+    assert find(entries) == built
+    no_reading()
+    assert find(entries) == built
+
+
+def test_without_a_shortcut_nothing_is_noted(entries, header, notes_at_once):
+    entries.build(RECIPE, Builder(header))
+    entries.lookup(RECIPE)
+    assert notes_of(entries) == [] and entries.recall("gemm") is None
+
+
+def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path, notes_at_once):
+    """A source is pasted into the text: where the text is not rendered, the source has to be the same."""
+    source = tmp_path / "gemm.cu"
+    source.write_text("one")
+    built = entries.build(RECIPE, Builder(header))
+    let_the_clock_tick(source)
+    inputs = notes.identities([str(source)])
+    assert entries.lookup(RECIPE, shortcut="gemm", inputs=inputs) == built
+    assert entries.recall("gemm") == built
+    source.write_text("two")
+    assert entries.recall("gemm") is None
+    # noted before the recipe was made: an edit in between does not match
+    assert entries.lookup(RECIPE, shortcut="gemm", inputs=inputs) == built
+    assert entries.recall("gemm") is None
+
+
+def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, notes_at_once):
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    asked = []
+    entries.unchanged = lambda lines: bool(asked.append(lines)) or notes.unchanged(lines)
+    assert find(entries) == built
+    assert len(asked) == 1 and os.fsencode(header) in asked[0]
+
+
+def test_nothing_is_noted_of_a_file_that_has_just_changed(entries, header):
+    """Its next change may leave its times as they are."""
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    assert notes_of(entries) == []
+    time.sleep(notes.SETTLED_NS / 1e9 + 0.01)
+    assert find(entries) == built
+    assert len(notes_of(entries)) == 1
+
+
+@pytest.mark.parametrize("age_ns, noted", [(notes.SETTLED_NS - 10**6, False), (notes.SETTLED_NS + 10**6, True)])
+@pytest.mark.parametrize("stamp", [1, 2], ids=["mtime", "ctime"])
+def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
+    now = 10**18
+    monkeypatch.setattr(time, "time_ns", lambda: now)
+    numbers = [13, 5, 7, 99]
+    numbers[stamp] = now - age_ns
+    lines = b"1 2 3 4 /old\n%d %d %d %d /young\n" % tuple(numbers)
+    notes.write(tmp_path / "note", ["entry", "a.so", ""], lines)
+    assert (notes.read(tmp_path / "note") == (["entry", "a.so", ""], lines)) == noted
+
+
+def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, header, notes_at_once, monkeypatch):
+    entries.build(RECIPE, Builder(header))
+    compare = entry_module.digest_of_file
+
+    def edit_behind(path):
+        digest = compare(path)
+        if str(path) == str(header):
+            header.write_text("struct lg {};")
+        return digest
+
+    with monkeypatch.context() as patch:
+        patch.setattr(entry_module, "digest_of_file", edit_behind)
+        find(entries)
+    assert find(entries) is None
+
+
+@pytest.mark.parametrize("name", ["launcher.so", "manifest.json"])
+@pytest.mark.parametrize("damage", [flip, truncate, empty, Path.unlink])
+def test_a_note_hides_no_damage(entries, header, notes_at_once, name, damage):
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    let_the_clock_tick(built.directory / name)
+    damage(built.directory / name)
+    assert find(entries) is None
+
+
+def test_a_note_of_an_entry_that_is_gone(entries, header, notes_at_once):
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    built.directory.rename(entries.root / "gone")
+    assert find(entries) is None
+
+
+def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, notes_at_once):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "gl.h").write_text("struct other {};")
+    built = entries.build(anchored(header.parent), Builder(header))
+    assert find(entries, anchored(header.parent)) == built
+    assert find(entries, anchored(other)) is None
+    (other / "gl.h").write_text(header.read_text())
+    assert find(entries, anchored(other)) == built
+    assert len(notes_of(entries)) == 2
+
+
+def test_any_byte_of_a_note_may_be_damaged(entries, header, notes_at_once):
+    built = entries.build(RECIPE, Builder(header, search=(header.parent,)))
+    assert find(entries) == built
+    (note,) = notes_of(entries)
+    whole = note.read_bytes()
+    for position in range(len(whole)):
+        note.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
+        assert entries.recall(note.name) in (None, built), position
+        note.write_bytes(whole[:position])
+        assert entries.recall(note.name) is None, position
+    assert find(entries) == built
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", "[[], 3]\n", '["/tmp", "x.so", "", 0]\n', "\xff\n"])
+def test_what_is_no_note(entries, header, notes_at_once, text):
+    built = entries.build(RECIPE, Builder(header))
+    find(entries)
+    (note,) = notes_of(entries)
+    note.write_text(text)
+    assert notes.read(note) is None
+    assert find(entries) == built
+
+
+def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, notes_at_once):
+    header = tmp_path / "a\nb.h"
+    header.write_text("one")
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    header.write_text("two")
+    assert find(entries) is None
+
+
+def test_a_note_that_cannot_be_written(entries, header, notes_at_once, monkeypatch):
+    built = entries.build(RECIPE, Builder(header))
+    opened = os.open
+
+    def refuse(path, flags, *mode, **options):
+        if flags & os.O_WRONLY:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return opened(path, flags, *mode, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert find(entries) == built
+    assert notes_of(entries) == []
+
+
+def test_what_a_line_says_of_a_file(tmp_path):
+    """The runtime reads it too."""
+    path = tmp_path / "a b.h"
+    path.write_text("three")
+    status = path.stat()
+    numbers = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    assert notes.identities([str(path)]).decode() == " ".join(map(str, numbers)) + f" {path}\n"
+
+
+def test_a_file_that_was_not_there_is_noted_too(tmp_path):
+    absent = tmp_path / "absent"
+    lines = notes.identities([str(absent), str(tmp_path)])
+    assert lines.startswith(notes.ABSENT + b" ") and notes.unchanged(lines)
+    absent.write_text("")
+    assert not notes.unchanged(lines)
+    assert notes.identity("a\0b") == notes.ABSENT

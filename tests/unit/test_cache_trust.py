@@ -1,0 +1,168 @@
+"""Trust: a directory that a stranger can write to is refused, and those who are no strangers are not."""
+
+from __future__ import annotations
+
+import grp
+import pwd
+import types
+from pathlib import Path
+
+import pytest
+
+from tkjit.cache import trust
+from tkjit.errors import CacheError
+from unit.builders import RECIPE, Builder, find, notes_of
+
+ME, OTHER, MY_GROUP, LAB, WHEEL = 1000, 1001, 1000, 2000, 3000
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with users, groups and one directory, on which this process is somebody."""
+    monkeypatch.setattr(pwd, "getpwuid", lambda user: named({0: "root", ME: "ada", OTHER: "bob"}, user, "pw_name"))
+    names = {0: ("root", []), MY_GROUP: ("ada", []), OTHER: ("bob", ["ada"]), LAB: ("lab", ["ada", "bob"])}
+    names[WHEEL] = ("wheel", [])
+    monkeypatch.setattr(grp, "getgrgid", lambda group: members(names, group))
+
+    def here(owner: int, mode: int, group: int = MY_GROUP, user: int = ME, container: bool = False):
+        namespace = trust.FIRST_PID_NAMESPACE + container
+        found = {"/cache": types.SimpleNamespace(st_uid=owner, st_gid=group, st_mode=0o40000 | mode)}
+        found["/proc/self/ns/pid"] = types.SimpleNamespace(st_ino=namespace)
+        monkeypatch.setattr(trust, "os", types.SimpleNamespace(stat=found.__getitem__, geteuid=lambda: user))
+
+    return here
+
+
+def named(names, number, field):
+    return types.SimpleNamespace(**{field: names[number]})
+
+
+def members(names, group):
+    return types.SimpleNamespace(gr_name=names[group][0], gr_mem=names[group][1])
+
+
+@pytest.mark.parametrize(
+    "directory",
+    [
+        {"owner": ME, "mode": 0o700},
+        {"owner": ME, "mode": 0o755},
+        {"owner": 0, "mode": 0o755},  # root may do all it likes anyway
+        {"owner": ME, "mode": 0o775},  # umask 002 with a group of one's own
+        {"owner": ME, "mode": 0o775, "group": 0},
+        {"owner": 0, "mode": 0o755, "user": 0},
+        {"owner": ME, "mode": 0o755, "user": 0, "container": True},  # mounted into it
+        {"owner": ME, "mode": 0o775, "user": 0, "container": True},
+        {"owner": 4444, "mode": 0o775, "group": 4444, "user": 4444, "container": True},  # a user without a name
+    ],
+)
+def test_who_is_no_stranger(machine, directory):
+    machine(**directory)
+    trust.check("/cache")
+
+
+@pytest.mark.parametrize(
+    "directory, reason",
+    [
+        ({"owner": OTHER, "mode": 0o755}, "belongs to user bob"),
+        ({"owner": 7777, "mode": 0o755}, "belongs to user 7777"),
+        ({"owner": ME, "mode": 0o757}, "can be written by everybody"),
+        ({"owner": ME, "mode": 0o777}, "can be written by everybody"),
+        ({"owner": 0, "mode": 0o1777}, "can be written by everybody"),
+        ({"owner": ME, "mode": 0o775, "group": LAB}, "can be written by group lab"),
+        ({"owner": OTHER, "mode": 0o775, "group": OTHER, "user": 0, "container": True}, "can be written by group bob"),
+        ({"owner": ME, "mode": 0o775, "group": WHEEL}, "can be written by group wheel"),  # whose first group it may be
+        ({"owner": ME, "mode": 0o775, "group": 7777}, "can be written by group 7777"),
+        ({"owner": ME, "mode": 0o755, "user": 0}, "belongs to user ada"),  # root outside of a container
+        ({"owner": ME, "mode": 0o777, "user": 0, "container": True}, "can be written by everybody"),
+    ],
+)
+def test_who_is_a_stranger(machine, directory, reason):
+    machine(**directory)
+    with pytest.raises(CacheError) as caught:
+        trust.check("/cache")
+    assert str(caught.value).startswith(f"/cache {reason}, who could have put anything there;")
+    assert "chmod" in str(caught.value) and "TKJIT_CACHE_SHARED=1" in str(caught.value)
+
+
+@pytest.mark.parametrize("directory", [{"owner": OTHER, "mode": 0o755}, {"owner": OTHER, "mode": 0o775, "group": LAB}])
+def test_a_layers_owner_is_trusted(machine, directory):
+    machine(**directory)
+    trust.check_layer("/cache")
+
+
+def test_a_layer_that_everybody_can_write_to_is_refused(machine):
+    machine(owner=0, mode=0o777)
+    with pytest.raises(CacheError, match=r"/cache \(TKJIT_CACHE_READONLY\) can be written by everybody"):
+        trust.check_layer("/cache")
+
+
+def test_what_is_not_there_was_written_by_nobody(tmp_path):
+    trust.check(tmp_path / "absent")
+    trust.check_layer(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("container", [True, False])
+def test_this_machine_says_whether_it_is_a_container(machine, container):
+    machine(owner=ME, mode=0o755, container=container)
+    assert trust._in_a_container() == container
+
+
+# ---- in a cache
+
+
+@pytest.mark.parametrize("place", ["root", "entry"])
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_cache_that_strangers_can_write_to_is_neither_read_nor_written(
+    entries, open_cache, header, notes_at_once, place, noted
+):
+    built = entries.build(RECIPE, Builder(header))
+    if noted:
+        assert find(entries) == built and notes_of(entries) != []
+    {"root": entries.root, "entry": built.directory}[place].chmod(0o777)
+    with pytest.raises(CacheError, match="can be written by everybody"):
+        find(open_cache())
+    builder = Builder(header)
+    with pytest.raises(CacheError, match="can be written by everybody"):
+        open_cache().build(RECIPE, builder)
+    assert builder.calls == 0
+    assert find(open_cache(shared=True)) == built  # shared on purpose
+
+
+def test_a_build_is_refused_before_it_begins(open_cache, header, tmp_path):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").chmod(0o777)
+    builder = Builder(header)
+    with pytest.raises(CacheError, match="can be written by everybody"):
+        open_cache().build(RECIPE, builder)
+    assert builder.calls == 0 and list((tmp_path / "cache").iterdir()) == []
+    assert open_cache(shared=True).build(RECIPE, builder).shared_object.is_file()
+
+
+def test_a_new_cache_is_asked_about_once_it_is_there(entries, header, monkeypatch):
+    """A stranger may have made it first."""
+    asked = []
+    monkeypatch.setattr(trust, "check", lambda directory: asked.append(Path(directory).exists()))
+    entries.build(RECIPE, Builder(header))
+    assert asked and all(asked)
+
+
+def test_a_directory_is_asked_about_once(entries, header, monkeypatch):
+    entries.build(RECIPE, Builder(header))
+    asked = []
+    monkeypatch.setattr(trust, "check", asked.append)
+    for _ in range(3):
+        entries.lookup(RECIPE)
+    assert len(asked) == len(set(asked)) <= 2
+
+
+def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_path, notes_at_once):
+    layer = open_cache(tmp_path / "layer")
+    built = layer.build(RECIPE, Builder(header))
+    options = {"root": tmp_path / "own", "layers": [layer.root]}
+    assert find(open_cache(**options)) == built
+    for directory in (built.directory, layer.root):
+        directory.chmod(0o777)
+        with pytest.raises(CacheError, match="TKJIT_CACHE_READONLY"):
+            open_cache(**options).lookup(RECIPE)
+        assert open_cache(**options, shared=True).lookup(RECIPE) == built
+        directory.chmod(0o755)

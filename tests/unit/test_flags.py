@@ -1,0 +1,82 @@
+"""Flags: what a spec and a target give a compiler, with no compiler in sight."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tkjit import flags
+from tkjit.expr import Expr
+from tkjit.flags import Flags, launcher_flags
+from tkjit.spec import Field, Source, Spec
+from tkjit.targets import Target
+
+SPEC = Spec(
+    name="f",
+    entry="f",
+    fields=(Field("x", "in", "float32", dims=(Expr("N"),)),),
+    order=("x",),
+    sources=(("", Source(text="{}")),),
+    grid=(Expr("1"),),
+    block=(Expr("1"),),
+    flags=("-lineinfo", "-DMINE", "-Xptxas=-O1"),
+    defines=(("TILE", "64"),),
+    include_dirs=(Path("/headers"),),
+    libraries=("cublas",),
+    std="c++17",
+)
+GPU, CPU = Target("90a"), Target("cpu", "x86-64-v3")
+
+
+def test_the_flags_for_a_gpu():
+    found = launcher_flags(SPEC, GPU, Path("/home/research"))
+    assert [flag for flag in found.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
+    assert not [flag for flag in found.compile if flag.startswith("-arch")]
+    assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(found.compile)
+    assert found.paths == (f"-I{flags.INCLUDE}", "-I/home/research", "-I/headers")
+    assert found.include_dirs == (flags.INCLUDE, Path("/home/research"), Path("/headers"))
+    assert found.link == ("-lcublas",)
+
+
+def test_the_flags_for_the_cpu():
+    found = launcher_flags(SPEC, CPU, None)
+    assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(found.compile)
+    assert found.paths == (f"-I{flags.INCLUDE}", f"-I{flags.SIMULATOR}", "-I/headers")
+    assert not {"-lineinfo", "-Xptxas=-O1"} & set(found.compile)
+    assert found.link == ("-lcublas",)
+
+
+def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers():
+    given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
+    found = launcher_flags(replace(SPEC, flags=given, libraries=()), CPU, None)
+    assert found.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
+    assert found.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
+
+
+@pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])
+def test_the_order_of_flags_is_always_the_same(target):
+    assert launcher_flags(SPEC, target, None) == launcher_flags(SPEC, target, None)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"flags": ("-DOTHER",)}, {"defines": ()}, {"include_dirs": ()}, {"libraries": ()}, {"std": "c++20"}],
+    ids=lambda changed: next(iter(changed)),
+)
+@pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])
+def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, changed):
+    assert launcher_flags(replace(SPEC, **changed), target, None) != launcher_flags(SPEC, target, None)
+
+
+@pytest.mark.parametrize(
+    "given, names",
+    [
+        (Flags(("-O2",), link=("-L/lib", "-lcublas", "-lfoo")), ("cublas", "foo")),
+        (Flags(("-lineinfo", "-lfoo", "-l")), ("foo",)),
+        (Flags(("-O2", "-lineinfo")), ()),
+    ],
+)
+def test_the_libraries_that_are_linked(given, names):
+    assert given.libraries == names

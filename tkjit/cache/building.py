@@ -1,0 +1,279 @@
+"""Building an entry: one process's turn, a staging directory, and a rename that publishes what is whole."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkjit import processes
+from tkjit.cache import notes
+from tkjit.cache.entry import MANIFEST, DamagedError, Entry, check_whole, complete, read_manifest
+from tkjit.cache.locks import Holder, Lock, turn
+from tkjit.cache.recipe import Product, Recipe
+from tkjit.errors import CacheError, CompileError
+
+if TYPE_CHECKING:
+    from tkjit.cache.store import Cache
+
+STAGING = ".staging-"
+BROKEN = ".broken-"
+FAILURE = "failure.json"
+ATTEMPTS = 4  # at a build during which a header is edited
+REPORT_S = 2.0  # after which a waiter says for whom it waits
+INTERRUPT_S = 0.1
+ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
+
+Builder = Callable[[Path], Product]
+
+
+def build(
+    cache: Cache,
+    recipe: Recipe,
+    builder: Builder,
+    what: str,
+    instead_of: Entry | None,
+    waiting: Callable[[str], None],
+) -> Entry:
+    """See ``Cache.build``."""
+    interruptions = cache.interruptions
+    stamp = _stamp(instead_of)
+
+    def check() -> None:
+        if cache.interruptions != interruptions:
+            raise KeyboardInterrupt
+
+    def report(holder: Holder, seconds: float) -> None:
+        if seconds > REPORT_S:
+            waiting(_who_builds(holder))
+
+    with ExitStack() as stack:
+        with cache.writing():
+            sweep(cache.base)
+            directory = cache.make_directory(cache.directory(recipe))
+            lock = stack.enter_context(turn(directory, what, check, report, mode=cache.mode & 0o666))
+        if _stamp(instead_of) != stamp:
+            instead_of = None  # the one before has put another in its place
+        if (entry := cache.lookup(recipe, besides=instead_of)) is not None:
+            return entry
+        if (failure := _failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
+            raise failure
+        if lock.awaited:
+            sweep(cache.base)  # who was waited for is gone, and perhaps not of its own will
+        seen: dict[str, bytes] = {}
+        for _ in range(ATTEMPTS):
+            try:
+                built = _attempt(cache, recipe, builder, lock, instead_of, seen)
+            except CompileError as error:
+                if threading.current_thread() is not threading.main_thread():
+                    # Ctrl-C in a terminal ends compilers too, and the main thread hears of it a moment later
+                    time.sleep(INTERRUPT_S)
+                if cache.interruptions != interruptions:  # its error is none
+                    shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
+                check()
+                _leave_failure(cache.failure_directory(recipe), lock.holder.token, error)
+                raise
+            check()
+            if built is not None:
+                return built
+    raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
+
+
+def _attempt(
+    cache: Cache, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, seen: dict[str, bytes]
+) -> Entry | None:
+    """Build and publish; None if a file may have changed while the compiler read it.
+
+    Parameters
+    ----------
+    seen : dict
+        The dependencies' identities at the end of the last attempt, and then of this one.
+    """
+    owner = lock.holder.process
+    name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
+    with cache.writing():
+        staging = cache.make_directory(cache.directory(recipe)) / name
+        # closed to others while a compiler writes to it, by the umask
+        staging.mkdir(0o777 if cache.shared else 0o700)
+    cache.building.add(staging)
+    try:
+        _refuse_noexec(cache, staging)
+        lock.say(staging)
+        # by the clock that stamps files: whatever is written from now on is not older
+        begun_ns = staging.stat().st_ctime_ns
+        try:
+            with processes.watched(staging):
+                product = builder(staging)
+        except OSError as error:
+            if _is_of_the_disk(error, staging):
+                raise cache.write_failure(error) from error
+            raise
+        with cache.writing():
+            return _publish_unless_changed(cache, recipe, product, staging, instead_of, seen, begun_ns)
+    finally:
+        cache.building.discard(staging)
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _publish_unless_changed(
+    cache: Cache,
+    recipe: Recipe,
+    product: Product,
+    staging: Path,
+    instead_of: Entry | None,
+    seen: dict[str, bytes],
+    begun_ns: int,
+) -> Entry | None:
+    before = dict(seen)
+    seen.clear()
+    seen.update((str(path), notes.identity(str(path))) for path in product.dependencies)
+    # a file as young as the build may have been read before it was written; the next build settles that
+    young = any(identity == notes.ABSENT or int(identity.split()[2]) >= begun_ns for identity in seen.values())
+    if seen != before and (young or notes.moved_since(seen, begun_ns)):
+        return None
+    try:
+        deps_key = complete(staging, recipe, product)
+    except FileNotFoundError:
+        return None  # a header that has just gone
+    if any(notes.identity(path) != identity for path, identity in seen.items()):
+        return None
+    return _publish(cache, recipe, product, staging, deps_key, instead_of)
+
+
+def _publish(
+    cache: Cache, recipe: Recipe, product: Product, staging: Path, deps_key: str, instead_of: Entry | None
+) -> Entry:
+    """Give a finished build its name in one step, so that no reader ever sees half of it."""
+    directory = cache.directory(recipe)
+    for path in staging.iterdir():
+        path.chmod(path.stat().st_mode & cache.mode)
+        _sync(path)
+    bad = [path for path in cache.candidates(recipe) if _is_bad(path, recipe, instead_of)]
+    for path in bad:
+        set_aside(path)
+    target = directory / deps_key
+    if target in bad and target.exists():
+        # it could not be set aside; entries are found by what is in them
+        target = directory / f"{deps_key}-{secrets.token_hex(4)}"
+    staging.chmod(stat.S_IMODE(directory.stat().st_mode))
+    try:
+        staging.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        # without locks another process may have been faster; what it has may be in use already
+        return Entry.of(target, read_manifest(target))
+    # it is published: nothing that fails from here on takes it back
+    with suppress(OSError):
+        _sync(directory)
+        shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
+    return Entry(target, product.shared_object, str(product.facts.get("module", "")))
+
+
+def _stamp(entry: Entry | None) -> bytes:
+    return notes.identity(f"{entry.directory}/{MANIFEST}") if entry else b""
+
+
+def _is_bad(directory: Path, recipe: Recipe, instead_of: Entry | None) -> bool:
+    if instead_of is not None and directory == instead_of.directory:
+        return True
+    try:
+        check_whole(directory, recipe)
+    except DamagedError:
+        return True
+    return False
+
+
+def set_aside(directory: Path) -> None:
+    """Take a bad entry out of the way, for a person to look at; only the last one is kept."""
+    with suppress(OSError):
+        for earlier in directory.parent.glob(f"{BROKEN}*"):
+            shutil.rmtree(earlier, ignore_errors=True)
+        directory.rename(directory.with_name(f"{BROKEN}{directory.name}-{secrets.token_hex(4)}"))
+
+
+def sweep(base: Path) -> None:
+    """Remove the staging directories of builders that are gone, and end the compilers that they left at work."""
+    for staging in base.glob(f"*/*/{STAGING}*"):
+        if is_abandoned(staging):
+            processes.end_working_in(staging)
+            shutil.rmtree(staging, ignore_errors=True)
+
+
+def is_abandoned(staging: Path) -> bool:
+    """Whether the builder that a staging directory is named after is gone."""
+    try:
+        machine, pid, started, _ = staging.name.removeprefix(STAGING).split("-")
+        owner = processes.Process(machine, "", int(pid), int(started))
+    except ValueError:
+        return False
+    if owner.is_here:
+        return not owner.is_alive
+    try:
+        return time.time() - staging.stat().st_mtime > ABANDONED_S
+    except OSError:
+        return False
+
+
+def end_compilers(cache: Cache) -> None:
+    """End what this process has at work for a cache."""
+    for staging in list(cache.building):
+        processes.end_working_in(staging)
+
+
+def _who_builds(holder: Holder) -> str:
+    """What a waiter says: who builds, for how long, and whether its compiler still runs."""
+    process = holder.process
+    text = f"process {process.pid} on {process.host} has been building it for {time.time() - holder.since:.0f} s"
+    if not process.is_here:
+        return text
+    names = sorted({processes.name_of(pid) for pid in processes.working_in(holder.staging)} if holder.staging else ())
+    return f"{text}, {f'{names[-1]} is running' if names else 'no compiler of it is running'}"
+
+
+def _failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
+    """The error that a builder left, if this process waited for that builder."""
+    try:
+        failure = json.loads((directory / FAILURE).read_text())
+        if failure.pop("token") not in awaited:
+            return None
+        return CompileError(failure.pop("summary"), log_path=Path(failure.pop("log_path")), **failure)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _leave_failure(directory: Path, token: str, error: CompileError) -> None:
+    parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
+    with suppress(OSError):
+        (directory / FAILURE).write_text(json.dumps({"token": token, **parts, "log_path": str(error.log_path)}))
+
+
+def _refuse_noexec(cache: Cache, staging: Path) -> None:
+    if os.statvfs(staging).f_flag & os.ST_NOEXEC:
+        raise CacheError(
+            f"the cache directory {cache.root} lies on a file system that is mounted noexec, and nothing in it can be "
+            "loaded; set TKJIT_CACHE to another one"
+        )
+
+
+def _is_of_the_disk(error: OSError, staging: Path) -> bool:
+    """Whether a builder failed because it could not write where it was told to."""
+    here = isinstance(error.filename, str) and error.filename.startswith(str(staging))
+    return here or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,131 @@
+"""Bundles: a directory of entries to carry elsewhere, with the hash of each file, that serves as a read-only layer.
+
+``<bundle>/bundle.json`` beside the layout of a cache: the kernels, the architectures, the versions, and the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tkjit.cache.entry import LAYOUT, MANIFEST, DamagedError, Entry
+from tkjit.cache.eviction import Stored, stored
+from tkjit.cache.recipe import digest_of_file
+from tkjit.errors import CacheError
+
+BUNDLE = "bundle.json"
+
+
+def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -> int:
+    """Write a bundle and return its size in bytes. A directory that is there already is replaced in one step.
+
+    Raises
+    ------
+    CacheError
+        If the directory holds anything but a bundle, or cannot be written.
+    """
+    if directory.exists() and not is_bundle(directory) and (not directory.is_dir() or any(directory.iterdir())):
+        raise CacheError(f"{directory} is there and is no bundle; name a new directory")
+    scratch = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}")
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        for entry in entries:
+            # <abi>/<arch>/<name>-<build_key>/<deps_key>
+            place = scratch / LAYOUT / Path(*entry.directory.parts[-4:])
+            shutil.copytree(entry.directory, place)
+        files = {str(path.relative_to(scratch)): digest_of_file(path) for path in sorted(_files(scratch))}
+        listed = json.dumps({"digest": "", **facts, "files": files}, indent=1)
+        digest = hashlib.sha256(listed.encode()).hexdigest()
+        (scratch / BUNDLE).write_text(listed.replace('"digest": ""', f'"digest": "{digest}"', 1))
+        for folder, _, names in os.walk(scratch):
+            os.chmod(folder, 0o755)
+            for name in names:
+                os.chmod(f"{folder}/{name}", os.stat(f"{folder}/{name}").st_mode & 0o755)
+        size = sum(path.stat().st_size for path in _files(scratch))
+        if directory.exists():
+            replaced = scratch.with_name(f"{scratch.name}-old")
+            directory.rename(replaced)
+            scratch.rename(directory)
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            scratch.rename(directory)
+    except shutil.Error as error:  # of all files that could not be copied
+        raise CacheError(f"cannot write the bundle {directory}: {error.args[0][0][-1]}") from error
+    except OSError as error:
+        raise CacheError(f"cannot write the bundle {directory}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return size
+
+
+def is_bundle(directory: Path) -> bool:
+    return (directory / BUNDLE).is_file()
+
+
+def check_bundled(directory: Path, root: Path) -> None:
+    """Whether an entry is the one that its bundle lists.
+
+    Raises
+    ------
+    DamagedError
+    """
+    path = directory / MANIFEST
+    try:
+        digest = digest_of_file(path)
+    except OSError as error:
+        raise DamagedError(f"{path} cannot be read: {error.strerror}") from None
+    if digest != bundled_files(root).get(str(path.relative_to(root))):
+        raise DamagedError(f"{path} is not the file that was bundled")
+
+
+def verify(root: Path) -> tuple[list[Stored], list[str]]:
+    """The entries of a cache, a layer or a bundle, and what is wrong with any file of them."""
+    entries = stored(root)
+    found = [problem for one in entries for problem in one.damage()]
+    return entries, found + (_bundle_damage(root) if is_bundle(root) else [])
+
+
+def bundled_files(root: Path) -> dict[str, str]:
+    """The hash of each file of a bundle, by its path in it.
+
+    Raises
+    ------
+    DamagedError
+        If the list is not as it was written.
+    """
+    path = root / BUNDLE
+    try:
+        text = path.read_text()
+        listed = json.loads(text)
+        unsigned = text.replace(f'"digest": "{listed["digest"]}"', '"digest": ""', 1)
+        if listed["digest"] == hashlib.sha256(unsigned.encode()).hexdigest():
+            return dict(listed["files"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error!r}") from None
+    raise DamagedError(f"{path} has changed since it was written")
+
+
+def _bundle_damage(root: Path) -> list[str]:
+    try:
+        files = bundled_files(root)
+    except DamagedError as error:
+        return [str(error)]
+    found = []
+    for name, digest in files.items():
+        try:
+            if digest_of_file(root / name) != digest:
+                found.append(f"{root / name} is not the file that was bundled")
+        except OSError as error:
+            found.append(f"{root / name} cannot be read: {error.strerror}")
+    strangers = {str(file.relative_to(root)) for file in _files(root)} - {*files, BUNDLE}
+    return found + [f"{root / name} was not bundled" for name in sorted(strangers)]
+
+
+def _files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]

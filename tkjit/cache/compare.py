@@ -1,0 +1,145 @@
+"""What differs between two builds, or between an entry and what a call would build now."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tkjit.cache.entry import DamagedError, changes, check_whole, read_dependencies
+from tkjit.cache.eviction import Stored
+from tkjit.cache.recipe import TEXT, Recipe
+
+TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One part of a key that is not the same.
+
+    Parameters
+    ----------
+    part : str
+        ``"flags"``, ``"torch"``, ``"compiler"``; ``"files"`` for what the compiler read by itself.
+    text : str
+        What was, and what is.
+    """
+
+    part: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.part}: {self.text}"
+
+
+def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
+    """Why an entry is not a recipe's; nothing if it is."""
+    try:
+        check_whole(stored.directory)
+    except DamagedError as error:
+        return [Difference("entry", str(error))]
+    manifest = stored.manifest
+    now = {**recipe.recorded_parts(), **(dict(recipe.tools) if recipe.tools is not None else manifest["tools"])}
+    found = of_parts({**manifest["key"], **manifest["tools"]}, now)
+    if stored.arch != recipe.arch:
+        found.insert(0, Difference("architecture", f"{stored.arch} -> {recipe.arch}"))
+    text = next((text for name, text in recipe.parts if name == TEXT), "")
+    found = [Difference(TEXT, _first_change(read_text(stored), text)) if one.part == TEXT else one for one in found]
+    files = changes(stored.directory, manifest, recipe, exact=recipe.tools is not None)
+    return found + [Difference("files", change) for change in files]
+
+
+def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
+    """The parts of two keys that differ; of a list of flags, those that came and went."""
+    return [
+        Difference(part, _words(before.get(part, ""), now.get(part, "")))
+        for part in sorted({*before, *now})
+        if before.get(part) != now.get(part)
+    ]
+
+
+def of_files(before: Stored, now: Stored) -> list[Difference]:
+    """The files that the compiler read by itself and that differ between two builds."""
+    try:
+        was, is_now = (read_dependencies(one.directory, one.manifest)["files"] for one in (before, now))
+    except DamagedError as error:
+        return [Difference("files", str(error))]
+    changed = [name for name in sorted({*was, *is_now}) if was.get(name) != is_now.get(name)]
+    states = {(True, True): "has changed", (True, False): "is read no more", (False, True): "is read too"}
+    return [Difference("files", f"{name} {states[name in was, name in is_now]}") for name in changed]
+
+
+def nearest(recipe: Recipe, candidates: Sequence[Stored]) -> Stored | None:
+    """The entry of the same kernel that has most in common with a recipe, the latest of several."""
+
+    def closeness(stored: Stored) -> tuple[bool, int, float]:
+        manifest = stored.manifest
+        if not manifest:
+            return False, -1, 0.0
+        parts = {**recipe.recorded_parts(), **dict(recipe.tools or ())}
+        recorded = {**manifest["key"], **manifest["tools"]}
+        same = sum(recorded.get(part) == value for part, value in parts.items())
+        return stored.arch == recipe.arch, same, float(manifest.get("built", 0))
+
+    same_kind = [one for one in candidates if one.name == recipe.name and _kind(one.arch) == _kind(recipe.arch)]
+    return max(same_kind, key=closeness, default=None)
+
+
+def read_text(stored: Stored) -> str:
+    """The text that an entry was compiled from; empty if it is not there."""
+    for name in TEXT_FILES:
+        path = stored.directory / name
+        if path.is_file():
+            return path.read_text(errors="replace")
+    return ""
+
+
+def _kind(arch: str) -> str:
+    return arch if arch in ("glue", "runtime") else "launcher"
+
+
+def _words(before: str, now: str) -> str:
+    was, words = before.split(), now.split()
+    if len(was) < 2 and len(words) < 2:
+        return f"{before or 'nothing'} -> {now or 'nothing'}"
+    gone, come = [word for word in was if word not in words], [word for word in words if word not in was]
+    if not gone and not come:
+        return "the same in another order"
+    return " ".join([*(f"-[{word}]" for word in gone), *(f"+[{word}]" for word in come)])
+
+
+def _first_change(before: str, now: str) -> str:
+    """The first line that is another one."""
+    changed = [
+        line
+        for line in difflib.unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=0)
+        if line[:1] in "+-" and not line.startswith(("+++", "---"))
+    ]
+    shown = "; ".join(line.strip() for line in changed[:2])
+    return f"{len(changed)} lines differ, first {shown}" if changed else "it cannot be compared"
+
+
+def text_diff(before: Stored, now: Stored) -> str:
+    """The rendered texts of two builds, as ``diff -u`` shows them."""
+    was, now_is = (read_text(one).splitlines() for one in (before, now))
+    lines = difflib.unified_diff(was, now_is, _label(before.directory), _label(now.directory), lineterm="", n=2)
+    return "\n".join(lines)
+
+
+def _label(directory: Path) -> str:
+    return "/".join(directory.parts[-3:])
+
+
+def resources(manifest: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of a build that are worth comparing."""
+    names = (
+        "seconds",
+        "peak_memory_bytes",
+        "registers",
+        "spill_store_bytes",
+        "spill_load_bytes",
+        "shared_memory_bytes",
+    )
+    return {name: manifest[name] for name in names if name in manifest}

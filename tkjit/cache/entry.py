@@ -1,0 +1,269 @@
+"""One entry: writing it, and opening it only if it is whole and nothing that went into it has changed.
+
+``manifest.json`` holds the hashes of the other files and of itself. ``dependencies.json`` holds the hash of every file
+that the compiler said it read, and the names of files that stood where one of those would be looked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
+from tkjit.errors import TkjitError
+
+LAYOUT = "v1"
+MANIFEST = "manifest.json"
+DEPENDENCIES = "dependencies.json"
+TAIL_PARTS = 5  # of "cuda/std/__atomic/order.h" an include may name the last one to five parts
+_NO_DIGEST = '"digest": ""'
+
+
+class DamagedError(TkjitError):
+    """An entry is not what its manifest says; it is a miss, and is set aside when it is built again."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A published build.
+
+    Parameters
+    ----------
+    shared_object_name : str
+    module : str
+        The name that a Python module was compiled under; empty for a launcher.
+    """
+
+    directory: Path
+    shared_object_name: str
+    module: str = ""
+
+    @property
+    def shared_object(self) -> Path:
+        return self.directory / self.shared_object_name
+
+    @cached_property
+    def manifest(self) -> Mapping[str, Any]:
+        """What it was made from, when, and what the compiler said of it.
+
+        Raises
+        ------
+        DamagedError
+            If it cannot be read, or a byte of it has changed.
+        """
+        return read_manifest(self.directory)
+
+    @classmethod
+    def of(cls, directory: Path, manifest: Mapping[str, Any]) -> Entry:
+        return cls(directory, str(manifest["shared_object"]), str(manifest.get("module", "")))
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """An entry's manifest, if each byte of it is as it was written.
+
+    Raises
+    ------
+    DamagedError
+    """
+    try:
+        with open(f"{directory}/{MANIFEST}", "rb") as file:
+            content = file.read()
+        text = content.decode()
+        manifest = json.loads(text)
+        digest = manifest.pop("digest")
+        unsigned = text.replace(f'"digest": "{digest}"', _NO_DIGEST, 1)
+        if digest != hashlib.sha256(unsigned.encode()).hexdigest():
+            raise DamagedError(f"{directory / MANIFEST} has changed since it was written")
+        manifest["files"][manifest["shared_object"]]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{directory / MANIFEST} cannot be read: {error!r}") from None
+    return dict(manifest)
+
+
+def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
+    text = json.dumps({"digest": "", **manifest}, indent=1)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    (directory / MANIFEST).write_text(text.replace(_NO_DIGEST, f'"digest": "{digest}"', 1))
+
+
+def complete(staging: Path, recipe: Recipe, product: Product) -> str:
+    """Write what makes a finished build an entry, and return its ``deps_key``."""
+    files = {recipe.anchored(str(path)): digest_of_file(path) for path in product.dependencies}
+    search = _search_directories(recipe, product)
+    found = shadows(search, [str(path) for path in product.dependencies])
+    dependencies = {
+        "files": files,
+        "search": [recipe.anchored(directory) for directory in search],
+        "shadows": [recipe.anchored(path) for path in found],
+    }
+    (staging / DEPENDENCIES).write_text(json.dumps(dependencies, indent=1))
+    manifest = {
+        "name": recipe.name,
+        "arch": recipe.arch,
+        "key": recipe.recorded_parts(),
+        "tools": dict(recipe.tools or ()),
+        "shared_object": product.shared_object,
+        "built": round(time.time(), 3),
+        "files": {path.name: digest_of_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
+        **product.facts,
+    }
+    write_manifest(staging, manifest)
+    return digest_of([recipe.tools, files, dependencies["shadows"]])[:16]
+
+
+def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
+    """An entry that is whole and was made from what there is now; None if something else went into it.
+
+    Parameters
+    ----------
+    exact : bool
+        Whether tools and all headers have to be the same. In a read-only layer only the kernel's own files count, and
+        only where they are: its machine may have neither compilers nor their headers.
+
+    Raises
+    ------
+    DamagedError
+        If it is not whole.
+    """
+    manifest = read_manifest(directory)
+    _check_recipe(directory, manifest, recipe)
+    if exact and manifest.get("tools") != dict(recipe.tools or ()):
+        return None
+    if changes(directory, manifest, recipe, exact=exact):
+        return None
+    verify_file(directory, manifest, manifest["shared_object"])
+    return Entry.of(directory, manifest)
+
+
+def check_whole(directory: Path, recipe: Recipe | None = None) -> None:
+    """Whether what a hit depends on is as it was written: the manifest, the shared object, the list of dependencies.
+
+    Raises
+    ------
+    DamagedError
+    """
+    manifest = read_manifest(directory)
+    if recipe is not None:
+        _check_recipe(directory, manifest, recipe)
+    for name in (manifest["shared_object"], DEPENDENCIES):
+        verify_file(directory, manifest, name)
+
+
+def _check_recipe(directory: Path, manifest: Mapping[str, Any], recipe: Recipe) -> None:
+    """An entry may have been copied to where another belongs."""
+    made_from = manifest.get("name"), manifest.get("arch"), manifest.get("key")
+    if made_from != (recipe.name, recipe.arch, recipe.recorded_parts()):
+        raise DamagedError(f"{directory} was made from something else than its path says")
+
+
+def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
+    """Compare a file of an entry with its hash.
+
+    Raises
+    ------
+    DamagedError
+    """
+    try:
+        digest = digest_of_file(f"{directory}/{name}")
+    except OSError as error:
+        raise DamagedError(f"{directory / name} cannot be read: {error.strerror}") from None
+    if digest != manifest["files"].get(name):
+        raise DamagedError(f"{directory / name} has changed since it was written")
+
+
+def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool = True) -> list[str]:
+    """Which of the files that went into an entry are others now, in words.
+
+    Raises
+    ------
+    DamagedError
+        If the entry's list of them is not whole.
+    """
+    recorded = read_dependencies(directory, manifest)
+    found = []
+    for name, digest in recorded["files"].items():
+        if not exact and not recipe.is_own(name):
+            continue
+        try:
+            if digest_of_file(recipe.resolved(name)) != digest:
+                found.append(f"{name} has changed")
+        except OSError:
+            if exact:
+                found.append(f"{name} is gone")
+    if exact:
+        search = [recipe.resolved(place) for place in recorded["search"]]
+        now = shadows(search, [recipe.resolved(name) for name in recorded["files"]])
+        before = {recipe.resolved(name) for name in recorded["shadows"]}
+        found += [f"{path} may hide a header" for path in now if path not in before]
+        found += [f"{path} is gone" for path in sorted(before.difference(now))]
+    return found
+
+
+def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What went into an entry besides its recipe: ``files``, ``search``, ``shadows``.
+
+    Raises
+    ------
+    DamagedError
+    """
+    verify_file(directory, manifest, DEPENDENCIES)
+    return dict(json.loads((directory / DEPENDENCIES).read_text()))
+
+
+def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
+    """Every file and directory on which it depends whether an entry is a hit."""
+    recorded = read_dependencies(directory, manifest)
+    files = [recipe.resolved(name) for name in recorded["files"] if exact or recipe.is_own(name)]
+    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], files) if exact else []
+    return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *files, *places]
+
+
+def _search_directories(recipe: Recipe, product: Product) -> list[str]:
+    """Where a header may appear that hides another: in the given directories, and beside the kernel's own files."""
+    beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchored(path))]
+    return list(dict.fromkeys([*map(str, product.search), *beside]))
+
+
+def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
+    """The files that were not read, though an include of one that was read might have found them."""
+    known = set(dependencies)
+    return sorted(
+        path
+        for directory in search
+        for tail in _tails_in(directory, dependencies)
+        if (path := f"{directory}/{tail}") not in known and os.path.isfile(path)
+    )
+
+
+def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
+    """The directories whose time of change tells that no such file has appeared."""
+    found: dict[str, None] = {}
+    for directory in search:
+        found[directory] = None
+        for tail in _tails_in(directory, dependencies):
+            while tail := os.path.dirname(tail):
+                if os.path.isdir(path := f"{directory}/{tail}"):
+                    found[path] = None
+    return list(found)
+
+
+def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
+    """The ends of the dependencies' paths whose first part exists in a directory."""
+    try:
+        names = set(os.listdir(directory))
+    except OSError:
+        return set()
+    found = set()
+    for path in dependencies:
+        parts = path.split("/")
+        for length in range(1, min(TAIL_PARTS, len(parts) - 1) + 1):
+            if parts[-length] in names:
+                found.add("/".join(parts[-length:]))
+    return found

@@ -1,0 +1,196 @@
+"""What a cache holds, and making it smaller: what was not used for longest goes, and never what is in use."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tkjit import processes
+from tkjit.cache import notes
+from tkjit.cache.building import STAGING, is_abandoned
+from tkjit.cache.entry import LAYOUT, DamagedError, read_manifest, verify_file
+from tkjit.cache.locks import LOCK
+
+if TYPE_CHECKING:
+    from tkjit.cache.store import Cache
+
+EVICTED = ".evicted-"
+# where nobody can tell whether an entry is in use, it is not removed before it was idle for so long
+IDLE_S = 7 * 86400.0
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An entry as it lies there, whole or not.
+
+    Parameters
+    ----------
+    used : float
+        When it was last used, to the hour, in seconds since the epoch.
+    """
+
+    directory: Path
+    size_bytes: int
+    used: float
+
+    @property
+    def abi(self) -> str:
+        return self.directory.parents[2].name
+
+    @property
+    def arch(self) -> str:
+        return self.directory.parents[1].name
+
+    @property
+    def name(self) -> str:
+        return self.directory.parent.name.rpartition("-")[0]
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What it says of itself; empty if that cannot be believed."""
+        try:
+            return read_manifest(self.directory)
+        except DamagedError:
+            return {}
+
+    def damage(self) -> list[str]:
+        """What is not as it was when it was published, in each of its files."""
+        found = []
+        try:
+            manifest = read_manifest(self.directory)
+        except DamagedError as error:
+            return [str(error)]
+        for name in manifest["files"]:
+            try:
+                verify_file(self.directory, manifest, name)
+            except DamagedError as error:
+                found.append(str(error))
+        return found
+
+
+def stored(root: Path) -> list[Stored]:
+    """Every entry of a cache or a layer, of all Pythons and architectures."""
+    found = []
+    for directory in sorted((root / LAYOUT).glob("*/*/*/[!.]*")):
+        with suppress(OSError):  # removed in the meantime
+            if directory.is_dir():
+                found.append(Stored(directory, size_bytes(directory), directory.stat().st_mtime))
+    return found
+
+
+def leftovers(root: Path) -> list[Path]:
+    """What is not an entry and takes room: failed builds, bad entries, and what killed processes left."""
+    found = []
+    for directory in (root / LAYOUT).glob("*/*/*/.*"):
+        if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):
+            found.append(directory)
+    return sorted(found)
+
+
+def size_bytes(directory: Path) -> int:
+    """What the files of a directory take on the disk."""
+    total = 0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{place}/{name}").st_blocks * 512
+    return total
+
+
+def prune(cache: Cache, limit_bytes: int) -> list[Stored]:
+    """Remove leftovers, and then entries, the least recently used first, until the cache is not larger than a limit.
+
+    Returns
+    -------
+    list of Stored
+        The entries that were removed.
+    """
+    entries = sorted(stored(cache.root), key=lambda one: one.used)
+    excess = sum(one.size_bytes for one in entries) + sum(map(size_bytes, leftovers(cache.root))) - limit_bytes
+    if excess > 0:
+        excess -= _remove_leftovers(cache.root)
+        _remove_notes(cache.root)
+    removed = []
+    for one in entries:
+        if excess <= 0:
+            break
+        if _evict(cache, one):
+            removed.append(one)
+            excess -= one.size_bytes
+    return removed
+
+
+def clear(cache: Cache, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
+    """Remove entries whatever the size, and leftovers; what is in use stays."""
+    removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
+    _remove_leftovers(cache.root)
+    _remove_notes(cache.root)
+    _remove_empty(cache.root)
+    return removed
+
+
+def _remove_leftovers(root: Path) -> int:
+    """Remove what is not an entry; how many bytes that gave."""
+    total = 0
+    for directory in leftovers(root):
+        total += size_bytes(directory)
+        if directory.name.startswith(STAGING):
+            processes.end_working_in(directory)
+        shutil.rmtree(directory, ignore_errors=True)
+    return total
+
+
+def _remove_notes(root: Path) -> None:
+    """Remove all notes: those that are still wanted are written anew, and nobody else misses them."""
+    for directory in (root / LAYOUT).glob(f"*/{notes.DIRECTORY}"):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _evict(cache: Cache, one: Stored) -> bool:
+    """Remove an entry, unless a process uses it."""
+    with cache.leases.unused(one.directory) as unused:
+        if unused is False or (unused is None and time.time() - one.used < IDLE_S):
+            return False
+        gone = one.directory.with_name(f"{EVICTED}{secrets.token_hex(4)}")
+        try:
+            # in one step: whoever looks it up finds all of it or nothing
+            one.directory.rename(gone)
+        except OSError:
+            return False
+        shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
+def _remove_empty(root: Path) -> None:
+    """Remove the directories in which nothing is left but locks that nobody holds."""
+    for directory in (root / LAYOUT).glob("*/*/*"):
+        names = [path.name for path in directory.iterdir()] if directory.is_dir() else ["-"]
+        if all(name.startswith(LOCK) for name in names):
+            with suppress(OSError):
+                if all(_is_free(directory / name) for name in names):
+                    shutil.rmtree(directory)
+
+
+def _is_free(lock: Path) -> bool:
+    with open(lock, "rb+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
+
+
+def in_use(cache: Cache) -> Iterator[Stored]:
+    """The entries that some process holds."""
+    for one in stored(cache.root):
+        with cache.leases.unused(one.directory) as unused:
+            if unused is False:
+                yield one

@@ -1,0 +1,69 @@
+"""Which entries are in use: a process holds a shared lock for each that it has opened, until it ends.
+
+All locks are bytes of one file, one for each entry, so that a process with a thousand kernels has one descriptor for
+them. They are locks of the open file description (``F_OFD_SETLK``): a forked child keeps them too, which uses the same
+kernels. They need no writing, and end with the process however it ends.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FILE = "in-use"
+
+
+class Leases:
+    """The locks of one process on the entries of one cache."""
+
+    def __init__(self, directory: Path, mode: int = 0o644) -> None:
+        self._path = directory / FILE
+        self._mode = mode
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def hold(self, entry: Path) -> None:
+        """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said."""
+        with suppress(OSError), self._lock:
+            if self._descriptor is None:
+                try:
+                    self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, self._mode)
+                except OSError:
+                    self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            _lock(self._descriptor, fcntl.F_RDLCK, entry)
+
+    @contextmanager
+    def unused(self, entry: Path) -> Iterator[bool | None]:
+        """Whether no process uses an entry, and until the block ends none begins to; None if that cannot be told."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+        except OSError:
+            yield None
+            return
+        try:
+            yield _try(descriptor, entry)
+        finally:
+            os.close(descriptor)
+
+
+def _try(descriptor: int, entry: Path) -> bool | None:
+    try:
+        _lock(descriptor, fcntl.F_WRLCK, entry)
+    except OSError as error:
+        return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
+    return True
+
+
+def _lock(descriptor: int, kind: int, entry: Path) -> None:
+    """Lock an entry's byte. It is chosen by both keys, since variants that read the same headers share one of them."""
+    place = "/".join(entry.parts[-4:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
+    offset = int.from_bytes(hashlib.sha256(place.encode()).digest()[:8], "big") >> 2
+    # struct flock: type, whence, start, length, pid
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))

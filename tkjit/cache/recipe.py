@@ -1,0 +1,109 @@
+"""What an entry is made from, and what a builder makes: values, of which the keys are computed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+PATHS = "paths"  # the part of a key in which directories are anchored
+TEXT = "text"  # the part that is long: an entry records its digest, and has the text beside it
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What an entry is made from: all that may change it, except the files that a compiler finds by itself.
+
+    Parameters
+    ----------
+    arch : str
+        The directory of the architecture, ``sm_90a``; ``glue`` and ``runtime`` have none.
+    parts : tuple of (str, str)
+        The named parts of the key: texts, flags, versions; ``paths`` is a directory a line, and is anchored.
+    anchors : tuple of (str, str)
+        Directories that may lie elsewhere on another machine, by the names that stand for them in the key.
+    tools : tuple of (str, str), or None
+        The compilers' versions; None where there are no compilers.
+    own : tuple of str
+        The anchors of what belongs to the kernel and not to the machine: those files count in read-only layers too.
+    """
+
+    arch: str
+    name: str
+    parts: tuple[tuple[str, str], ...]
+    anchors: tuple[tuple[str, str], ...] = ()
+    tools: tuple[tuple[str, str], ...] | None = ()
+    own: tuple[str, ...] = ()
+
+    @cached_property
+    def build_key(self) -> str:
+        return digest_of(dict(self.key_parts()))
+
+    @property
+    def text(self) -> str:
+        """What is compiled."""
+        return dict(self.parts).get(TEXT, "")
+
+    def key_parts(self) -> Iterator[tuple[str, str]]:
+        """The parts as the key has them: a path in a text or a define is a value, and stays."""
+        for name, text in self.parts:
+            yield name, "\n".join(map(self.anchored, text.split("\n"))) if name == PATHS else text
+
+    def recorded_parts(self) -> dict[str, str]:
+        """The parts as an entry keeps them, to be compared with another's."""
+        return {name: digest_of(text) if name == TEXT else text for name, text in self.key_parts()}
+
+    def anchored(self, path: str) -> str:
+        """A path by the name of the directory that it lies in, the innermost one."""
+        inside = [(name, place) for name, place in self.anchors if path == place or path.startswith(f"{place}/")]
+        if not inside:
+            return path
+        name, place = max(inside, key=lambda anchor: len(anchor[1]))
+        return f"<{name}>{path[len(place) :]}"
+
+    def resolved(self, text: str) -> str:
+        """The reverse of ``anchored``, for a path."""
+        if text.startswith("<"):
+            for name, path in self.anchors:
+                if text == f"<{name}>" or text.startswith(f"<{name}>/"):
+                    return path + text[len(name) + 2 :]
+        return text
+
+    def is_own(self, anchored: str) -> bool:
+        """Whether a file, by its anchored path, belongs to the kernel and not to the machine."""
+        return anchored.startswith(tuple(f"<{name}>/" for name in self.own))
+
+
+@dataclass(frozen=True)
+class Product:
+    """What a builder left in its staging directory.
+
+    Parameters
+    ----------
+    shared_object : str
+        Its file name there.
+    dependencies : tuple of Path
+        Every file that the compiler read.
+    facts : mapping
+        What else the manifest keeps: times, registers, the command.
+    search : tuple of Path
+        Where the compiler looks for headers before its own directories: a new file there may hide a dependency.
+    """
+
+    shared_object: str
+    dependencies: tuple[Path, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    search: tuple[Path, ...] = ()
+
+
+def digest_of(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def digest_of_file(path: Path | str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()

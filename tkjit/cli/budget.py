@@ -1,0 +1,83 @@
+"""How much of this machine a warm-up may take: cores, and memory by what each compiler took the last time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tkjit.cache.eviction import Stored
+from tkjit.loader import Plan
+
+# what a compiler takes that has left no record here: nvcc with templates, g++
+UNKNOWN_GPU_BYTES = 1 << 30
+UNKNOWN_CPU_BYTES = 512 << 20
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on; in a container not more than its quota."""
+    cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number: there is no quota
+    return cores
+
+
+def available_memory_bytes() -> int:
+    """What can be taken without swapping; in a container not more than its limit leaves."""
+    available = 1 << 62
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        available = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
+    with suppress(OSError, ValueError):
+        limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
+        available = min(available, limit - used)
+    return max(0, available)
+
+
+def estimated_bytes(plan: Plan, known: Iterable[Stored]) -> int:
+    """What a build will take: what the same variant took last, or else the largest of its kernel, or a common sum."""
+    recipe = plan.recipe
+    peaks = [
+        (one.manifest.get("what") == plan.what, float(one.manifest.get("built", 0)), int(peak))
+        for one in known
+        if one.name == recipe.name and one.arch == recipe.arch and (peak := one.manifest.get("peak_memory_bytes"))
+    ]
+    if same := [peak for peak in peaks if peak[0]]:
+        return max(same)[2]
+    unknown = UNKNOWN_GPU_BYTES if recipe.arch.startswith("sm_") else UNKNOWN_CPU_BYTES
+    return max((peak for _, _, peak in peaks), default=unknown)
+
+
+class MemoryBudget:
+    """Lets builds begin while what they are estimated to take fits; one alone may always.
+
+    Parameters
+    ----------
+    total_bytes : int
+        For all that run at once.
+    """
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total_bytes = total_bytes
+        self._taken_bytes = 0
+        self._running = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taking(self, size_bytes: int) -> Iterator[None]:
+        """Wait until there is room, and hold it while the block runs."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running or self._taken_bytes + size_bytes <= self._total_bytes)
+            self._running += 1
+            self._taken_bytes += size_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._taken_bytes -= size_bytes
+                self._changed.notify_all()

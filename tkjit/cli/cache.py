@@ -1,0 +1,144 @@
+"""``cache``: its directory, its entries, their size, whether they are whole, and making room."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from tkjit.cache import Cache
+from tkjit.cache.bundle import verify
+from tkjit.cache.eviction import Stored, clear, in_use, leftovers, prune, size_bytes, stored
+from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
+from tkjit.config import Settings, size_of_text
+from tkjit.errors import CacheError
+from tkjit.loader import loader_for
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    cache = commands.add_parser("cache", help="the cache: dir, list, size, verify, prune, clear")
+    parts = cache.add_subparsers(required=True, metavar="WHAT")
+
+    def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = parts.add_parser(name, help=text)
+        parser.set_defaults(run=run)
+        add_json(parser)
+        return parser
+
+    add("dir", _dir, "its directory")
+    add("list", _list, "its entries").add_argument("names", nargs="*", metavar="NAME", help="of these kernels")
+    add("size", _size, "what it takes on the disk")
+    add("verify", _verify, "compare every file with its hash").add_argument(
+        "directory", nargs="?", type=Path, metavar="DIR", help="a bundle, or another cache"
+    )
+    pruning = add("prune", _prune, "remove what was not used for longest, until it fits; never what is in use")
+    pruning.add_argument("--limit", metavar="10G", help="what to keep; TKJIT_CACHE_LIMIT if it is not given")
+    add("clear", _clear, "remove all that is not in use").add_argument(
+        "names", nargs="*", metavar="NAME", help="of these kernels"
+    )
+
+
+def _dir(arguments: argparse.Namespace) -> int:
+    settings = Settings.from_environment()
+    if arguments.json:
+        print_json({"directory": str(settings.cache_root), "layers": list(map(str, settings.cache_layers))})
+    else:
+        print(settings.cache_root)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    cache = _cache()
+    used = {one.directory for one in in_use(cache)}
+    entries = [one for one in stored(cache.root) if not arguments.names or one.name in arguments.names]
+    if arguments.json:
+        print_json([{**_as_json(one), "in_use": one.directory in used, "manifest": _shown(one)} for one in entries])
+        return 0
+    rows = [("kernel", "for", "variant", "size", "used", "")]
+    for one in sorted(entries, key=lambda one: (one.name, one.arch, -one.used)):
+        what = str(one.manifest.get("what", "damaged"))
+        variant = what[what.find("(") + 1 : what.rfind(")")] if "=" in what else ""
+        state = "in use" if one.directory in used else ""
+        rows.append((one.name, one.arch, variant, size_text(one.size_bytes), age_text(one.used), state))
+    print_columns(rows)
+    return 0
+
+
+def _size(arguments: argparse.Namespace) -> int:
+    cache = _cache()
+    entries = stored(cache.root)
+    total, left = sum(one.size_bytes for one in entries), sum(map(size_bytes, leftovers(cache.root)))
+    if arguments.json:
+        print_json(
+            {
+                "entries": len(entries),
+                "entries_bytes": total,
+                "leftovers_bytes": left,
+                "limit_bytes": cache.limit_bytes,
+            }
+        )
+        return 0
+    print(f"{len(entries)} entries, {size_text(total)}; failed builds and other leftovers, {size_text(left)}")
+    print(f"limit: {size_text(cache.limit_bytes) if cache.limit_bytes is not None else 'none (TKJIT_CACHE_LIMIT)'}")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    settings = Settings.from_environment()
+    places = [arguments.directory] if arguments.directory else [*settings.cache_layers, settings.cache_root]
+    count, problems = 0, []
+    for place in places:
+        if arguments.directory and not place.is_dir():
+            raise CacheError(f"{place} is not a directory")
+        entries, found = verify(place)
+        count += len(entries)
+        problems += found
+    if arguments.json:
+        print_json({"entries": count, "problems": problems})
+    else:
+        for problem in problems:
+            print(problem, file=sys.stderr)
+        print(f"{count} entries, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    cache = _cache()
+    limit = size_of_text(arguments.limit, "--limit") if arguments.limit else cache.limit_bytes
+    if limit is None:
+        raise CacheError("how much to keep? Give --limit, or set TKJIT_CACHE_LIMIT")
+    return _print_removed(prune(cache, limit), as_json=arguments.json)
+
+
+def _clear(arguments: argparse.Namespace) -> int:
+    removed = clear(_cache(), lambda one: not arguments.names or one.name in arguments.names)
+    return _print_removed(removed, as_json=arguments.json)
+
+
+def _print_removed(removed: list[Stored], *, as_json: bool) -> int:
+    if as_json:
+        print_json({"removed": [_as_json(one) for one in removed]})
+    else:
+        print(f"removed {len(removed)} entries, {size_text(sum(one.size_bytes for one in removed))}")
+    return 0
+
+
+def _as_json(one: Stored) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "arch": one.arch,
+        "abi": one.abi,
+        "directory": str(one.directory),
+        "size_bytes": one.size_bytes,
+        "used": one.used,
+    }
+
+
+def _shown(one: Stored) -> dict[str, Any]:
+    return {name: value for name, value in one.manifest.items() if name != "key"}
+
+
+def _cache() -> Cache:
+    return loader_for(Settings.from_environment()).cache

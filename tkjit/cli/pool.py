@@ -1,0 +1,131 @@
+"""Building many things at once: one pool for what is missing, a line for each, and a failure that stops no other."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tkjit.cache import Entry
+from tkjit.cache.eviction import stored
+from tkjit.cli.budget import MemoryBudget, estimated_bytes
+from tkjit.cli.output import size_text
+from tkjit.errors import TkjitError
+from tkjit.loader import Loader, Plan
+from tkjit.progress import silence
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a build ended.
+
+    Parameters
+    ----------
+    entry : Entry or None
+        None if it failed.
+    was_there : bool
+        Whether nothing had to be compiled.
+    """
+
+    what: str
+    seconds: float = 0.0
+    entry: Entry | None = None
+    error: TkjitError | None = None
+    was_there: bool = False
+
+
+def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int) -> list[Outcome]:
+    """Build what is missing of the plans, and the runtime before it.
+
+    Parameters
+    ----------
+    jobs : int
+        How many compilers may run at once; fewer do where ``memory_bytes`` would not suffice.
+    """
+    plans = list({plan.shortcut: plan for plan in plans}.values())
+    with silence(), _display(len(plans) + 1) as show:
+        # the runtime comes alone: what is compiled after it is loaded through it before it is published
+        outcomes = [_attempt(loader, loader.plans.runtime(), MemoryBudget(memory_bytes), 0)]
+        show(outcomes[0])
+        if outcomes[0].error is not None:
+            return outcomes
+        missing = []
+        for plan in plans:
+            if (entry := loader.find(plan)) is None:
+                missing.append(plan)
+            else:
+                outcomes.append(Outcome(plan.what, entry=entry, was_there=True))
+                show(outcomes[-1])
+        known = stored(loader.cache.root)
+        budget = MemoryBudget(memory_bytes)
+        # what takes long begins first; of equals the given order stays
+        sizes = {plan.shortcut: estimated_bytes(plan, known) for plan in missing}
+        missing.sort(key=lambda plan: -sizes[plan.shortcut])
+        with ThreadPoolExecutor(jobs) as pool:
+            running: list[Future[Outcome]] = []
+            try:
+                for plan in missing:
+                    running.append(pool.submit(_attempt, loader, plan, budget, sizes[plan.shortcut]))
+                for done in as_completed(running):
+                    outcomes.append(done.result())
+                    show(outcomes[-1])
+            except BaseException:  # Ctrl-C
+                pool.shutdown(wait=False, cancel_futures=True)
+                loader.cache.interrupt(lambda: all(one.done() for one in running))
+                raise
+    return outcomes
+
+
+def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int) -> Outcome:
+    interruptions = loader.cache.interruptions
+    with budget.taking(size_bytes):
+        if loader.cache.interruptions != interruptions:
+            raise KeyboardInterrupt
+        start = time.monotonic()
+        was_there = loader.find(plan) is not None
+        try:
+            entry = loader.entry(plan)
+        except TkjitError as error:
+            return Outcome(plan.what, time.monotonic() - start, error=error)
+        return Outcome(plan.what, time.monotonic() - start, entry, was_there=was_there)
+
+
+def _line(outcome: Outcome) -> str:
+    """A build, its time and its resources, where the compiler said them."""
+    if outcome.entry is None:
+        return f"{outcome.what:<44} {'failed':>8}"
+    state = "ready" if outcome.was_there else f"{outcome.seconds:.1f} s"
+    return f"{outcome.what:<44} {state:>8}  {_resources(outcome.entry.manifest)}".rstrip()
+
+
+def _resources(manifest: Mapping[str, Any]) -> str:
+    found = []
+    if "registers" in manifest:
+        spilled = manifest.get("spill_store_bytes", 0) + manifest.get("spill_load_bytes", 0)
+        shared = manifest.get("shared_memory_bytes", 0)
+        found += [f"{manifest['registers']} registers", f"{spilled} B spilled", f"{shared} B shared memory"]
+    if "peak_memory_bytes" in manifest:
+        found.append(f"compiler {size_text(manifest['peak_memory_bytes'])}")
+    return ", ".join(found)
+
+
+@contextmanager
+def _display(total: int) -> Iterator[Callable[[Outcome], None]]:
+    """A line for each build; in a terminal a bar below them."""
+    if not sys.stdout.isatty():
+        yield lambda outcome: print(_line(outcome), flush=True)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), transient=True) as progress:
+        task = progress.add_task("", total=total)
+
+        def show(outcome: Outcome) -> None:
+            progress.console.print(_line(outcome), markup=False, highlight=False)
+            progress.advance(task)
+
+        yield show

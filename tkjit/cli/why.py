@@ -1,0 +1,142 @@
+"""``why`` and ``diff``: what a call would find in the cache and why not, and what changed between two builds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
+from tkjit.cache.eviction import Stored, stored
+from tkjit.cli.output import add_json, age_text, print_columns, print_json
+from tkjit.cli.selection import add_options, selected
+from tkjit.config import Settings
+from tkjit.errors import CacheError
+from tkjit.loader import Plan, loader_for
+
+
+def register(commands: Any) -> None:
+    """Add the commands to the parser."""
+    why = commands.add_parser("why", help="hit or miss, and which part of the key is different")
+    why.add_argument("names", nargs="+", metavar="NAME")
+    add_options(why)
+    add_json(why)
+    why.set_defaults(run=_why)
+    diff = commands.add_parser("diff", help="compare the last two builds of each variant of a kernel")
+    diff.add_argument("name", metavar="NAME")
+    diff.add_argument("--text", action="store_true", help="the rendered texts too, line by line")
+    add_json(diff)
+    diff.set_defaults(run=_diff)
+
+
+def _why(arguments: argparse.Namespace) -> int:
+    """0 if a call would compile nothing, 1 if it would."""
+    loader = loader_for(Settings.from_environment())
+    cache = loader.cache
+    everything = [one for root in (*cache.layers, cache.root) for one in stored(root) if one.abi == cache.abi]
+    answers = []
+    for plan in [loader.plans.runtime(), *selected(arguments, loader)]:
+        entry = loader.find(plan)
+        answer: dict[str, Any] = {"what": plan.what, "hit": entry is not None}
+        if entry is not None:
+            answer |= {"directory": str(entry.directory), "built": entry.manifest.get("built")}
+        else:
+            answer |= _nearest_miss(plan, everything)
+        answers.append(answer)
+    if arguments.json:
+        print_json(answers)
+    else:
+        for answer in answers:
+            _print_answer(answer)
+    return 0 if all(answer["hit"] for answer in answers) else 1
+
+
+def _nearest_miss(plan: Plan, everything: list[Stored]) -> dict[str, Any]:
+    # another variant of the kernel is a build of something else, unless there is nothing nearer
+    same = [one for one in everything if one.manifest.get("what") == plan.what] or everything
+    near = nearest(plan.recipe, same)
+    if near is None:
+        return {"nearest": None, "differences": [], "warmup": plan.warmup}
+    differences = [{"part": one.part, "text": one.text} for one in from_entry(near, plan.recipe)]
+    return {
+        "nearest": str(near.directory),
+        "nearest_what": near.manifest.get("what"),
+        "built": near.manifest.get("built"),
+        "differences": differences,
+        "warmup": plan.warmup,
+    }
+
+
+def _print_answer(answer: dict[str, Any]) -> None:
+    if answer["hit"]:
+        print(f"hit   {answer['what']}, built {age_text(answer['built'])} ago: {answer['directory']}")
+        return
+    print(f"miss  {answer['what']}")
+    if answer["nearest"] is None:
+        print("      nothing like it was built here")
+    else:
+        built = f", built {age_text(answer['built'])} ago" if answer["built"] else ""
+        print(f"      nearest is {answer['nearest_what'] or 'a damaged entry'}{built}: {answer['nearest']}")
+    for difference in answer["differences"]:
+        print(f"      {difference['part']}: {difference['text']}")
+    print(f"      to build it: {answer['warmup']}")
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    cache = loader_for(Settings.from_environment()).cache
+    builds: dict[str, list[Stored]] = {}
+    for one in stored(cache.root):
+        if one.name == arguments.name and (what := one.manifest.get("what")):
+            builds.setdefault(str(what), []).append(one)
+    if not builds:
+        raise CacheError(f"{arguments.name} has no build in {cache.root}")
+    compared = [_compare(what, ones) for what, ones in sorted(builds.items())]
+    if arguments.json:
+        print_json(compared)
+        return 0
+    for comparison in compared:
+        _print_comparison(comparison, with_text=arguments.text)
+    return 0
+
+
+def _compare(what: str, builds: list[Stored]) -> dict[str, Any]:
+    last = sorted(builds, key=lambda one: float(one.manifest["built"]))[-2:]
+    if len(last) < 2:
+        return {"what": what, "builds": [str(last[0].directory)], "figures": {}, "differences": [], "text": ""}
+    before, now = (one.manifest for one in last)
+    figures = {name: [resources(before).get(name), value] for name, value in resources(now).items()}
+    figures["shared_object_bytes"] = [
+        (one.directory / str(one.manifest["shared_object"])).stat().st_size for one in last
+    ]
+    parts = of_parts({**before["key"], **before["tools"]}, {**now["key"], **now["tools"]}) + of_files(*last)
+    return {
+        "what": what,
+        "builds": [str(one.directory) for one in last],
+        "figures": figures,
+        "differences": [{"part": one.part, "text": one.text} for one in parts if one.part != "text"],
+        "text": text_diff(*last),
+    }
+
+
+def _print_comparison(one: dict[str, Any], *, with_text: bool) -> None:
+    print(one["what"])
+    if len(one["builds"]) < 2:
+        print("  built once; there is nothing to compare it with")
+        return
+    rows = [("", "before", "last", "")]
+    for name, (before, now) in one["figures"].items():
+        change = f"{(now - before) / before:+.0%}" if before else ""
+        rows.append((f"  {name}", _figure(before), _figure(now), change if before != now else ""))
+    print_columns(rows)
+    for difference in one["differences"]:
+        print(f"  {difference['part']}: {difference['text']}")
+    changed = sum(line[:1] in ("+", "-") and line[:3] not in ("+++", "---") for line in one["text"].splitlines())
+    if changed:
+        print(f"  text: {changed} lines differ{'' if with_text else '; --text shows them'}")
+    if with_text and one["text"]:
+        print(one["text"])
+    print(*(f"  {Path(path)}" for path in one["builds"]), sep="\n")
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,52 @@
+"""When not to compile: where it is forbidden, while a CUDA graph is captured, and, with a warning, in a running job."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.errors import CacheError, TkjitWarning
+from tkjit.loader.plan import Plan
+
+
+def check_may_compile(plan: Plan, settings: Settings) -> None:
+    """Refuse to compile where that would go wrong.
+
+    Raises
+    ------
+    CacheError
+        With the command that builds it ahead of time.
+    """
+    if not settings.jit:
+        searched = ", ".join(map(str, (*settings.cache_layers, settings.cache_root)))
+        raise CacheError(
+            f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids to compile it; build it ahead of "
+            f"time: {plan.warmup}   (python -m tkjit why says what is different)"
+        )
+    if _is_capturing():
+        raise CacheError(
+            f"{plan.what} is not in the cache, and nothing can be compiled while a CUDA graph is captured; build it "
+            f"ahead of time: {plan.warmup}, or call it once before the capture"
+        )
+    if _in_process_group():
+        warnings.warn(
+            f"{plan.what} is compiled while a process group is running: one rank of each node compiles, the others "
+            f"wait; build it ahead of time: {plan.warmup}",
+            TkjitWarning,
+            stacklevel=2,
+        )
+
+
+def _is_capturing() -> bool:
+    import torch
+
+    cuda: Any = torch.cuda
+    # asking a GPU that nobody has used yet would wake it up
+    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+
+
+def _in_process_group() -> bool:
+    distributed: Any = sys.modules.get("torch.distributed")
+    return distributed is not None and bool(distributed.is_available() and distributed.is_initialized())

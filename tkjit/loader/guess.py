@@ -1,0 +1,47 @@
+"""Which variant a first call will need, seen in Python before there is glue that says it in C++."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tkjit.spec import Spec, Variant, variants_of
+
+if TYPE_CHECKING:
+    import torch
+
+Guess: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
+
+
+def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Guess | None:
+    """Which variant a call will need, before there is glue to say it; None where that is not plain to see.
+
+    Only what is built first depends on it: the glue decides, and asks for another launcher if this was wrong.
+    """
+    import torch
+
+    for spec in specs:
+        positional = [f.name for f in spec.fields if not f.keyword_only]
+        given = {**dict(zip(positional, args, strict=False)), **kwargs}
+        tensors = {f.name: given[f.name] for f in spec.tensors if isinstance(given.get(f.name), torch.Tensor)}
+        if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
+            continue
+        variant = Variant(tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants))
+        device = next(iter(tensors.values())).device
+        if device.type in ("cpu", "cuda") and variant in variants_of(spec):
+            return spec, variant, device.type, device.index or 0
+    return None
+
+
+def _observed(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
+    """The dtype or integer that the arguments give a variant's name; -1 if they give none."""
+    if name in spec.type_variants:
+        chooser = next(f for f in spec.tensors if f.dtype == name and f.name in tensors)
+        return str(tensors[chooser.name].dtype).removeprefix("torch.")
+    field = next((f for f in spec.fields if f.name == name), None)
+    if field is not None:
+        value = given.get(name, field.default)
+        return value if isinstance(value, int) else -1
+    binder, index = spec.binder(name)
+    shape = tensors[binder.name].shape if binder.name in tensors else ()
+    return int(shape[index - len(binder.dims)]) if len(shape) >= len(binder.dims) else -1

@@ -1,0 +1,199 @@
+"""The loader: what a call needs is looked up in the cache, built where it is missing, and opened."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from tkjit import targets
+from tkjit.cache import Cache, Entry, Recipe
+from tkjit.config import Settings
+from tkjit.errors import CompileError, TkjitError
+from tkjit.loader.guards import check_may_compile
+from tkjit.loader.guess import Guess
+from tkjit.loader.plan import Plan, describe
+from tkjit.loader.planner import ABI, Planner
+from tkjit.loader.record import record
+from tkjit.progress import announce
+from tkjit.spec import Spec, Variant
+from tkjit.targets import Target
+from tkjit.toolchain import Toolchain
+
+
+class Meanwhile(NamedTuple):
+    """What is built while something else is: its name for a person, and the work."""
+
+    what: str
+    work: Callable[[], object]
+
+
+class Loader:
+    """Builds and opens what calls need, for one set of settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.cache = Cache(
+            settings.cache_root,
+            ABI,
+            layers=settings.cache_layers,
+            shared=settings.cache_shared,
+            limit_bytes=settings.cache_limit_bytes,
+        )
+        self.toolchain = Toolchain(settings, self.cache.tools_memo)
+        self.plans = Planner(settings, self.toolchain, self.cache.failure_directory, self._open_launcher)
+        # what a build beside another one failed with, until the call that needs it asks
+        self._failures: dict[Recipe, TkjitError] = {}
+        self._runtime: ModuleType | None = None
+        self._runtime_lock = threading.Lock()
+
+    # ---- what a call needs
+
+    @property
+    def runtime(self) -> ModuleType:
+        """The module that every glue uses, built once per environment and imported once per process."""
+        with self._runtime_lock:
+            if self._runtime is None:
+                self._runtime = self.open(self.plans.runtime())
+                self.cache.unchanged = self._runtime.unchanged
+        return self._runtime
+
+    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], Meanwhile | None] | None = None) -> ModuleType:
+        """A kernel's glue; where it has to be built, what ``meanwhile`` gives is built beside it."""
+        module: ModuleType = self.open(self.plans.glue(specs), meanwhile)
+        return module
+
+    def launcher(self, spec: Spec, variant: Variant, target: Target, *, beside: bool = False) -> Entry:
+        """A variant's entry, built if it is not in the cache.
+
+        Parameters
+        ----------
+        beside : bool
+            Whether it is built beside something else, before a call asks for it: a failure is kept for that call.
+        """
+        plan = self.plans.launcher(spec, variant, target)
+        try:
+            return self.entry(plan)
+        except TkjitError as error:
+            if beside:
+                self._failures[plan.recipe] = error
+            raise
+
+    def forget_failures(self) -> None:
+        """The call for which they were kept is over: the next one tries again."""
+        self._failures.clear()
+
+    def address(self, spec: Spec, overload: int, variant: Variant, target: Target) -> int:
+        """The address of a variant's launch function."""
+        if self.settings.record is not None:
+            record(self.settings.record, spec, overload, variant, target)
+        return int(self.open(self.plans.launcher(spec, variant, target)))
+
+    def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> ModuleType:
+        """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
+
+        def launcher() -> Meanwhile | None:
+            if (likely := guess()) is None:
+                return None
+            spec, variant, device_type, device = likely
+            target = self.target(device_type, device)
+
+            def work() -> None:
+                with suppress(TkjitError):
+                    self.launcher(spec, variant, target, beside=True)
+
+            return Meanwhile(describe(spec, variant, target), work)
+
+        return self.glue(specs, meanwhile=launcher)
+
+    # ---- looking up, building, opening
+
+    def entry(
+        self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None, *, instead_of: Entry | None = None
+    ) -> Entry:
+        """A plan's entry, built if it is not in the cache.
+
+        Parameters
+        ----------
+        instead_of : Entry, optional
+            One that cannot be loaded on this machine.
+        """
+        if (found := self.find(plan, besides=instead_of)) is not None:
+            return found
+        if (kept := self._failures.pop(plan.recipe, None)) is not None:
+            raise kept
+        check_may_compile(plan, self.settings)
+        beside = meanwhile() if meanwhile else None
+        with announce(beside.what if beside else plan.what) as say, self._at_once(beside):
+            try:
+                return self.cache.build(
+                    plan.recipe,
+                    lambda staging: plan.make(staging, plan.recipe),
+                    what=plan.what,
+                    instead_of=instead_of,
+                    waiting=say,
+                )
+            except CompileError as error:
+                explained = plan.explain(error)
+                raise explained from (None if explained is error else error)
+
+    def find(self, plan: Plan, *, besides: Entry | None = None) -> Entry | None:
+        """A plan's entry, if it is in the cache; where nothing has changed since the last time, nothing is rendered."""
+        found = self.cache.recall(plan.shortcut)
+        if found is not None and found != besides:
+            return found
+        recipe, inputs = plan.rendered
+        return self.cache.lookup(recipe, besides=besides, shortcut=plan.shortcut, inputs=inputs)
+
+    def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Any:
+        """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""
+        entry = self.entry(plan, meanwhile)
+        try:
+            return plan.opened(entry.module, entry.shared_object)
+        except ImportError:
+            entry = self.entry(plan, instead_of=entry)
+            return plan.opened(entry.module, entry.shared_object)
+
+    @contextmanager
+    def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:
+        """Do the work in a thread while the block runs. It only saves time, and raises nothing."""
+        if meanwhile is None:
+            yield
+            return
+
+        def work() -> None:
+            with suppress(KeyboardInterrupt):  # it was interrupted below
+                meanwhile.work()
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, Exception):  # Ctrl-C
+                self.cache.interrupt(lambda: not thread.is_alive())
+            raise
+        finally:
+            thread.join()
+
+    def _open_launcher(self, path: Path) -> int:
+        return int(self.runtime.open_launcher(str(path)))
+
+    def target(self, device_type: str, device: int = 0) -> Target:
+        """What a device runs."""
+        if device_type == "cpu":
+            # the runtime asks the CPU itself; /proc/cpuinfo takes a tenth of a millisecond to be read
+            return targets.cpu_target(getattr(self._runtime, "has_x86_64_v3", None))
+        import torch
+
+        return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))
+
+
+@cache
+def loader_for(settings: Settings) -> Loader:
+    """The process's loader for these settings."""
+    return Loader(settings)

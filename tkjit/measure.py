@@ -1,0 +1,30 @@
+"""A script that runs a compiler and says how it ended and what memory it took.
+
+A process's ``ru_maxrss`` begins with that of the one it was forked from, and one with torch in it takes 300 MiB. The
+compiler is a child of this small one, so what is reported is its own: ``python measure.py DESCRIPTOR COMMAND...``.
+"""
+
+import os
+import signal
+import sys
+
+COULD_NOT_RUN = "could not run: "
+
+
+def measure(report: int, command: list[str]) -> None:
+    """Run a command; write its exit status and peak memory in KiB, or why it did not run, to a descriptor."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.execv(command[0], command)
+        except OSError as error:
+            os.write(report, f"{COULD_NOT_RUN}{error.strerror}".encode())
+        os._exit(127)
+    _, status, usage = os.wait4(child, 0)
+    os.write(report, f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}".encode())
+
+
+if __name__ == "__main__":
+    os.set_inheritable(int(sys.argv[1]), False)  # the compiler has no use for it
+    measure(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,187 @@
+"""Processes: which one this is, whether another still lives, and the end of those at work in a directory.
+
+Everything is read from ``/proc``. Run as a script it is a build's watchdog: it outlives a builder that is killed, ends
+the compilers that the builder leaves behind, and removes what they were writing.
+"""
+
+from __future__ import annotations
+
+# a watchdog starts with each build: hashlib, dataclasses and subprocess would make it three times as slow
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import NamedTuple
+
+WATCH_S = 0.1
+END_S = 5.0
+
+
+class Process(NamedTuple):
+    """A process among all that ever run on any machine: a number alone is given to others again.
+
+    Parameters
+    ----------
+    machine : str
+        Stands for a boot of a machine and a PID namespace of it, within which ``pid`` means something.
+    host : str
+        The machine's name, for a person.
+    started : int
+        When it started, in clock ticks since the boot.
+    """
+
+    machine: str
+    host: str
+    pid: int
+    started: int
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine can tell if it lives."""
+        return self.machine == this_machine()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it lives; of a process elsewhere nobody here knows, and it is taken to."""
+        if not self.is_here:
+            return True
+        started = start_time(self.pid)
+        return started == self.started or (started is None and _is_hidden(self.pid))
+
+
+def this_process() -> Process:
+    pid = os.getpid()
+    return Process(this_machine(), os.uname().nodename, pid, start_time(pid) or 0)
+
+
+@cache
+def this_machine() -> str:
+    import hashlib
+
+    boot, namespace = os.uname().nodename, 0
+    with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        boot, namespace = file.read().strip(), os.stat("/proc/self/ns/pid").st_ino
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:12]
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since the boot; None if there is none, or it has ended and is a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # the name in brackets may hold anything; behind it stand the state and 19 more numbers
+            state, *numbers = file.read().rpartition(b")")[2].split()
+    except (OSError, ValueError):
+        return None
+    return None if state in (b"Z", b"X") else int(numbers[18])
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether a process lives of which ``/proc`` says nothing (``hidepid``), since it is somebody else's."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb"):
+            return False  # a zombie
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
+
+
+def working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> list[int]:
+    """The processes whose working directory is this one or lies in it: compilers are started in their own.
+
+    Parameters
+    ----------
+    inode : (int, int), optional
+        The directory's device and inode, by which it is known also when it was moved or removed.
+    """
+    root = os.path.realpath(directory)
+    found = []
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else []:
+        if name.isdigit():
+            with suppress(OSError):  # it has ended, or belongs to somebody else
+                place = os.readlink(f"/proc/{name}/cwd").removesuffix(" (deleted)")
+                inside = place == root or place.startswith(root + os.sep)
+                if (inside or _inode(f"/proc/{name}/cwd") == inode) and start_time(int(name)) is not None:
+                    found.append(int(name))
+    return found
+
+
+def _inode(path: str | os.PathLike[str]) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def name_of(pid: int) -> str:
+    """A process's name: ``cicc``; empty if there is none."""
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> None:
+    """Kill every process at work in a directory, and those that they start meanwhile; see ``working_in``."""
+    deadline = time.monotonic() + END_S
+    while (
+        found := [pid for pid in working_in(directory, inode) if pid != os.getpid()]
+    ) and time.monotonic() < deadline:
+        for pid in found:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+@contextmanager
+def watched(directory: str | os.PathLike[str]) -> Iterator[None]:
+    """While the block runs, see to it that no compiler at work in a directory outlives this process."""
+    import subprocess
+
+    this = this_process()
+    inode = _inode(directory)
+    command = [sys.executable, "-I", "-S", __file__, str(this.pid), str(this.started), os.fspath(directory)]
+    watchdog = None
+    with suppress(OSError, ValueError, TypeError):  # where it cannot run, the next builder cleans up
+        # a session of its own, which Ctrl-C in a terminal does not reach
+        watchdog = subprocess.Popen(
+            command,
+            cwd="/",
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    try:
+        yield
+    except BaseException:
+        end_working_in(directory, inode)  # Ctrl-C, which may have reached this process alone
+        raise
+    finally:
+        if watchdog is not None:
+            watchdog.kill()
+            watchdog.wait()
+
+
+def _watch(pid: int, started: int, directory: str) -> None:
+    """Wait for a process to end, and tidy up after it. The process ends this one if there is nothing to see to."""
+    held = os.open(directory, os.O_RDONLY)  # so that no other directory gets its inode, if somebody removes it
+    inode = _inode(f"/proc/self/fd/{held}")
+    while start_time(pid) == started:
+        time.sleep(WATCH_S)
+    end_working_in(directory, inode)
+    import shutil
+
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    with suppress(FileNotFoundError):  # it was quicker than this script
+        _watch(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
