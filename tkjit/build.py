@@ -11,7 +11,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,15 +20,18 @@ from types import ModuleType
 from typing import Any
 
 from tkjit.cache import Product
+from tkjit.config import environment_with
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.flags import PACKAGE
 from tkjit.measure import COULD_NOT_RUN
+from tkjit.processes import Renewed
 
 LOG = "build.log"
+_LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
 SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 # load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
-_load_inline_lock = threading.Lock()
+_load_inline_lock = Renewed()
 _module_numbers = itertools.count()
 
 
@@ -51,8 +53,8 @@ class Unit:
         Where the text and the log of a failed build stay.
     search : tuple of Path
         Where its headers are looked for before the compiler's own directories.
-    libraries : tuple of str
-        What it is linked with, by the names that ``-l`` takes.
+    libraries : tuple of str, or None
+        The names of libraries that it is linked with; None where nothing is, and the linker does not say what it reads.
     may_spill : bool
         Whether registers may be spilled to local memory.
     """
@@ -63,7 +65,7 @@ class Unit:
     keep: Path
     source: Path | None = None
     search: tuple[Path, ...] = ()
-    libraries: tuple[str, ...] = ()
+    libraries: tuple[str, ...] | None = None
     may_spill: bool = True
 
 
@@ -121,6 +123,10 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
     """Run a compiler: its exit status, what it printed, and the memory that its largest process took, in bytes."""
     # in memory: what a compiler says of a full disk should not be lost on that disk
     with os.fdopen(os.memfd_create(LOG), "w+b") as log, os.fdopen(os.memfd_create("usage"), "w+b") as usage:
+        # what a compiler that is killed leaves behind lies where its build's other files do
+        scratch = directory / "tmp"
+        with suppress(OSError):  # a full disk: the compiler says it better
+            scratch.mkdir(exist_ok=True)
         script = [sys.executable, "-I", "-S", str(PACKAGE / "measure.py"), str(usage.fileno())]
         try:
             # in its directory: what the compiler leaves beside itself goes away with it, and it is found by it
@@ -131,6 +137,7 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 pass_fds=[usage.fileno()],
+                env=environment_with(TMPDIR=str(scratch)),
             )
         except OSError as error:
             raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
@@ -140,6 +147,7 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
             child.kill()
             child.wait()
             raise
+        shutil.rmtree(scratch, ignore_errors=True)
         for file in (log, usage):
             file.seek(0)
         printed, measured = log.read().decode(errors="replace"), usage.read().decode()
@@ -230,12 +238,23 @@ def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
-def _linked(log: str, libraries: tuple[str, ...], staging: Path) -> tuple[Path, ...]:
-    """The files that the linker, told to name each that it reads, took for the libraries."""
-    wanted = tuple(f"lib{library}." for library in libraries)
-    lines = {line.strip() for line in log.splitlines()} if wanted else set()
-    found = (Path(os.path.normpath(staging / line)) for line in lines if Path(line).name.startswith(wanted))
-    return tuple(sorted(path for path in found if path.is_file()))
+def _linked(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
+    """The files that the linker named: those that were asked for, and others that are not the compiler's own."""
+    if libraries is None:
+        return ()
+    asked = tuple(name.removeprefix(":") if name.startswith(":") else f"lib{name}." for name in libraries)
+    paths = {Path(os.path.normpath(staging / line.strip())) for line in log.splitlines() if _LIBRARY.search(line)}
+    system = ("/usr/lib/", "/usr/lib64/", "/lib/", "/lib64/")
+    return tuple(
+        sorted(
+            path
+            for path in paths
+            if path.is_file()
+            and not path.is_relative_to(staging)
+            # a toolkit's libraries lie in targets/<platform>/lib
+            and (path.name.startswith(asked) or not (str(path).startswith(system) or "/targets/" in str(path)))
+        )
+    )
 
 
 def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:

@@ -29,15 +29,33 @@ class Flags(NamedTuple):
     @property
     def libraries(self) -> tuple[str, ...]:
         """The names of the libraries that are linked: ``cublas`` of ``-lcublas``."""
-        return tuple(
-            flag.removeprefix("-l")
-            for flag in (*self.compile, *self.link)
-            if flag.startswith("-l") and flag not in ("-l", "-lineinfo")
-        )
+        return tuple(name for name in _values((*self.compile, *self.link), ("-l",)) if name not in ("", "ineinfo"))
+
+    @property
+    def links(self) -> bool:
+        """Whether anything is linked besides what the compiler links by itself."""
+        return bool(self.libraries) or any(flag.endswith((".a", ".o", ".so")) for flag in (*self.compile, *self.link))
 
     @property
     def include_dirs(self) -> tuple[Path, ...]:
         return tuple(Path(flag.removeprefix("-I")) for flag in self.paths)
+
+    @property
+    def search(self) -> tuple[Path, ...]:
+        """Where headers and libraries are looked for before the compiler's own directories."""
+        given = _values((*self.compile, *self.link), ("-I", "-isystem", "-iquote", "-idirafter", "-L"))
+        return (*self.include_dirs, *map(Path, given))
+
+
+def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
+    """What flags of these names say, in one word (``-lfoo``) or in two (``-l foo``)."""
+    found = []
+    following = iter(flags)
+    for flag in following:
+        name = next((name for name in names if flag.startswith(name)), None)
+        if name is not None:
+            found.append(flag.removeprefix(name) or next(following, ""))
+    return found
 
 
 def launcher_flags(spec: Spec, target: Target, source_directory: Path | None) -> Flags:

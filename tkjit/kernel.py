@@ -258,6 +258,8 @@ def kernels() -> tuple[str, ...]:
 def load(kernel: str | Kernel | Spec) -> Kernel:
     """The callable of a kernel. No kernel is compiled before it is called.
 
+    It stays what it was loaded as. After a source or a header was edited, ``load`` gives a new one.
+
     Parameters
     ----------
     kernel : str, Kernel or Spec
@@ -289,9 +291,12 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
         return found
     # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
     key = (loader, _stamp(found.specs))
-    if key not in found._loaded:
-        found._loaded.setdefault(key, loaded_class(*found.specs))
-    return found._loaded[key]
+    loaded = found._loaded.get(key)
+    if loaded is None:
+        loaded = found._loaded.setdefault(key, loaded_class(*found.specs))
+    elif not loader.is_current(getattr(loaded, "_seen", ())):
+        loaded = found._loaded[key] = loaded_class(*found.specs)
+    return loaded
 
 
 def _stamp(specs: tuple[Spec, ...]) -> Stamp:
@@ -314,6 +319,10 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
     class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
         """A kernel that is called through compiled code."""
 
+        def __init__(self, *specs: Spec) -> None:
+            super().__init__(*specs)
+            self._seen: list[bytes] = []  # of the files that it was made from
+
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             # the interpreter calls the dispatcher directly; this is for who asks for the method
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
@@ -321,7 +330,8 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
             try:
                 glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
-                runtime.attach(self, glue, tuple(map(_result_type, self.specs)))
+                self._seen.append(glue.seen)
+                runtime.attach(self, glue.loaded, tuple(map(_result_type, self.specs)))
                 return self(*args, **kwargs)
             finally:
                 loader.forget_failures()
@@ -329,7 +339,9 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
             spec, index = self.specs[overload], variant
             index -= sum(len(variants_of(earlier)) for earlier in self.specs[:overload])
-            return loader.address(spec, overload, variants_of(spec)[index], loader.target(device_type, device))
+            launcher = loader.address(spec, overload, variants_of(spec)[index], loader.target(device_type, device))
+            self._seen.append(launcher.seen)
+            return int(launcher.loaded)
 
     runtime.enable_vectorcall(LoadedKernel)
     return LoadedKernel

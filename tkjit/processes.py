@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +19,30 @@ from typing import NamedTuple
 
 WATCH_S = 0.1
 END_S = 5.0
+
+
+class Renewed:
+    """A lock that a forked child finds open: the thread that held it in the parent does not exist in the child."""
+
+    def __init__(self) -> None:
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        with suppress(RuntimeError):  # renewed since it was taken: this is the child of who took it
+            self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 class Process(NamedTuple):
@@ -49,7 +74,7 @@ class Process(NamedTuple):
         if not self.is_here:
             return True
         started = start_time(self.pid)
-        return started == self.started or (started is None and _is_hidden(self.pid))
+        return started == self.started or (started is None and (_is_hidden(self.pid) or not _has_proc()))
 
 
 def this_process() -> Process:
@@ -76,6 +101,10 @@ def start_time(pid: int) -> int | None:
     except (OSError, ValueError):
         return None
     return None if state in (b"Z", b"X") else int(numbers[18])
+
+
+def _has_proc() -> bool:
+    return start_time(os.getpid()) is not None
 
 
 def _is_hidden(pid: int) -> bool:
@@ -149,7 +178,10 @@ def watched(directory: str | os.PathLike[str]) -> Iterator[None]:
     inode = _inode(directory)
     command = [sys.executable, "-I", "-S", __file__, str(this.pid), str(this.started), os.fspath(directory)]
     watchdog = None
-    with suppress(OSError, ValueError, TypeError):  # where it cannot run, the next builder cleans up
+    # where it cannot run, the next builder cleans up; without /proc nobody knows who lives
+    with suppress(OSError, ValueError, TypeError):
+        if not this.started:
+            raise ValueError
         # a session of its own, which Ctrl-C in a terminal does not reach
         watchdog = subprocess.Popen(
             command,

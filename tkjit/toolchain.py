@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,9 @@ class Tool:
 
 
 class Toolchain:
-    """Finds the tools once; remembers their versions across processes by path, size and time of change.
+    """Finds the tools; remembers what they say of themselves across processes, by path, size and time of change.
+
+    They are looked for each time: a compiler may be replaced while a notebook is open.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class Toolchain:
         self._settings = settings
         self._memo = memo
 
-    @cached_property
+    @property
     def cxx(self) -> Tool:
         """The C++ compiler.
 
@@ -76,7 +78,7 @@ class Toolchain:
         given = _compiler_alone(self._settings.cxx)
         return [given] if given else ["g++", "c++", "clang++"]
 
-    @cached_property
+    @property
     def nvcc(self) -> Tool:
         """The CUDA compiler: of ``CUDA_HOME``, on ``PATH``, in ``/usr/local/cuda``, or installed from PyPI.
 
@@ -103,16 +105,18 @@ class Toolchain:
             candidates.append(("PyPI", _nvcc_from_pypi()))
         return candidates
 
-    @cached_property
+    @property
     def cuda_root(self) -> Path:
         """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
-        root = self._remembered(self.nvcc.path, "root", lambda: _toolkit_root(self.nvcc.path))
-        return Path(root)
+        nvcc = self.nvcc.path
+        return Path(self._remembered(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
-    @cached_property
+    @property
     def gpu_archs(self) -> frozenset[str]:
         """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
-        plain = re.findall(r"sm_(\d+)\b", _output([self.nvcc.path, "--list-gpu-code"]))
+        nvcc = self.nvcc.path
+        listed = self._remembered(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
+        plain = re.findall(r"sm_(\d+)\b", listed)
         own = [f"{arch}a" for arch in plain if int(arch) >= 90]
         family = [f"{arch}f" for arch in plain if int(arch) >= 100]
         return frozenset([*plain, *own, *family])
@@ -156,7 +160,7 @@ class Toolchain:
         # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
         # a linker that says what it reads tells when a library is replaced under its name
-        trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.libraries else []
+        trace = [f"-{'Wl,' if target.is_cpu else 'Xlinker='}-t"] if flags.links else []
         return [
             str(self.compiler(target).path),
             *flags.compile,
@@ -256,6 +260,7 @@ def _toolkit_root(nvcc: Path) -> str:
     return os.path.normpath(top[1].strip()) if top else str(nvcc.parent.parent)
 
 
+@cache
 def _nvcc_from_pypi() -> Path | None:
     from cuda.pathfinder import find_nvidia_binary_utility
 
@@ -298,4 +303,5 @@ def _write_json(path: Path, content: Mapping[str, object], *, shared: bool) -> N
         scratch.write_text(json.dumps(content, indent=1))
         scratch.replace(path)
     except OSError:
-        scratch.unlink(missing_ok=True) if scratch.exists() else None
+        with suppress(OSError):
+            scratch.unlink()

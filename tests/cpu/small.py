@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ def build(root: Path, text: str, fork: str = "") -> Entry:
 
     def command(source: Path, output: Path, depfile: Path) -> list[str]:
         files = ["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)]
-        return [os.environ.get("CXX", "g++"), "-shared", "-fPIC", *files]
+        return [str(shutil.which(os.environ.get("CXX", "g++"))), "-shared", "-fPIC", *files]
 
     def make(staging: Path) -> Product:
         if fork:

@@ -324,8 +324,10 @@ def test_a_cache_that_strangers_can_write_to_is_refused_unless_that_is_meant(fre
     warmed.chmod(0o755)
     launcher = entry(warmed, "launcher")
     launcher.chmod(0o777)
-    refused = fresh.start(CALL).wait()
-    assert refused.code == 1 and f"CacheError: {launcher} can be written by everybody" in refused.stderr
+    for _ in range(2):
+        refused = fresh.start(CALL).wait()
+        assert refused.code == 1 and f"CacheError: {launcher} can be written by everybody" in refused.stderr
+        os.utime(launcher / MANIFEST)  # not by what was noted of it either
 
 
 def test_a_umask_that_lets_the_group_write_makes_no_stranger(fresh, seeded):

@@ -149,12 +149,16 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
         f"{lib}/libfoo.so.gone\n{lib}/libfoo.so.1\n../lib/sub/libbar.so\nlibfoo.so: error: not found\n"
     )
     (tmp_path / "staging").mkdir()
-    assert _linked(log, ("foo", "bar"), tmp_path / "staging") == (
-        lib / "libfoo.a",
-        lib / "libfoo.so.1",
-        lib / "sub/libbar.so",
-    )
-    assert _linked(log, (), tmp_path / "staging") == ()
+    named = (lib / "libc.so.6", lib / "libfoo.a", lib / "libfoo.so.1", lib / "libfoobar.so", lib / "sub/libbar.so")
+    assert _linked(log, ("foo", "bar"), tmp_path / "staging") == named
+    # a library that a library needs, or one that was given as a path
+    assert _linked(log, (), tmp_path / "staging") == named
+    assert _linked(log, None, tmp_path / "staging") == ()
+    # the system's own are known by the compiler's version, unless one is asked for by name
+    system = "/usr/lib/x86_64-linux-gnu/libc.a\n/lib/x86_64-linux-gnu/libm.so.6\n"
+    assert _linked(system, (), tmp_path / "staging") == ()
+    asked = _linked(system, ("m", ":libc.a"), tmp_path / "staging")
+    assert set(asked) == {Path(line) for line in system.split() if Path(line).is_file()}
 
 
 def test_what_ptxas_says_of_resources():

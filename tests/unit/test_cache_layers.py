@@ -261,3 +261,17 @@ def test_a_bundle_that_cannot_be_written_leaves_nothing(layer, header, tmp_path,
         with pytest.raises(CacheError, match=r"cannot write the bundle .*bundle: .*No space left on device$"):
             bundle.write(tmp_path / "bundle", [entry], {})
     assert below(tmp_path, "*bundle*") == []
+
+
+def test_a_header_that_hides_one_of_the_kernels_own_is_seen_in_a_layer(own, layer, header, tmp_path, notes_at_once):
+    first = tmp_path / "first"
+    first.mkdir()
+    anchors = (("kernels", str(first)), ("include-0", str(header.parent)))
+    recipe = replace(RECIPE, anchors=anchors, own=("kernels", "include-0"))
+    built = layer.build(recipe, Builder(header, search=(first, header.parent)))
+    assert find(own, recipe) == built and find(own, recipe) == built
+    let_the_clock_tick(first)
+    write(first / header.name, "struct hides {};")
+    assert find(own, recipe) is None
+    (first / header.name).unlink()
+    assert find(own, recipe) == built

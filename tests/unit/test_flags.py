@@ -80,3 +80,15 @@ def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, changed):
 )
 def test_the_libraries_that_are_linked(given, names):
     assert given.libraries == names
+
+
+def test_every_directory_in_which_something_is_looked_for():
+    spec = replace(SPEC, flags=("-I/a", "-isystem", "/b", "-L/lib", "-O3"), include_dirs=(Path("/given"),))
+    for target in (Target("90a"), Target("cpu", "x86-64-v3")):
+        search = launcher_flags(spec, target, Path("/kernels")).search
+        assert {Path(place) for place in ("/a", "/b", "/lib", "/given", "/kernels")} <= set(search)
+
+
+@pytest.mark.parametrize("flag", ["-lfoo", "-l:libfoo.a", "/opt/libfoo.a", "/opt/foo.o"])
+def test_what_is_linked_is_noticed(flag):
+    assert Flags(("-O3", flag)).links and not Flags(("-O3", "-lineinfo")).links

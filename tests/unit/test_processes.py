@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from tkjit import processes
 from tkjit.processes import (
     Process,
+    Renewed,
     end_working_in,
     name_of,
     start_time,
@@ -284,3 +286,49 @@ def test_a_watchdog_imports_little(python):
         "print([name for name in sys.argv[2].split() if name in sys.modules])"
     )
     assert python(code, processes.__file__, heavy) == "[]\n"
+
+
+# ---- locks in forked children
+
+
+def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
+    lock, held, done = Renewed(), threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            done.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(20)
+    child = os.fork()
+    if child == 0:
+        with lock:
+            os._exit(7)
+    try:
+        wait_until(lambda: start_time(child) is None, "the child is through")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert not lock.acquire(blocking=False)  # here it is still held
+    finally:
+        if start_time(child):
+            os.kill(child, signal.SIGKILL)
+        done.set()
+        thread.join()
+
+
+def test_a_lock_that_is_held_across_a_fork_is_given_back_on_both_sides():
+    lock = Renewed()
+    with lock:
+        child = os.fork()
+    if child == 0:
+        os._exit(0 if lock.acquire(blocking=False) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert lock.acquire(blocking=False)
+
+
+def test_without_proc_nobody_is_taken_for_dead(monkeypatch):
+    somebody = Process(this_machine(), "here", 1 << 22, 5)
+    assert not somebody.is_alive
+    monkeypatch.setattr(processes, "start_time", lambda pid: None)
+    assert somebody.is_alive

@@ -425,3 +425,23 @@ def test_the_install_commands_name_what_pyproject_offers():
     text = (toolchain.PACKAGE.parent / "pyproject.toml").read_text()
     assert re.search(r"^nvcc = \[", text, re.MULTILINE)
     assert toolchain.INSTALL_NVCC == 'pip install "tkjit[nvcc]"'
+
+
+def test_a_compiler_that_is_replaced_while_a_process_runs_is_seen(find, bin_directory):
+    write_gxx(bin_directory / "g++")
+    tools = find()
+    assert "12.2.0" in dict(tools.versions())["cxx"]
+    (bin_directory / "g++").unlink()
+    write_gxx(bin_directory / "g++", "g++ (Debian 13.1.0-1) 13.1.0 and so another length")
+    assert "13.1.0" in dict(tools.versions())["cxx"]
+
+
+def test_a_memo_in_a_directory_that_cannot_be_searched_costs_a_process(find, bin_directory, monkeypatch):
+    write_gxx(bin_directory / "g++")
+
+    def refuse(self, *arguments, **options):
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("mkdir", "touch", "write_text", "unlink", "exists"):
+        monkeypatch.setattr(Path, name, refuse)
+    assert find().versions() is not None

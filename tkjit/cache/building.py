@@ -10,8 +10,8 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,17 +58,15 @@ def build(
 
     with ExitStack() as stack:
         with cache.writing():
-            sweep(cache.base)
-            directory = cache.make_directory(cache.directory(recipe))
-            lock = stack.enter_context(turn(directory, what, check, report, mode=cache.mode & 0o666))
+            lock = stack.enter_context(_turn(cache, recipe, what, check, report))
         if _stamp(instead_of) != stamp:
             instead_of = None  # the one before has put another in its place
         if (entry := cache.lookup(recipe, besides=instead_of)) is not None:
             return entry
         if (failure := _failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
-        if lock.awaited:
-            sweep(cache.base)  # who was waited for is gone, and perhaps not of its own will
+        # not before the turn has come: who has just had it may have been killed
+        sweep(cache.base)
         seen: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
             try:
@@ -86,6 +84,24 @@ def build(
             if built is not None:
                 return built
     raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
+
+
+@contextmanager
+def _turn(
+    cache: Cache, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
+) -> Iterator[Lock]:
+    """The right to build, in a directory that somebody who clears the cache may remove in between."""
+    for last in (False, False, True):
+        directory = cache.make_directory(cache.directory(recipe))
+        with ExitStack() as stack:
+            try:
+                lock = stack.enter_context(turn(directory, what, check, report, mode=cache.mode & 0o666))
+            except FileNotFoundError:
+                if last:
+                    raise
+                continue
+            yield lock
+            return
 
 
 def _attempt(

@@ -30,8 +30,7 @@ def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -
     CacheError
         If the directory holds anything but a bundle, or cannot be written.
     """
-    if directory.exists() and not is_bundle(directory) and (not directory.is_dir() or any(directory.iterdir())):
-        raise CacheError(f"{directory} is there and is no bundle; name a new directory")
+    check_target(directory)
     scratch = directory.with_name(f".{directory.name}-{secrets.token_hex(4)}")
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -62,6 +61,17 @@ def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return size
+
+
+def check_target(directory: Path) -> None:
+    """Refuse to write a bundle over anything that is none.
+
+    Raises
+    ------
+    CacheError
+    """
+    if directory.exists() and not is_bundle(directory) and (not directory.is_dir() or any(directory.iterdir())):
+        raise CacheError(f"{directory} is there and is no bundle; name a new directory")
 
 
 def is_bundle(directory: Path) -> bool:

@@ -101,7 +101,7 @@ def _kind(arch: str) -> str:
 
 
 def _words(before: str, now: str) -> str:
-    was, words = before.split(), now.split()
+    was, words = before.split("\n"), now.split("\n")
     if len(was) < 2 and len(words) < 2:
         return f"{before or 'nothing'} -> {now or 'nothing'}"
     gone, come = [word for word in was if word not in words], [word for word in words if word not in was]

@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,14 @@ class Entry:
     shared_object_name : str
     module : str
         The name that a Python module was compiled under; empty for a launcher.
+    seen : bytes
+        The identities, as a note has them, of the files that it was compared with.
     """
 
     directory: Path
     shared_object_name: str
     module: str = ""
+    seen: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def shared_object(self) -> Path:
@@ -186,24 +189,32 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     DamagedError
         If the entry's list of them is not whole.
     """
-    recorded = read_dependencies(directory, manifest)
+    recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
     found = []
     for name, digest in recorded["files"].items():
-        if not exact and not recipe.is_own(name):
-            continue
         try:
             if digest_of_file(recipe.resolved(name)) != digest:
                 found.append(f"{name} has changed")
         except OSError:
             if exact:
                 found.append(f"{name} is gone")
+    search, files = ([recipe.resolved(name) for name in recorded[part]] for part in ("search", "files"))
+    now, before = shadows(search, files), {recipe.resolved(name) for name in recorded["shadows"]}
+    found += [f"{path} may hide a header" for path in now if path not in before]
     if exact:
-        search = [recipe.resolved(place) for place in recorded["search"]]
-        now = shadows(search, [recipe.resolved(name) for name in recorded["files"]])
-        before = {recipe.resolved(name) for name in recorded["shadows"]}
-        found += [f"{path} may hide a header" for path in now if path not in before]
         found += [f"{path} is gone" for path in sorted(before.difference(now))]
     return found
+
+
+def _counting(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[str, Any]:
+    """What counts of the recorded files and directories: in a layer those that are the kernel's own."""
+    if exact:
+        return recorded
+    return {
+        "files": {name: digest for name, digest in recorded["files"].items() if recipe.is_own(name)},
+        "search": [place for place in recorded["search"] if recipe.is_own(f"{place}/")],
+        "shadows": recorded["shadows"],
+    }
 
 
 def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,9 +230,9 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
 
 def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
     """Every file and directory on which it depends whether an entry is a hit."""
-    recorded = read_dependencies(directory, manifest)
-    files = [recipe.resolved(name) for name in recorded["files"] if exact or recipe.is_own(name)]
-    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], files) if exact else []
+    recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
+    files = [recipe.resolved(name) for name in recorded["files"]]
+    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], files)
     return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *files, *places]
 
 

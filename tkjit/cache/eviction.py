@@ -8,7 +8,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -174,18 +174,13 @@ def _remove_empty(root: Path) -> None:
     for directory in (root / LAYOUT).glob("*/*/*"):
         names = [path.name for path in directory.iterdir()] if directory.is_dir() else ["-"]
         if all(name.startswith(LOCK) for name in names):
-            with suppress(OSError):
-                if all(_is_free(directory / name) for name in names):
-                    shutil.rmtree(directory)
-
-
-def _is_free(lock: Path) -> bool:
-    with open(lock, "rb+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-    return True
+            # held until the directory is gone: who waits for one of them makes the directory anew
+            with suppress(OSError), ExitStack() as locks:
+                for name in names:
+                    lock = locks.enter_context(open(directory / name, "rb+"))
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(directory / name)
+                os.rmdir(directory)
 
 
 def in_use(cache: Cache) -> Iterator[Stored]:

@@ -12,10 +12,11 @@ import fcntl
 import hashlib
 import os
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tkjit.processes import Renewed
 
 FILE = "in-use"
 
@@ -27,7 +28,7 @@ class Leases:
         self._path = directory / FILE
         self._mode = mode
         self._descriptor: int | None = None
-        self._lock = threading.Lock()
+        self._lock = Renewed()
 
     def hold(self, entry: Path) -> None:
         """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said."""

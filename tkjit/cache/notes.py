@@ -83,7 +83,9 @@ def _digest(subject: list[Any], lines: bytes) -> str:
 def write(path: Path, subject: list[Any], lines: bytes) -> None:
     """Write a note, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
     stamps = [int(stamp) for line in lines.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()]
-    if time.time_ns() - max(stamps, default=0) < SETTLED_NS:
+    # a file system that knows whole seconds only
+    tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in stamps) else 0
+    if time.time_ns() - max(stamps, default=0) < SETTLED_NS + tick_ns:
         return
     with suppress(OSError):
         scratch = path.with_name(f"{path.name}.{os.getpid()}")

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from tkjit.cache import notes, trust
@@ -48,6 +49,7 @@ class Cache:
         self.unchanged: Callable[[bytes], bool] = notes.unchanged
         self.interruptions = 0
         self.building: set[Path] = set()  # the staging directories that this process is at work in
+        os.register_at_fork(after_in_child=self.building.clear)
         self.shared = shared
         self._trusted: set[str] = set()
         # strings: each step on a Path takes 5 us of a warm call
@@ -81,11 +83,11 @@ class Cache:
         if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
             return None
         (directory, shared_object, module), lines = found
-        self._check_trust(self._root)
+        self._check_trust(self._notes)
         if not self.unchanged(lines):
             return None
         self._check_trust(directory)
-        entry = Entry(Path(directory), shared_object, module)
+        entry = Entry(Path(directory), shared_object, module, seen=lines)
         self._use(entry)
         return entry
 
@@ -134,7 +136,7 @@ class Cache:
                             with suppress(OSError):
                                 self.make_directory(note.parent)
                             notes.write(note, [str(directory), entry.shared_object_name, entry.module], inputs + lines)
-                        return entry
+                        return replace(entry, seen=inputs + lines)
         return None
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
@@ -164,12 +166,18 @@ class Cache:
         return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
 
     def _check_trust(self, directory: str) -> None:
+        """Look at a directory and at those above it, up to the root or the layer that it lies in."""
         if self.shared or directory in self._trusted:
             return
-        if any(directory == layer or directory.startswith(f"{layer}/") for layer in map(str, self.layers)):
-            trust.check_layer(directory)
-        else:
+        layer = next((one for one in map(str, self.layers) if f"{directory}/".startswith(f"{one}/")), None)
+        if layer is None and not f"{directory}/".startswith(f"{self._root}/"):
+            raise CacheError(f"a note in {self._notes} names {directory}, which is not in the cache; remove the notes")
+        if layer is None:
             trust.check(directory)
+        else:
+            trust.check_layer(directory)
+        if directory not in (self._root, layer):
+            self._check_trust(directory.rpartition("/")[0])
         self._trusted.add(directory)
 
     def _use(self, entry: Entry) -> None:
@@ -219,6 +227,10 @@ class Cache:
             self.make_directory(self.root)
         self._check_trust(self._root)  # now that it is there: somebody else may have been first
         entry = building.build(self, recipe, builder, what or recipe.name, instead_of, waiting)
+        with suppress(DamagedError):
+            exact = recipe.tools is not None
+            files = looked_at(entry.directory, read_manifest(entry.directory), recipe, exact=exact)
+            entry = replace(entry, seen=notes.identities(files))
         self._use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction

@@ -34,7 +34,9 @@ def available_memory_bytes() -> int:
         available = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
     with suppress(OSError, ValueError):
         limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        available = min(available, limit - used)
+        # the page cache counts as used, and gives way
+        parts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        available = min(available, limit - used + int(parts.get("inactive_file", 0)))
     return max(0, available)
 
 

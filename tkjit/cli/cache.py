@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache import Cache
-from tkjit.cache.bundle import verify
+from tkjit.cache.bundle import is_bundle, verify
+from tkjit.cache.entry import LAYOUT
 from tkjit.cache.eviction import Stored, clear, in_use, leftovers, prune, size_bytes, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
 from tkjit.config import Settings, size_of_text
@@ -90,8 +91,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     places = [arguments.directory] if arguments.directory else [*settings.cache_layers, settings.cache_root]
     count, problems = 0, []
     for place in places:
-        if arguments.directory and not place.is_dir():
-            raise CacheError(f"{place} is not a directory")
+        if arguments.directory and not (is_bundle(place) or (place / LAYOUT).is_dir()):
+            raise CacheError(f"{place} is neither a cache nor a bundle")
         entries, found = verify(place)
         count += len(entries)
         problems += found

@@ -55,7 +55,13 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
             return outcomes
         missing = []
         for plan in plans:
-            if (entry := loader.find(plan)) is None:
+            try:
+                entry = loader.find(plan)
+            except TkjitError as error:
+                outcomes.append(Outcome(plan.what, error=error))
+                show(outcomes[-1])
+                continue
+            if entry is None:
                 missing.append(plan)
             else:
                 outcomes.append(Outcome(plan.what, entry=entry, was_there=True))
@@ -86,8 +92,8 @@ def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int) 
         if loader.cache.interruptions != interruptions:
             raise KeyboardInterrupt
         start = time.monotonic()
-        was_there = loader.find(plan) is not None
         try:
+            was_there = loader.find(plan) is not None
             entry = loader.entry(plan)
         except TkjitError as error:
             return Outcome(plan.what, time.monotonic() - start, error=error)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tkjit.errors import SpecError
-from tkjit.kernel import Kernel, find, kernels
+from tkjit.errors import SpecError, TkjitError
+from tkjit.kernel import find, kernels
 from tkjit.loader import Loader, Plan
+from tkjit.loader.plan import describe
 from tkjit.spec import BY_NAME, variants_of
 from tkjit.targets import Target, gpu_target
 
@@ -19,8 +22,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
 
 
-def selected(arguments: argparse.Namespace, loader: Loader) -> list[Plan]:
-    """What the options select: the glue of each kernel, and its variants for each target.
+@dataclass(frozen=True)
+class Unusable:
+    """A kernel, or a variant of it, that cannot be planned: its spec or its source cannot be read."""
+
+    what: str
+    error: TkjitError
+
+
+def selected(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan], list[Unusable]]:
+    """What the options select: the glue of each kernel, and its variants for each target; and what is unusable.
 
     Raises
     ------
@@ -31,10 +42,35 @@ def selected(arguments: argparse.Namespace, loader: Loader) -> list[Plan]:
     if unknown := set(types) - BY_NAME.keys():
         raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
     targets = _targets(arguments, loader)
-    found = [find(name) for name in arguments.names or kernels()]
-    plans = [plan for one in found for plan in _plans(loader, one, targets, types)]
-    if len(plans) == len(found):  # nothing but glue
-        raise SpecError(f"no variant of {', '.join(one.name for one in found)} has only the dtypes {arguments.types}")
+    known = kernels()
+    plans: list[Plan] = []
+    unusable: list[Unusable] = []
+    for name in arguments.names or known:
+        if name not in known:
+            find(name)  # a name that nobody has is a mistake of this command, and not a kernel's
+        plans += _planned(loader, name, targets, types, unusable)
+    if not unusable and not any(plan.is_launcher for plan in plans):
+        raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
+    return plans, unusable
+
+
+def _planned(
+    loader: Loader, name: str, targets: Sequence[Target], types: Sequence[str], unusable: list[Unusable]
+) -> list[Plan]:
+    """A kernel's plans; what goes wrong with one of them is added to ``unusable``."""
+    plans: list[Plan] = []
+    try:
+        kernel = find(name)
+        plans.append(loader.plans.glue(kernel.specs))
+    except TkjitError as error:
+        unusable.append(Unusable(name, error))
+        return plans
+    for spec, target in itertools.product(kernel.specs, targets):
+        for variant in variants_of(spec, types):
+            try:
+                plans.append(loader.plans.launcher(spec, variant, target))
+            except TkjitError as error:
+                unusable.append(Unusable(describe(spec, variant, target), error))
     return plans
 
 
@@ -50,11 +86,3 @@ def _targets(arguments: argparse.Namespace, loader: Loader) -> list[Target]:
     if not targets:
         raise SpecError("this machine has no GPU; name architectures with --arch, or --device cpu")
     return list(dict.fromkeys(targets))
-
-
-def _plans(loader: Loader, kernel: Kernel, targets: Sequence[Target], types: Sequence[str]) -> Iterator[Plan]:
-    yield loader.plans.glue(kernel.specs)
-    for spec in kernel.specs:
-        for target in targets:
-            for variant in variants_of(spec, types):
-                yield loader.plans.launcher(spec, variant, target)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +50,29 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def _warmup(arguments: argparse.Namespace) -> int:
     if arguments.record is not None:
+        if arguments.jobs or arguments.memory or arguments.arch or arguments.device or arguments.types:
+            raise SpecError("--record runs a command and builds nothing by itself; its options stand behind --")
         return _run_recorded(arguments.record, arguments.names)
-    loader = loader_for(Settings.from_environment())
+    loader = _loader()
     start = time.monotonic()
-    plans: Sequence[Plan]
-    outcomes: list[Outcome] = []
     if arguments.from_file is None:
-        plans = selected(arguments, loader)
+        plans, outcomes = _selected(loader, arguments)
     else:
         if arguments.names or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
         plans, outcomes = _of_record(loader, read_record(arguments.from_file))
     outcomes += _build(loader, plans, arguments)
     return _summary(outcomes, time.monotonic() - start)
+
+
+def _loader() -> Loader:
+    """A loader that compiles: who asks for a build means it, also where programs may not (TKJIT_JIT=0)."""
+    return loader_for(replace(Settings.from_environment(), jit=True))
+
+
+def _selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
+    plans, unusable = selected(arguments, loader)
+    return plans, [Outcome(one.what, error=one.error) for one in unusable]
 
 
 def _build(loader: Loader, plans: Sequence[Plan], arguments: argparse.Namespace) -> list[Outcome]:
@@ -91,7 +102,8 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
         raise SpecError(f"{command[0]} does not run: {error.strerror}") from None
     used = read_record(path) if path.exists() else []
     print(f"{len(used)} variants in {path}", file=sys.stderr)
-    return done.returncode
+    # a process that was ended by a signal, as a shell says it
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
 def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[Outcome]]:
@@ -118,11 +130,14 @@ def _plans_of(loader: Loader, used: Used) -> list[Plan]:
 
 def _bundle(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
-    loader = loader_for(Settings.from_environment())
-    outcomes = _build(loader, selected(arguments, loader), arguments)
+    output = arguments.output.absolute()
+    bundle.check_target(output)
+    loader = _loader()
+    plans, outcomes = _selected(loader, arguments)
+    outcomes += _build(loader, plans, arguments)
     status = _summary(outcomes, time.monotonic() - start)
     if status:
-        print(f"{arguments.output} is not written", file=sys.stderr)
+        print(f"{output} is not written", file=sys.stderr)
         return status
     entries = [outcome.entry for outcome in outcomes if outcome.entry is not None]
     facts = {
@@ -131,7 +146,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "python": loader.cache.abi,
         "torch": entries[0].manifest["key"]["torch"],
     }
-    size = bundle.write(arguments.output, entries, facts)
-    print(f"{arguments.output}: {len(entries)} entries, {size_text(size)}")
-    print(f"to use it: TKJIT_CACHE_READONLY={arguments.output.absolute()}")
+    size = bundle.write(output, entries, facts)
+    print(f"{output}: {len(entries)} entries, {size_text(size)}")
+    print(f"to use it: TKJIT_CACHE_READONLY={output}")
     return 0

@@ -11,7 +11,7 @@ from tkjit.cache.eviction import Stored, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, selected
 from tkjit.config import Settings
-from tkjit.errors import CacheError
+from tkjit.errors import CacheError, SpecError
 from tkjit.loader import Plan, loader_for
 
 
@@ -34,9 +34,14 @@ def _why(arguments: argparse.Namespace) -> int:
     loader = loader_for(Settings.from_environment())
     cache = loader.cache
     everything = [one for root in (*cache.layers, cache.root) for one in stored(root) if one.abi == cache.abi]
-    answers = []
-    for plan in [loader.plans.runtime(), *selected(arguments, loader)]:
-        entry = loader.find(plan)
+    plans, unusable = selected(arguments, loader)
+    answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
+    for plan in [loader.plans.runtime(), *plans]:
+        try:
+            entry = loader.find(plan)
+        except SpecError as error:
+            answers.append({"what": plan.what, "hit": False, "error": str(error)})
+            continue
         answer: dict[str, Any] = {"what": plan.what, "hit": entry is not None}
         if entry is not None:
             answer |= {"directory": str(entry.directory), "built": entry.manifest.get("built")}
@@ -72,6 +77,9 @@ def _print_answer(answer: dict[str, Any]) -> None:
         print(f"hit   {answer['what']}, built {age_text(answer['built'])} ago: {answer['directory']}")
         return
     print(f"miss  {answer['what']}")
+    if "error" in answer:
+        print(f"      {answer['error']}")
+        return
     if answer["nearest"] is None:
         print("      nothing like it was built here")
     else:
@@ -105,9 +113,8 @@ def _compare(what: str, builds: list[Stored]) -> dict[str, Any]:
         return {"what": what, "builds": [str(last[0].directory)], "figures": {}, "differences": [], "text": ""}
     before, now = (one.manifest for one in last)
     figures = {name: [resources(before).get(name), value] for name, value in resources(now).items()}
-    figures["shared_object_bytes"] = [
-        (one.directory / str(one.manifest["shared_object"])).stat().st_size for one in last
-    ]
+    objects = [one.directory / str(one.manifest["shared_object"]) for one in last]
+    figures["shared_object_bytes"] = [path.stat().st_size if path.is_file() else None for path in objects]
     parts = of_parts({**before["key"], **before["tools"]}, {**now["key"], **now["tools"]}) + of_files(*last)
     return {
         "what": what,
@@ -125,7 +132,7 @@ def _print_comparison(one: dict[str, Any], *, with_text: bool) -> None:
         return
     rows = [("", "before", "last", "")]
     for name, (before, now) in one["figures"].items():
-        change = f"{(now - before) / before:+.0%}" if before else ""
+        change = f"{(now - before) / before:+.0%}" if before and now is not None else ""
         rows.append((f"  {name}", _figure(before), _figure(now), change if before != now else ""))
     print_columns(rows)
     for difference in one["differences"]:

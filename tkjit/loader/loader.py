@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from tkjit.loader.guess import Guess
 from tkjit.loader.plan import Plan, describe
 from tkjit.loader.planner import ABI, Planner
 from tkjit.loader.record import record
+from tkjit.processes import Renewed
 from tkjit.progress import announce
 from tkjit.spec import Spec, Variant
 from tkjit.targets import Target
@@ -30,6 +31,13 @@ class Meanwhile(NamedTuple):
 
     what: str
     work: Callable[[], object]
+
+
+class Opened(NamedTuple):
+    """What was loaded, and the identities of the files that it was made from."""
+
+    loaded: Any  # a module, or the address of a launch function
+    seen: bytes
 
 
 class Loader:
@@ -49,7 +57,7 @@ class Loader:
         # what a build beside another one failed with, until the call that needs it asks
         self._failures: dict[Recipe, TkjitError] = {}
         self._runtime: ModuleType | None = None
-        self._runtime_lock = threading.Lock()
+        self._runtime_lock = Renewed()
 
     # ---- what a call needs
 
@@ -58,14 +66,13 @@ class Loader:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
             if self._runtime is None:
-                self._runtime = self.open(self.plans.runtime())
+                self._runtime = self.open(self.plans.runtime()).loaded
                 self.cache.unchanged = self._runtime.unchanged
         return self._runtime
 
-    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], Meanwhile | None] | None = None) -> ModuleType:
+    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
         """A kernel's glue; where it has to be built, what ``meanwhile`` gives is built beside it."""
-        module: ModuleType = self.open(self.plans.glue(specs), meanwhile)
-        return module
+        return self.open(self.plans.glue(specs), meanwhile)
 
     def launcher(self, spec: Spec, variant: Variant, target: Target, *, beside: bool = False) -> Entry:
         """A variant's entry, built if it is not in the cache.
@@ -87,13 +94,17 @@ class Loader:
         """The call for which they were kept is over: the next one tries again."""
         self._failures.clear()
 
-    def address(self, spec: Spec, overload: int, variant: Variant, target: Target) -> int:
+    def address(self, spec: Spec, overload: int, variant: Variant, target: Target) -> Opened:
         """The address of a variant's launch function."""
         if self.settings.record is not None:
             record(self.settings.record, spec, overload, variant, target)
-        return int(self.open(self.plans.launcher(spec, variant, target)))
+        return self.open(self.plans.launcher(spec, variant, target))
 
-    def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> ModuleType:
+    def is_current(self, seen: Iterable[bytes]) -> bool:
+        """Whether the files that something was made from are as they were when it was loaded."""
+        return all(map(self.cache.unchanged, seen))
+
+    def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> Opened:
         """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
 
         def launcher() -> Meanwhile | None:
@@ -149,14 +160,14 @@ class Loader:
         recipe, inputs = plan.rendered
         return self.cache.lookup(recipe, besides=besides, shortcut=plan.shortcut, inputs=inputs)
 
-    def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Any:
+    def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
         """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""
         entry = self.entry(plan, meanwhile)
         try:
-            return plan.opened(entry.module, entry.shared_object)
+            return Opened(plan.opened(entry.module, entry.shared_object), entry.seen)
         except ImportError:
             entry = self.entry(plan, instead_of=entry)
-            return plan.opened(entry.module, entry.shared_object)
+            return Opened(plan.opened(entry.module, entry.shared_object), entry.seen)
 
     @contextmanager
     def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tkjit.cache import Product, Recipe, notes
 from tkjit.errors import CompileError
+from tkjit.registry import MODULES
 from tkjit.spec import Spec, Variant
 from tkjit.targets import Target
 
@@ -54,6 +55,11 @@ class Plan:
         return self.render(), identities
 
     @property
+    def is_launcher(self) -> bool:
+        """Whether it is a variant's launcher, and not a module."""
+        return not self.shortcut.startswith(("glue-", "runtime-"))
+
+    @property
     def recipe(self) -> Recipe:
         return self.rendered[0]
 
@@ -65,6 +71,10 @@ def describe(spec: Spec, variant: Variant, target: Target) -> str:
 
 def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | None = None) -> str:
     """The command that builds a variant ahead of time; for glue, that of the whole kernel."""
+    if spec.module == "__main__" or not spec.module:
+        return "call it once where TKJIT_JIT is not 0; a kernel of a script or a notebook has no name to warm it up by"
+    if not spec.module.startswith(f"{MODULES}."):
+        return "python -m tkjit warmup --record used.jsonl -- COMMAND, and then warmup --from-file used.jsonl"
     words = ["python -m tkjit warmup", spec.name]
     if target is not None:
         words.append("--device cpu" if target.is_cpu else f"--arch {target.arch}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -131,8 +132,8 @@ class Planner:
                 recipe.text,
                 self._failure_directory(recipe),
                 source.path,
-                search=(*own_flags.include_dirs, *self._header_path),
-                libraries=own_flags.libraries,
+                search=(*own_flags.search, *self._header_path),
+                libraries=own_flags.libraries if own_flags.links else None,
                 may_spill=not spec.forbid_spills,
             )
             return build.compile_shared_object(
@@ -160,7 +161,7 @@ class Planner:
 
     def _shortcut(self, name: str, values: object) -> str:
         """A name for what is made from some values under these settings: their ``repr`` says all of them."""
-        digest = hashlib.sha256(repr((values, self._settings, self._environment, flags.PACKAGE)).encode())
+        digest = hashlib.sha256(repr((values, self._decisive, self._environment, flags.PACKAGE)).encode())
         return f"{name}-{digest.hexdigest()[:16]}"
 
     def _recipe(
@@ -180,6 +181,13 @@ class Planner:
             tuple((anchor, str(path)) for anchor, path in directories.items()),
             self._toolchain.versions(target),
             ("tkjit", *own),
+        )
+
+    @cached_property
+    def _decisive(self) -> Settings:
+        """The settings without those that decide nothing of a recipe, nor of where it is looked up."""
+        return replace(
+            self._settings, jit=True, record=None, cache_limit_bytes=None, cache_shared=False, kernel_path=()
         )
 
     @cached_property
