@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import resource
 import secrets
 import shlex
 import shutil
@@ -24,7 +23,7 @@ from tkjit.config import environment_with
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.flags import PACKAGE
 from tkjit.measure import COULD_NOT_RUN
-from tkjit.processes import Renewed
+from tkjit.processes import MemoryWatch, Renewed
 
 LOG = "build.log"
 _LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
@@ -174,9 +173,9 @@ def compile_module(
 
     module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
     start = time.monotonic()
-    peak_before = _peak_of_children()
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
-    with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}):
+    memory = MemoryWatch(staging)
+    with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}), memory:
         try:
             module = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
                 module_name,
@@ -189,10 +188,12 @@ def compile_module(
         except (RuntimeError, ImportError) as error:
             raise _failure(unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.keep))}") from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
-    facts: dict[str, Any] = {"what": unit.name, "seconds": round(time.monotonic() - start, 3), "module": module_name}
-    # load_inline waits for its compiler itself; what is known is the largest of all children so far
-    if (peak_bytes := _peak_of_children()) > peak_before:
-        facts["peak_memory_bytes"] = peak_bytes
+    facts = {
+        "what": unit.name,
+        "seconds": round(time.monotonic() - start, 3),
+        "peak_memory_bytes": memory.peak_bytes,
+        "module": module_name,
+    }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o"]:
         _remove(staging / leftover)
@@ -203,10 +204,6 @@ def _remove(path: Path) -> None:
     """Remove a file that an entry does not need; a disk that keeps it costs no build."""
     with suppress(OSError):
         path.unlink()
-
-
-def _peak_of_children() -> int:
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
 
 
 @contextmanager

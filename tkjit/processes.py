@@ -157,6 +157,40 @@ def name_of(pid: int) -> str:
         return ""
 
 
+def peak_memory_bytes(pid: int) -> int:
+    """The most memory that a process has taken so far; 0 if it has ended."""
+    with suppress(OSError, ValueError, StopIteration), open(f"/proc/{pid}/status") as file:
+        line = next(line for line in file if line.startswith("VmHWM:"))
+        return int(line.split()[1]) << 10
+    return 0
+
+
+class MemoryWatch:
+    """Notes, while a block runs, the most memory that any process at work in a directory takes.
+
+    It looks twenty times a second. It is for processes that somebody else starts and waits for, whose ``ru_maxrss``
+    begins with that of this process.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.peak_bytes = 0
+        self._directory = directory
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        while not self._done.wait(0.05):
+            self.peak_bytes = max(self.peak_bytes, *map(peak_memory_bytes, working_in(self._directory)), 0)
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
 def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> None:
     """Kill every process at work in a directory, and those that they start meanwhile; see ``working_in``."""
     deadline = time.monotonic() + END_S

@@ -60,9 +60,11 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
-def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Compiler]:
     """The C++ compiler, as CXX, behind a script that writes down what it compiles."""
-    return Compiler(tmp_path / "bin", monkeypatch)
+    compiler = Compiler(tmp_path / "bin", monkeypatch)
+    yield compiler
+    compiler.release()  # whatever a test that failed has left waiting
 
 
 @pytest.fixture(scope="session")

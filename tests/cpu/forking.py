@@ -67,15 +67,14 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._count = 0
+        self._children: list[Child] = []
         command = [sys.executable, __file__]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None and self._process.stdout.readline() == "ready\n"
 
     def start(self, code: str, *arguments: object, **environ: str) -> Child:
         """Run code in a fresh process, with some variables changed."""
-        self._count += 1
-        output = self._directory / str(self._count)
+        output = self._directory / str(len(self._children))
         for end in (".out", ".err"):
             output.with_suffix(end).touch()
         request = {
@@ -85,7 +84,8 @@ class Server:
             "directory": str(Path.cwd()),
             "output": str(output),
         }
-        return Child(self, int(self.ask(request)), output)
+        self._children.append(Child(self, int(self.ask(request)), output))
+        return self._children[-1]
 
     def run(self, code: str, *arguments: object, **environ: str) -> str:
         """What some code prints in a fresh process."""
@@ -103,6 +103,8 @@ class Server:
         return json.loads(self._process.stdout.readline())
 
     def close(self) -> None:
+        for child in self._children:
+            child.signal(signal.SIGKILL)  # those of tests that failed
         self._process.communicate(timeout=60)
 
 

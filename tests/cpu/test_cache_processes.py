@@ -263,17 +263,30 @@ def interrupted_leaves_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-def test_ctrl_c_ends_a_first_call_and_its_compilers(group, python, fresh, seeded, compiler):
+@pytest.mark.parametrize("held", ["*", "*launcher.cu*", "*main.cpp*"], ids=["both", "the launcher", "the glue"])
+def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, fresh, seeded, compiler):
+    compiler.hold(held)
+    process = python("-c", CALL.format(factor=2))
+    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    # what is not held comes to its end, and the other is waited for
+    eventually(lambda: len(at_locks(process.pid, seeded)) == (2 if held == "*" else 1), 30)
+    seconds, errors = interrupt(process, group=group)
+    assert seconds < 3
+    assert process.returncode == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+    interrupted_leaves_nothing(seeded)
+    compiler.release()
+    assert fresh.run(CALL.format(factor=2)) == "[3.0, 3.0, 3.0]\n"
+
+
+def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh, seeded, compiler):
     compiler.hold()
     process = python("-c", CALL.format(factor=2))
     eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     waiter = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(at_locks(waiter.pid, seeded)) == 2, 30, "somebody waits for both")
-    seconds, errors = interrupt(process, group=group)
-    assert seconds < 3
-    assert process.returncode == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
+    eventually(lambda: len(at_locks(waiter.pid, seeded)) == 2, 30, "it waits for both")
+    interrupt(process, group=True)
     compiler.release()
-    assert waiter.printed() == "[3.0, 3.0, 3.0]\n", "the interruption is no error of the kernel's"
+    assert waiter.printed() == "[3.0, 3.0, 3.0]\n"
     interrupted_leaves_nothing(seeded)
 
 
@@ -288,8 +301,9 @@ def test_ctrl_c_ends_a_first_call_at_any_moment(number, group, chance, fresh, se
     process.wait(timeout_s=3)
     interrupted = "KeyboardInterrupt" in process.stderr
     assert interrupted or process.stdout == "[3.0, 3.0, 3.0]\n", f"interrupted at {moment_s:.3f} s\n{process.stderr}"
-    interrupted_leaves_nothing(seeded)
+    eventually(lambda: not working_in(seeded), 1, f"at work after an interruption at {moment_s:.3f} s")
     assert fresh.run(CALL.format(factor=2)) == "[3.0, 3.0, 3.0]\n"
+    assert nothing_is_left(seeded)
 
 
 def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, seeded, compiler):

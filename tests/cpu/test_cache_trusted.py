@@ -271,7 +271,7 @@ def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, seeded, compiler
     assert len(found) == 3 and set(map(tuple, found.values())) == {(("torch", f"{torch.__version__} -> 9.9.9"),)}
     compiler.becomes("g++ (Another 99) 99.1")
     found = differences(fresh)
-    words = f"{' '.join(f'-[{word}]' for word in version.split()[1:])} +[(Another] +[99)] +[99.1]"
+    words = f"{version} -> g++ (Another 99) 99.1"
     module, launcher = [("cxx", words)], [("compiler", words), ("cxx", words)]
     assert sorted(found.values()) == sorted([module, module, launcher])
 

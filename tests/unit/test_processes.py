@@ -16,6 +16,7 @@ import pytest
 
 from tkjit import processes
 from tkjit.processes import (
+    MemoryWatch,
     Process,
     Renewed,
     end_working_in,
@@ -332,3 +333,15 @@ def test_without_proc_nobody_is_taken_for_dead(monkeypatch):
     assert not somebody.is_alive
     monkeypatch.setattr(processes, "start_time", lambda pid: None)
     assert somebody.is_alive
+
+
+def test_the_memory_of_whoever_works_in_a_directory_is_watched(tmp_path, start):
+    ours = b"x" * (150 << 20)
+    with MemoryWatch(tmp_path) as memory:
+        worker = start(
+            "held = b'x' * (80 << 20); os.chdir(sys.argv[1]); print('ready', flush=True); time.sleep(60)", tmp_path
+        )
+        worker.stdout.readline()
+        wait_until(lambda: memory.peak_bytes > 0, "it is seen")
+    assert 80 << 20 <= memory.peak_bytes < len(ours)
+    worker.kill()

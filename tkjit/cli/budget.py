@@ -34,10 +34,16 @@ def available_memory_bytes() -> int:
         available = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
     with suppress(OSError, ValueError):
         limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        # the page cache counts as used, and gives way
-        parts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-        available = min(available, limit - used + int(parts.get("inactive_file", 0)))
+        available = min(available, limit - used + _page_cache_bytes())
     return max(0, available)
+
+
+def _page_cache_bytes() -> int:
+    """What counts as a container's memory and gives way to others."""
+    with suppress(OSError, ValueError):
+        parts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        return int(parts.get("inactive_file", 0))
+    return 0
 
 
 def estimated_bytes(plan: Plan, known: Iterable[Stored]) -> int:

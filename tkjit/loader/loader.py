@@ -181,15 +181,18 @@ class Loader:
                 meanwhile.work()
 
         thread = threading.Thread(target=work)
-        thread.start()
         try:
-            yield
+            thread.start()
+            try:
+                yield
+            except Exception:
+                thread.join()
+                raise
+            thread.join()
         except BaseException as error:
-            if not isinstance(error, Exception):  # Ctrl-C
+            if not isinstance(error, Exception):  # Ctrl-C, in the block or while this waits for the thread
                 self.cache.interrupt(lambda: not thread.is_alive())
             raise
-        finally:
-            thread.join()
 
     def _open_launcher(self, path: Path) -> int:
         return int(self.runtime.open_launcher(str(path)))
