@@ -264,7 +264,7 @@ def interrupted_leaves_nothing(root: Path) -> None:
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
 @pytest.mark.parametrize("held", ["*", "*launcher.cu*", "*main.cpp*"], ids=["both", "the launcher", "the glue"])
-def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, fresh, seeded, compiler):
+def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, seeded, compiler):
     compiler.hold(held)
     process = python("-c", CALL.format(factor=2))
     eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
@@ -274,8 +274,6 @@ def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, fresh, 
     assert seconds < 3
     assert process.returncode == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
     interrupted_leaves_nothing(seeded)
-    compiler.release()
-    assert fresh.run(CALL.format(factor=2)) == "[3.0, 3.0, 3.0]\n"
 
 
 def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh, seeded, compiler):
@@ -291,7 +289,7 @@ def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(2))
 def test_ctrl_c_ends_a_first_call_at_any_moment(number, group, chance, fresh, seeded, load_s):
     moment_s = chance.uniform(0, 1.1) * load_s
     process = fresh.start(CALL.format(factor=2))

@@ -176,9 +176,15 @@ class Loader:
             yield
             return
 
+        # not the thread's own join and is_alive: a Ctrl-C in a join makes CPython 3.11 take the thread for ended
+        done = threading.Event()
+
         def work() -> None:
-            with suppress(KeyboardInterrupt):  # it was interrupted below
-                meanwhile.work()
+            try:
+                with suppress(KeyboardInterrupt):  # it was interrupted below
+                    meanwhile.work()
+            finally:
+                done.set()
 
         thread = threading.Thread(target=work)
         try:
@@ -186,12 +192,12 @@ class Loader:
             try:
                 yield
             except Exception:
-                thread.join()
+                done.wait()
                 raise
-            thread.join()
+            done.wait()
         except BaseException as error:
             if not isinstance(error, Exception):  # Ctrl-C, in the block or while this waits for the thread
-                self.cache.interrupt(lambda: not thread.is_alive())
+                self.cache.interrupt(lambda: done.is_set() or thread.ident is None)
             raise
 
     def _open_launcher(self, path: Path) -> int:
