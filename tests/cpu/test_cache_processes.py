@@ -158,6 +158,19 @@ def test_after_a_kill_the_next_process_is_served(number, chance, build_s, tmp_pa
             os.kill(forked, signal.SIGKILL)  # it has lived until now, or this fails
 
 
+def test_compilers_that_nobody_watches_are_ended_by_the_next_process(compiler, monkeypatch, tmp_path):
+    compiler.hold()
+    builder = run_small(tmp_path / "cache", 7)
+    eventually(lambda: compiler.compiled, 30, "the compiler is at work")
+    for pid in (*watchdogs(builder.pid), builder.pid):
+        os.kill(pid, signal.SIGKILL)
+    builder.wait()
+    assert compilers(tmp_path / "cache"), "nobody has ended it, and it would go on for ever"
+    monkeypatch.delenv("CXX")
+    assert run_small(tmp_path / "cache", 7, stdout=subprocess.PIPE).communicate(timeout=30)[0] == "7\n"
+    assert nothing_is_left(tmp_path / "cache")
+
+
 @pytest.fixture(scope="module")
 def load_s(fresh, runtime, tmp_path_factory) -> float:
     """How long loading and calling takes where nothing but the runtime is there."""

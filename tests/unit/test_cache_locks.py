@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tkjit.cache import Entry, Product, building, locks
-from tkjit.errors import CacheError, CompileError
+from tkjit.errors import CacheError, CompileError, TkjitWarning
 from tkjit.processes import start_time
 from unit.builders import (
     RECIPE,
@@ -286,6 +286,16 @@ def test_a_lock_without_a_name_is_waited_for_a_while(entries, header, hold, monk
     assert 0.1 <= time.monotonic() - began < locks.SILENT_S / 2
 
 
+WITHOUT_LOCKS = pytest.mark.filterwarnings("ignore:.*a file system without locks:tkjit.TkjitWarning")
+
+
+def test_a_file_system_without_locks_is_said_to_be_one(entries, header, monkeypatch):
+    monkeypatch.setattr(locks, "_take", lambda *arguments: None)
+    with pytest.warns(TkjitWarning, match="without locks: every process that needs gemm builds it for itself"):
+        entries.build(RECIPE, Builder(header))
+
+
+@WITHOUT_LOCKS
 @pytest.mark.parametrize("number", locks._NO_LOCKS, ids=errno.errorcode.get)
 def test_a_file_system_without_locks_builds(entries, header, threads, monkeypatch, number):
     def refuse(descriptor, operation):
@@ -302,6 +312,7 @@ def test_a_file_system_without_locks_builds(entries, header, threads, monkeypatc
     assert staging_in(entries) == [] and below(entries.root, ".broken*") == []
 
 
+@WITHOUT_LOCKS
 def test_the_loser_of_a_race_without_locks_takes_what_is_there(entries, header, monkeypatch):
     monkeypatch.setattr(locks, "_take", lambda *arguments: None)
     inner = Builder(header)
@@ -317,6 +328,7 @@ def test_the_loser_of_a_race_without_locks_takes_what_is_there(entries, header, 
     assert below(entries.root, ".broken*") == []  # a whole entry is not set aside: another process may be opening it
 
 
+@WITHOUT_LOCKS
 def test_an_entry_that_appears_as_another_is_published(entries, header, monkeypatch):
     monkeypatch.setattr(locks, "_take", lambda *arguments: None)
     rename, inner = Path.rename, Builder(header)

@@ -10,6 +10,7 @@ import shutil
 import stat
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from tkjit.cache import notes
 from tkjit.cache.entry import MANIFEST, DamagedError, Entry, check_whole, complete, read_manifest
 from tkjit.cache.locks import Holder, Lock, turn
 from tkjit.cache.recipe import Product, Recipe
-from tkjit.errors import CacheError, CompileError
+from tkjit.errors import CacheError, CompileError, TkjitWarning
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache
@@ -59,6 +60,13 @@ def build(
     with ExitStack() as stack:
         with cache.writing():
             lock = stack.enter_context(_turn(cache, recipe, what, check, report))
+        if not lock.is_held:
+            warnings.warn(
+                f"{cache.root} lies on a file system without locks: every process that needs {what} builds it for "
+                "itself; set TKJIT_CACHE to another directory",
+                TkjitWarning,
+                stacklevel=2,
+            )
         if _stamp(instead_of) != stamp:
             instead_of = None  # the one before has put another in its place
         if (entry := cache.lookup(recipe, besides=instead_of)) is not None:

@@ -64,6 +64,11 @@ class Lock:
         self.awaited = awaited
         self._descriptor = descriptor
 
+    @property
+    def is_held(self) -> bool:
+        """Whether there is a lock: on some file systems there is none."""
+        return self._descriptor is not None
+
     def say(self, staging: Path | None) -> None:
         """Write down who holds the lock, and where its compilers will be at work."""
         if self._descriptor is None:
