@@ -22,7 +22,8 @@ def measure(report: int, command: list[str]) -> None:
             os.write(report, f"{COULD_NOT_RUN}{error.strerror}".encode())
         os._exit(127)
     _, status, usage = os.wait4(child, 0)
-    os.write(report, f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}".encode())
+    if not os.fstat(report).st_size:  # it did run
+        os.write(report, f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}".encode())
 
 
 if __name__ == "__main__":
