@@ -6,7 +6,6 @@
 #include <tkjit/expr.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <type_traits>
@@ -129,12 +128,13 @@ private:
 };
 
 // Allows a kernel more than 48 KiB of dynamic shared memory; once per device and size, since the call costs 0.4 us.
-inline cudaError_t allow_shared_memory(const void* kernel, std::atomic<size_t>& allowed, size_t bytes) {
+// Not std::atomic: <atomic> alone reads 190 headers in C++20, which each launcher would depend on.
+inline cudaError_t allow_shared_memory(const void* kernel, size_t* allowed, size_t bytes) {
     constexpr size_t without_asking = 48 << 10;
-    if (bytes <= without_asking || bytes <= allowed.load(std::memory_order_relaxed)) return cudaSuccess;
+    if (bytes <= without_asking || bytes <= __atomic_load_n(allowed, __ATOMIC_RELAXED)) return cudaSuccess;
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-    if (error == cudaSuccess) allowed.store(bytes, std::memory_order_relaxed);
+    if (error == cudaSuccess) __atomic_store_n(allowed, bytes, __ATOMIC_RELAXED);
     return error;
 }
 
@@ -148,11 +148,11 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
     if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
 
     constexpr int max_devices = 64;
-    static std::atomic<size_t> allowed[max_devices];  // one launcher holds one kernel
-    std::atomic<size_t> unknown{0};
+    static size_t allowed[max_devices];  // one launcher holds one kernel
+    size_t unknown = 0;
     const auto function = reinterpret_cast<const void*>(kernel);
     const cudaError_t refused = detail::allow_shared_memory(
-        function, device < max_devices ? allowed[device] : unknown, shape.shared_memory_bytes);
+        function, device < max_devices ? &allowed[device] : &unknown, shape.shared_memory_bytes);
     if (refused != cudaSuccess) return detail::cuda_error("dynamic shared memory", refused);
 
     return [&](Parameters... values) -> const char* {
