@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from tkjit.cache import Product
+from tkjit.compiler_log import SPILLS, first_error, resources
 from tkjit.config import environment_with
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.flags import PACKAGE
@@ -26,8 +26,8 @@ from tkjit.measure import COULD_NOT_RUN
 from tkjit.processes import MemoryWatch, Renewed
 
 LOG = "build.log"
+EXPORTS = "exports.map"
 _LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
-SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 # load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
 _load_inline_lock = Renewed()
@@ -98,8 +98,8 @@ def compile_shared_object(
     if code != 0:
         ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
         raise failure(log, "" if log.strip() else ended)
-    resources = _resources(log)
-    if not unit.may_spill and (spilled := {name: n for name, n in resources.items() if n and name in SPILLS}):
+    taken = resources(log)
+    if not unit.may_spill and (spilled := {name: n for name, n in taken.items() if n and name in SPILLS}):
         words = ", ".join(f"{n} bytes of {SPILLS[name]}" for name, n in spilled.items())
         raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {words}")
     try:
@@ -111,7 +111,7 @@ def compile_shared_object(
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": peak_bytes,
         "command": shlex.join(line),
-        **resources,
+        **taken,
     }
     dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))
     _remove(depfile)
@@ -159,9 +159,14 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
 
 
 def compile_module(
-    unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str]
+    unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str], exports: str
 ) -> tuple[Product, ModuleType]:
     """Compile and import a Python module through torch's ``load_inline``.
+
+    Parameters
+    ----------
+    exports : str
+        A linker's version script: which symbols others see.
 
     Raises
     ------
@@ -173,6 +178,7 @@ def compile_module(
 
     module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
     start = time.monotonic()
+    (staging / EXPORTS).write_text(exports)
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     memory = MemoryWatch(staging)
     with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}), memory:
@@ -181,6 +187,7 @@ def compile_module(
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}"],  # the linker runs in the staging directory
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,
@@ -195,7 +202,7 @@ def compile_module(
         "module": module_name,
     }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
-    for leftover in [".ninja_deps", ".ninja_log", "main.o"]:
+    for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:
         _remove(staging / leftover)
     return Product(f"{module_name}.so", dependencies, facts, unit.search), module
 
@@ -272,7 +279,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         for build_file in keep.glob("build.ninja"):
             build_file.write_text(build_file.read_text().replace(str(staging), str(keep)))
         (keep / LOG).write_text(f"{command}\n{log}")
-    first = summary or _first_error(log, unit.source)
+    first = summary or first_error(log, unit.source)
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
 
 
@@ -287,41 +294,3 @@ def _keep(staging: Path, keep: Path) -> Path:
     except OSError:
         shutil.rmtree(scratch, ignore_errors=True)
     return keep
-
-
-# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
-_LOCATED = re.compile(
-    r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?[Ee]rror\b[^\n]*", re.MULTILINE
-)
-# ptxas, nvcc itself, the linker
-_OTHER = re.compile(
-    r"^(?:ptxas[^\n]*?\berror *:|(?:ptxas|nvcc|nvlink) *fatal *:|[^\n]*\bld: (?!warning)|[^\n]*undefined reference)"
-    r"[^\n]*",
-    re.MULTILINE,
-)
-
-
-def _first_error(log: str, source: Path | None) -> str:
-    """The first error on the user's own file, or the first of all, with the lines that show it."""
-    located = list(_LOCATED.finditer(log))
-    own = [error for error in located if source and Path(error["file"]).name == source.name]
-    error = next(iter(own or located), None) or _OTHER.search(log)
-    if error is None:
-        return (log.strip().splitlines() or ["the compiler failed without a word"])[0]
-    shown = log[error.start() :].splitlines()[:3]
-    if error in own:
-        shown[0] = shown[0].replace(error["file"], str(source), 1)
-    context = [line for line in shown[1:] if line.startswith(" ")]
-    return "\n".join([shown[0], *context])
-
-
-def _resources(log: str) -> dict[str, Any]:
-    """What ptxas says of a kernel's resources: registers, spills, static shared memory."""
-    numbers = {
-        "registers": r"Used (\d+) registers",
-        "spill_store_bytes": r"(\d+) bytes spill stores",
-        "spill_load_bytes": r"(\d+) bytes spill loads",
-        "shared_memory_bytes": r"(\d+) bytes smem",
-    }
-    found = {name: [int(value) for value in re.findall(pattern, log)] for name, pattern in numbers.items()}
-    return {name: max(values) for name, values in found.items() if values}

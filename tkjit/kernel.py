@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tkjit import registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.loader import Loader, guess_variant, loader_for
+from tkjit.loader import Loader, Opened, guess_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, spec_of_function, variants_of
@@ -52,6 +52,7 @@ class Kernel:
         self.__name__ = specs[0].name
         self.__doc__ = _doc(specs)
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
+        self._opened: list[Opened] = []  # what calls have loaded
 
     @property
     def name(self) -> str:
@@ -294,7 +295,7 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     loaded = found._loaded.get(key)
     if loaded is None:
         loaded = found._loaded.setdefault(key, loaded_class(*found.specs))
-    elif not loader.is_current(getattr(loaded, "_seen", ())):
+    elif not loader.is_current(loaded._opened):
         loaded = found._loaded[key] = loaded_class(*found.specs)
     return loaded
 
@@ -319,10 +320,6 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
     class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
         """A kernel that is called through compiled code."""
 
-        def __init__(self, *specs: Spec) -> None:
-            super().__init__(*specs)
-            self._seen: list[bytes] = []  # of the files that it was made from
-
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             # the interpreter calls the dispatcher directly; this is for who asks for the method
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
@@ -330,17 +327,17 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
             try:
                 glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
-                self._seen.append(glue.seen)
+                self._opened.append(glue)
                 runtime.attach(self, glue.loaded, tuple(map(_result_type, self.specs)))
                 return self(*args, **kwargs)
             finally:
-                loader.forget_failures()
+                loader.end_first_call(self._opened)
 
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
             spec, index = self.specs[overload], variant
             index -= sum(len(variants_of(earlier)) for earlier in self.specs[:overload])
             launcher = loader.address(spec, overload, variants_of(spec)[index], loader.target(device_type, device))
-            self._seen.append(launcher.seen)
+            self._opened.append(launcher)
             return int(launcher.loaded)
 
     runtime.enable_vectorcall(LoadedKernel)

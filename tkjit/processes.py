@@ -6,7 +6,7 @@ the compilers that the builder leaves behind, and removes what they were writing
 
 from __future__ import annotations
 
-# a watchdog starts with each build: hashlib, dataclasses and subprocess would make it three times as slow
+# a watchdog starts with each build: hashlib, dataclasses and subprocess would make it twice as slow
 import os
 import signal
 import sys

@@ -17,7 +17,8 @@ import pytest
 from caches import CALL, RIGHT, entries, eventually, stagings
 from forking import Child, Server
 
-from tkjit.cache.entry import read_manifest, write_manifest
+from tkjit.cache import signed
+from tkjit.cache.entry import MANIFEST, read_manifest
 from tkjit.cache.recipe import digest_of_file
 from tkjit.targets import cpu_target
 
@@ -260,7 +261,7 @@ def test_a_bundle_that_was_tampered_with_is_found_and_not_served(fresh, bundle, 
     launcher.write_bytes(launcher.read_bytes() + b" ")
     manifest = read_manifest(launcher.parent)
     files = {**manifest["files"], launcher.name: digest_of_file(launcher)}
-    write_manifest(launcher.parent, {**manifest, "files": files})
+    signed.write(launcher.parent / MANIFEST, {**manifest, "files": files})
     found = fresh.tkjit("cache", "verify", bundle)
     assert (found.code, found.stdout) == (1, "3 entries, 2 problems\n")
     for name in ("launcher.so", "manifest.json"):

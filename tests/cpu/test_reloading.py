@@ -44,6 +44,30 @@ def test_a_load_after_an_edit_of_a_header_sees_it(fill):
     assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
 
 
+NOTES_READ = """
+import torch, tkjit
+from tkjit.cache import notes
+read, names = notes.read, []
+notes.read = lambda path: names.append(path.rpartition("/")[2].rpartition("-")[0]) or read(path)
+tkjit.load("axpy")(torch.ones(1), torch.ones(1), 2.0)
+print(*names)
+"""
+
+
+def test_a_first_call_looks_its_glue_and_its_launcher_up_at_once(fresh, warmed):
+    assert fresh.run(NOTES_READ).split() == ["runtime", "glue-axpy"]
+
+
+def test_another_variant_than_the_noted_one_has_a_note_of_its_own(fresh, warmed):
+    half = NOTES_READ.replace("torch.ones(1)", "torch.ones(1).half()")
+    fresh.run(half)
+    time.sleep(0.1)
+    for _ in range(2):
+        *_, last = fresh.run(half).split()
+    assert last.startswith("cpu-") and last.endswith("-axpy")
+    assert fresh.run(NOTES_READ).split() == ["runtime", "glue-axpy"], "and takes nothing from the other"
+
+
 FORK_DURING_A_BUILD = """
 import os, sys, threading, torch, tkjit
 from tkjit import build, InOut, Tensor
@@ -86,16 +110,16 @@ def test_a_child_forked_during_a_build_builds_and_calls(session_cache):
 
 
 @pytest.fixture
-def runtime():
+def compiled():
     return loader_for(Settings.from_environment()).runtime
 
 
-def test_the_runtime_reads_a_note_as_the_cache_does(runtime, tmp_path):
+def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
     names = ("plain", "with space", "n\N{LATIN SMALL LETTER O WITH DIAERESIS}")
     for name in names:
         (tmp_path / name).write_text(name)
     lines = notes.identities([*(str(tmp_path / name) for name in names), str(tmp_path)])
-    checks = (notes.unchanged, runtime.unchanged)
+    checks = (notes.unchanged, compiled.unchanged)
     assert all(check(lines) for check in checks)
     for place in range(len(lines) - 1):
         flipped = bytearray(lines)
@@ -105,8 +129,8 @@ def test_the_runtime_reads_a_note_as_the_cache_does(runtime, tmp_path):
     assert not any(check(lines) for check in checks)
 
 
-def test_the_runtime_sees_what_has_come(runtime, tmp_path):
-    checks = (notes.unchanged, runtime.unchanged)
+def test_the_runtime_sees_what_has_come(compiled, tmp_path):
+    checks = (notes.unchanged, compiled.unchanged)
     lines = notes.identities([str(tmp_path / "gone")])
     assert all(check(lines) and check(b"") for check in checks)
     (tmp_path / "gone").write_text("")

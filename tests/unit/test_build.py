@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.build import LOG, Unit, _first_error, _linked, _read_depfile, _resources, compile_shared_object
+from tkjit.build import LOG, Unit, _linked, _read_depfile, compile_shared_object
+from tkjit.compiler_log import first_error, resources
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.processes import name_of, watched, working_in
 from unit.builders import wait_until
@@ -97,21 +98,21 @@ collect2: error: ld returned 1 exit status
     ids="gxx nvcc header warning context ptxas ptxas-line ptxas-fatal nvcc-fatal linker killed silent".split(),
 )
 def test_the_first_error_is_on_the_users_file(log, shown):
-    assert _first_error(log, SOURCE).startswith(shown)
+    assert first_error(log, SOURCE).startswith(shown)
 
 
 def test_one_error_is_shown_and_not_the_next():
-    assert "a later one" not in _first_error(GXX_LOG, SOURCE)
+    assert "a later one" not in first_error(GXX_LOG, SOURCE)
 
 
 def test_of_an_inline_source_the_first_error_of_all_is_shown():
-    assert _first_error(GXX_LOG, None).startswith("/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals'")
-    assert _first_error("inline.cu:2:1: error: no\n", None) == "inline.cu:2:1: error: no"
+    assert first_error(GXX_LOG, None).startswith("/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals'")
+    assert first_error("inline.cu:2:1: error: no\n", None) == "inline.cu:2:1: error: no"
 
 
 def test_a_users_path_may_have_spaces():
     log = "my kernels/axpy.cu:2:1: error: no\n"
-    assert _first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
+    assert first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
 
 
 # ---- dependencies
@@ -161,7 +162,7 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     assert set(asked) == {Path(line) for line in system.split() if Path(line).is_file()}
 
 
-def test_what_ptxas_says_of_resources():
+def test_what_ptxas_says_ofresources():
     log = (
         "ptxas info    : Compiling entry function '_Z4axpyv' for 'sm_90a'\n"
         "    0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
@@ -169,13 +170,13 @@ def test_what_ptxas_says_of_resources():
         "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
         "ptxas info    : Used 128 registers\n"
     )
-    assert _resources(log) == {
+    assert resources(log) == {
         "registers": 128,
         "spill_store_bytes": 8,
         "spill_load_bytes": 12,
         "shared_memory_bytes": 128,
     }
-    assert _resources("") == {}
+    assert resources("") == {}
 
 
 # ---- a build with a compiler of shell

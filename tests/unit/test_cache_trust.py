@@ -177,10 +177,13 @@ def test_a_directory_on_the_way_is_asked_about_too(entries, open_cache, header, 
         find(open_cache(entries.root))
 
 
-def test_a_note_that_names_another_place_is_refused(entries, open_cache, header, tmp_path, notes_at_once):
+@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+def test_a_note_that_names_another_place_is_refused(entries, open_cache, header, tmp_path, notes_at_once, beside):
     entries.build(RECIPE, Builder(header))
     assert find(entries)
     (note,) = notes_of(entries)
-    notes.write(note, [str(tmp_path / "evil"), "evil.so", ""], b"")
+    subjects, lines = notes.read(note)
+    evil = [str(tmp_path / "evil"), "evil.so", ""]
+    notes.write(note, [*subjects, [*evil, "another"]] if beside else [evil], lines)
     with pytest.raises(CacheError, match="which is not in the cache"):
         find(open_cache(entries.root))

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 
 from tkjit import processes
 from tkjit.cache import notes
-from tkjit.cache.entry import MANIFEST, DamagedError, Entry, check_whole, complete, read_manifest
+from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, read_manifest
 from tkjit.cache.locks import Holder, Lock, turn
 from tkjit.cache.recipe import Product, Recipe
+from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 
 if TYPE_CHECKING:
@@ -61,12 +62,7 @@ def build(
         with cache.writing():
             lock = stack.enter_context(_turn(cache, recipe, what, check, report))
         if not lock.is_held:
-            warnings.warn(
-                f"{cache.root} lies on a file system without locks: every process that needs {what} builds it for "
-                "itself; set TKJIT_CACHE to another directory",
-                TkjitWarning,
-                stacklevel=2,
-            )
+            _warn_of_no_locks(cache, what)
         if _stamp(instead_of) != stamp:
             instead_of = None  # the one before has put another in its place
         if (entry := cache.lookup(recipe, besides=instead_of)) is not None:
@@ -77,21 +73,39 @@ def build(
         sweep(cache.base)
         seen: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
-            try:
+            with _failures_left(cache, recipe, lock, check):
                 built = _attempt(cache, recipe, builder, lock, instead_of, seen)
-            except CompileError as error:
-                if threading.current_thread() is not threading.main_thread():
-                    # Ctrl-C in a terminal ends compilers too, and the main thread hears of it a moment later
-                    time.sleep(INTERRUPT_S)
-                if cache.interruptions != interruptions:  # its error is none
-                    shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
-                check()
-                _leave_failure(cache.failure_directory(recipe), lock.holder.token, error)
-                raise
             check()
             if built is not None:
                 return built
     raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
+
+
+def _warn_of_no_locks(cache: Cache, what: str) -> None:
+    warnings.warn(
+        f"{cache.root} lies on a file system without locks: every process that needs {what} builds it for itself; "
+        "set TKJIT_CACHE to another directory",
+        TkjitWarning,
+        stacklevel=3,
+    )
+
+
+@contextmanager
+def _failures_left(cache: Cache, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Iterator[None]:
+    """Leave the block's compile error for those who wait, unless ``check`` says that it comes of a Ctrl-C."""
+    try:
+        yield
+    except CompileError as error:
+        if threading.current_thread() is not threading.main_thread():
+            # Ctrl-C in a terminal ends compilers too, and the main thread hears of it a moment later
+            time.sleep(INTERRUPT_S)
+        try:
+            check()
+        except KeyboardInterrupt:  # its error is none
+            shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
+            raise
+        _leave_failure(cache.failure_directory(recipe), lock.holder.token, error)
+        raise
 
 
 @contextmanager

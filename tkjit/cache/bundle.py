@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import secrets
 import shutil
@@ -14,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache.entry import LAYOUT, MANIFEST, DamagedError, Entry
+from tkjit.cache import signed
+from tkjit.cache.entry import LAYOUT, MANIFEST, Entry
 from tkjit.cache.eviction import Stored, stored
 from tkjit.cache.recipe import digest_of_file
+from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError
 
 BUNDLE = "bundle.json"
@@ -39,9 +39,7 @@ def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -
             place = scratch / LAYOUT / Path(*entry.directory.parts[-4:])
             shutil.copytree(entry.directory, place)
         files = {str(path.relative_to(scratch)): digest_of_file(path) for path in sorted(_files(scratch))}
-        listed = json.dumps({"digest": "", **facts, "files": files}, indent=1)
-        digest = hashlib.sha256(listed.encode()).hexdigest()
-        (scratch / BUNDLE).write_text(listed.replace('"digest": ""', f'"digest": "{digest}"', 1))
+        signed.write(scratch / BUNDLE, {**facts, "files": files})
         for folder, _, names in os.walk(scratch):
             os.chmod(folder, 0o755)
             for name in names:
@@ -111,14 +109,9 @@ def bundled_files(root: Path) -> dict[str, str]:
     """
     path = root / BUNDLE
     try:
-        text = path.read_text()
-        listed = json.loads(text)
-        unsigned = text.replace(f'"digest": "{listed["digest"]}"', '"digest": ""', 1)
-        if listed["digest"] == hashlib.sha256(unsigned.encode()).hexdigest():
-            return dict(listed["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return dict(signed.read(path)["files"])
+    except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None
-    raise DamagedError(f"{path} has changed since it was written")
 
 
 def _bundle_damage(root: Path) -> list[str]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache.entry import DamagedError, changes, check_whole, read_dependencies
+from tkjit.cache.entry import changes, check_whole, read_dependencies
 from tkjit.cache.eviction import Stored
 from tkjit.cache.recipe import TEXT, Recipe
+from tkjit.cache.signed import DamagedError
 
 TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")
 
@@ -30,9 +31,6 @@ class Difference:
     part: str
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.part}: {self.text}"
-
 
 def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
     """Why an entry is not a recipe's; nothing if it is."""
@@ -45,8 +43,9 @@ def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
     found = of_parts({**manifest["key"], **manifest["tools"]}, now)
     if stored.arch != recipe.arch:
         found.insert(0, Difference("architecture", f"{stored.arch} -> {recipe.arch}"))
-    text = next((text for name, text in recipe.parts if name == TEXT), "")
-    found = [Difference(TEXT, _first_change(read_text(stored), text)) if one.part == TEXT else one for one in found]
+    found = [
+        Difference(TEXT, _first_change(read_text(stored), recipe.text)) if one.part == TEXT else one for one in found
+    ]
     files = changes(stored.directory, manifest, recipe, exact=recipe.tools is not None)
     return found + [Difference("files", change) for change in files]
 

@@ -6,7 +6,6 @@ that the compiler said it read, and the names of files that stood where one of t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -16,18 +15,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tkjit.cache import signed
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
-from tkjit.errors import TkjitError
+from tkjit.cache.signed import DamagedError
 
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
 DEPENDENCIES = "dependencies.json"
 TAIL_PARTS = 5  # of "cuda/std/__atomic/order.h" an include may name the last one to five parts
-_NO_DIGEST = '"digest": ""'
-
-
-class DamagedError(TkjitError):
-    """An entry is not what its manifest says; it is a miss, and is set aside when it is built again."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +36,15 @@ class Entry:
         The name that a Python module was compiled under; empty for a launcher.
     seen : bytes
         The identities, as a note has them, of the files that it was compared with.
+    came_with : str
+        The shortcut of another entry, which the same note told to be as it was.
     """
 
     directory: Path
     shared_object_name: str
     module: str = ""
     seen: bytes = field(default=b"", compare=False, repr=False)
+    came_with: str = field(default="", compare=False, repr=False)
 
     @property
     def shared_object(self) -> Path:
@@ -75,25 +73,12 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     ------
     DamagedError
     """
+    manifest = signed.read(directory / MANIFEST)
     try:
-        with open(f"{directory}/{MANIFEST}", "rb") as file:
-            content = file.read()
-        text = content.decode()
-        manifest = json.loads(text)
-        digest = manifest.pop("digest")
-        unsigned = text.replace(f'"digest": "{digest}"', _NO_DIGEST, 1)
-        if digest != hashlib.sha256(unsigned.encode()).hexdigest():
-            raise DamagedError(f"{directory / MANIFEST} has changed since it was written")
         manifest["files"][manifest["shared_object"]]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError) as error:
         raise DamagedError(f"{directory / MANIFEST} cannot be read: {error!r}") from None
-    return dict(manifest)
-
-
-def write_manifest(directory: Path, manifest: Mapping[str, Any]) -> None:
-    text = json.dumps({"digest": "", **manifest}, indent=1)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    (directory / MANIFEST).write_text(text.replace(_NO_DIGEST, f'"digest": "{digest}"', 1))
+    return manifest
 
 
 def complete(staging: Path, recipe: Recipe, product: Product) -> str:
@@ -117,7 +102,7 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         "files": {path.name: digest_of_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
         **product.facts,
     }
-    write_manifest(staging, manifest)
+    signed.write(staging / MANIFEST, manifest)
     return digest_of([recipe.tools, files, dependencies["shadows"]])[:16]
 
 

@@ -10,14 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit import processes
 from tkjit.cache import notes
 from tkjit.cache.building import STAGING, is_abandoned
-from tkjit.cache.entry import LAYOUT, DamagedError, read_manifest, verify_file
+from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
 from tkjit.cache.locks import LOCK
+from tkjit.cache.signed import DamagedError
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache
@@ -53,7 +55,7 @@ class Stored:
     def name(self) -> str:
         return self.directory.parent.name.rpartition("-")[0]
 
-    @property
+    @cached_property
     def manifest(self) -> dict[str, Any]:
         """What it says of itself; empty if that cannot be believed."""
         try:

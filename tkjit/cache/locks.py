@@ -110,25 +110,26 @@ def turn(
     try:
         for number in itertools.count():
             path = directory / (f"{LOCK}-{number}" if number else LOCK)
-            descriptor = _take(path, mode, awaited, check, waiting)
-            if descriptor != GONE:
+            with suppress(_HolderIsGone):
+                descriptor = _take(path, mode, awaited, check, waiting)
                 break
         lock = Lock(descriptor, holder, frozenset(awaited))
         with _signs_of_life(descriptor):
             lock.say(None)
             yield lock
     finally:
-        if descriptor is not None and descriptor != GONE:
+        if descriptor is not None:
             _release(descriptor)
 
 
-GONE = -1  # in the place of a descriptor: the holder is, and its lock is not
+class _HolderIsGone(Exception):
+    """And its lock is not."""
 
 
 def _take(
     path: Path, mode: int, awaited: set[str], check: Callable[[], None], waiting: Callable[[Holder, float], None]
 ) -> int | None:
-    """The descriptor of a lock that was taken, ``GONE`` if its holder is, None where there are no locks."""
+    """The descriptor of a lock that was taken; None where there are no locks."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     watch = _Watch(path)
     start = time.monotonic()
@@ -151,7 +152,7 @@ def _take(
                 awaited.add(holder.token)
                 waiting(holder, time.monotonic() - start)
             if watch.is_over:
-                return GONE
+                raise _HolderIsGone
             time.sleep(POLL_S)
     finally:
         if descriptor >= 0:

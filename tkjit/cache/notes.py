@@ -1,6 +1,6 @@
 """Notes of what was compared: while no file has changed since, a warm call reads neither headers nor manifests.
 
-A note is local and may be deleted. Its first line says which entry it is about, each other line has a file's identity
+A note is local and may be deleted. Its first line says which entries it is about, each other line has a file's identity
 and path. A process reads them often, so the runtime has a compiled ``unchanged``, which does the same as the one here.
 """
 
@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import Any
 
 DIRECTORY = "notes"
 ABSENT = b"0 0 0 0"
-SUBJECT_PARTS = 3  # the entry's directory, its shared object, its module
 # a second change within a tick of the kernel's clock (at most 10 ms) leaves a file's times as they are
 SETTLED_NS = 50_000_000
 
@@ -33,7 +32,7 @@ def identity(path: str | bytes) -> bytes:
     return b"%d %d %d %d" % (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def identities(paths: Iterable[str]) -> bytes:
+def identities(paths: Iterable[str | bytes]) -> bytes:
     """The lines of a note; a path with a line's end in it makes one that never holds."""
     return b"".join(b"%b %b\n" % (identity(path), os.fsencode(path)) for path in paths)
 
@@ -60,27 +59,27 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
 
 def unchanged(lines: bytes) -> bool:
     """Whether every file of a note is as it was."""
-    parted = ((line, line.split(b" ", 4)[-1]) for line in lines.split(b"\n")[:-1])
-    return all(line == b"%b %b" % (identity(path), path) for line, path in parted)
+    noted = lines.split(b"\n")[:-1]
+    return identities([line.split(b" ", 4)[-1] for line in noted]) == lines
 
 
 def read(path: str | Path) -> tuple[list[Any], bytes] | None:
-    """A note's subject and lines; None if there is none that can be read."""
+    """A note's subjects and lines; None if there is none that can be read."""
     try:
         with FileIO(path) as file:  # which is what open() gives, without a buffer that nothing uses
-            subject, _, lines = file.readall().partition(b"\n")
-        *parsed, digest = json.loads(subject)
+            head, _, lines = file.readall().partition(b"\n")
+        digest, *subjects = json.loads(head)
     except (OSError, ValueError, TypeError):
         return None
-    return (parsed, lines) if len(parsed) == SUBJECT_PARTS and digest == _digest(parsed, lines) else None
+    return (subjects, lines) if subjects and digest == _digest(subjects, lines) else None
 
 
-def _digest(subject: list[Any], lines: bytes) -> str:
-    """Of all that the lines do not prove by themselves: the entry that they are about, and that none is missing."""
-    return hashlib.sha256(json.dumps([*subject, lines.count(b"\n")]).encode()).hexdigest()
+def _digest(subjects: Sequence[Any], lines: bytes) -> str:
+    """Of all that the lines do not prove by themselves: the entries that they are about, and that none is missing."""
+    return hashlib.sha256(f"{len(lines)} {subjects}".encode()).hexdigest()
 
 
-def write(path: Path, subject: list[Any], lines: bytes) -> None:
+def write(path: Path, subjects: Sequence[Sequence[str]], lines: bytes) -> None:
     """Write a note, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
     stamps = [int(stamp) for line in lines.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()]
     # a file system that knows whole seconds only
@@ -91,5 +90,5 @@ def write(path: Path, subject: list[Any], lines: bytes) -> None:
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
         # whatever the umask: who can write a note says what is loaded
         with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb") as file:
-            file.write(json.dumps([*subject, _digest(subject, lines)]).encode() + b"\n" + lines)
+            file.write(json.dumps([_digest(subjects, lines), *subjects]).encode() + b"\n" + lines)
         scratch.replace(path)

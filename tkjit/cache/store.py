@@ -11,9 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tkjit.cache import notes, trust
-from tkjit.cache.entry import LAYOUT, DamagedError, Entry, looked_at, open_entry, read_manifest
+from tkjit.cache.entry import LAYOUT, Entry, looked_at, open_entry, read_manifest
 from tkjit.cache.leases import Leases
 from tkjit.cache.recipe import Product, Recipe
+from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError
 
 USED_S = 3600.0  # how exactly the last use of an entry is recorded
@@ -52,6 +53,7 @@ class Cache:
         os.register_at_fork(after_in_child=self.building.clear)
         self.shared = shared
         self._trusted: set[str] = set()
+        self._recalled: dict[str, Entry] = {}  # beside others, by their shortcuts
         # strings: each step on a Path takes 5 us of a warm call
         self._root, self._notes = str(root), str(self.base / notes.DIRECTORY)
 
@@ -80,16 +82,32 @@ class Cache:
         shortcut : str
             A name for all that the recipe depends on besides files: what it is made from need not be rendered then.
         """
+        if (beside := self._recalled.pop(shortcut, None)) is not None:
+            self._use(beside)
+            return beside
         if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
             return None
-        (directory, shared_object, module), lines = found
+        (subject, *others), lines = found
         self._check_trust(self._notes)
+        for directory, *_ in (subject, *others):
+            self._check_trust(directory)
         if not self.unchanged(lines):
             return None
-        self._check_trust(directory)
-        entry = Entry(Path(directory), shared_object, module, seen=lines)
+        came_with = ""
+        for *parts, came_with in others:
+            self._recalled[came_with] = _noted(parts)
+        entry = replace(_noted(subject), seen=lines, came_with=came_with)
         self._use(entry)
         return entry
+
+    def note_together(self, shortcut: str, entry: Entry, other_shortcut: str, other: Entry) -> None:
+        """Have ``recall`` find another entry beside one: the files that both depend on are looked at once."""
+        lines = dict.fromkeys((entry.seen + other.seen).splitlines(keepends=True))
+        self._note(shortcut, [_subject(entry), [*_subject(other), other_shortcut]], b"".join(lines))
+
+    def forget_recalled(self) -> None:
+        """What was recalled beside something else, and not asked for, may have changed when it is."""
+        self._recalled.clear()
 
     def lookup(
         self, recipe: Recipe, *, besides: Entry | None = None, shortcut: str = "", inputs: bytes = b""
@@ -110,19 +128,21 @@ class Cache:
         CacheError
             If a directory cannot be read, or a stranger can write to it.
         """
-        entry = self._search(recipe, besides, Path(self._notes, shortcut) if shortcut else None, inputs)
-        if entry is not None:
-            self._use(entry)
+        if (entry := self._search(recipe, besides)) is None:
+            return None
+        entry = replace(entry, seen=inputs + entry.seen)
+        if shortcut:
+            self._note(shortcut, [_subject(entry)], entry.seen)
+        self._use(entry)
         return entry
 
-    def _search(self, recipe: Recipe, besides: Entry | None, note: Path | None, inputs: bytes) -> Entry | None:
+    def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
         """Compare what there is, byte for byte."""
         for layer in (*self.layers, self.root):
             own = layer == self.root
             # without compilers nothing can be built anew, and what is there is all there is
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
-                self._check_trust(str(layer))
                 self._check_trust(str(directory))
                 with suppress(DamagedError):
                     if not own:
@@ -132,12 +152,14 @@ class Cache:
                     lines = notes.identities(looked_at(directory, manifest, recipe, exact=exact))
                     entry = open_entry(directory, recipe, exact=exact)
                     if entry is not None and entry != besides:
-                        if note is not None:
-                            with suppress(OSError):
-                                self.make_directory(note.parent)
-                            notes.write(note, [str(directory), entry.shared_object_name, entry.module], inputs + lines)
-                        return replace(entry, seen=inputs + lines)
+                        return replace(entry, seen=lines)
         return None
+
+    def _note(self, shortcut: str, subjects: list[list[str]], lines: bytes) -> None:
+        note = Path(self._notes, shortcut)
+        with suppress(OSError):
+            self.make_directory(note.parent)
+        notes.write(note, subjects, lines)
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
         """The directories in which an entry of a recipe may lie, the latest first.
@@ -169,16 +191,17 @@ class Cache:
         """Look at a directory and at those above it, up to the root or the layer that it lies in."""
         if self.shared or directory in self._trusted:
             return
-        layer = next((one for one in map(str, self.layers) if f"{directory}/".startswith(f"{one}/")), None)
-        if layer is None and not f"{directory}/".startswith(f"{self._root}/"):
+        top, check = self._root, trust.check
+        for layer in map(str, self.layers):
+            if f"{directory}/".startswith(f"{layer}/"):
+                top, check = layer, trust.check_layer
+                break
+        if not f"{directory}/".startswith(f"{top}/"):
             raise CacheError(f"a note in {self._notes} names {directory}, which is not in the cache; remove the notes")
-        if layer is None:
-            trust.check(directory)
-        else:
-            trust.check_layer(directory)
-        if directory not in (self._root, layer):
-            self._check_trust(directory.rpartition("/")[0])
-        self._trusted.add(directory)
+        while len(directory) >= len(top) and directory not in self._trusted:
+            check(directory)
+            self._trusted.add(directory)
+            directory = directory.rpartition("/")[0]
 
     def _use(self, entry: Entry) -> None:
         """Note that an entry is in use, which keeps it from being evicted, and when."""
@@ -227,10 +250,11 @@ class Cache:
             self.make_directory(self.root)
         self._check_trust(self._root)  # now that it is there: somebody else may have been first
         entry = building.build(self, recipe, builder, what or recipe.name, instead_of, waiting)
-        with suppress(DamagedError):
-            exact = recipe.tools is not None
-            files = looked_at(entry.directory, read_manifest(entry.directory), recipe, exact=exact)
-            entry = replace(entry, seen=notes.identities(files))
+        if not entry.seen:  # it is new
+            with suppress(DamagedError):
+                exact = recipe.tools is not None
+                files = looked_at(entry.directory, read_manifest(entry.directory), recipe, exact=exact)
+                entry = replace(entry, seen=notes.identities(files))
         self._use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction
@@ -271,6 +295,16 @@ class Cache:
             f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
             "set TKJIT_CACHE to another one"
         )
+
+
+def _subject(entry: Entry) -> list[str]:
+    """What a note has to say of an entry."""
+    return [str(entry.directory), entry.shared_object_name, entry.module]
+
+
+def _noted(subject: Sequence[str]) -> Entry:
+    directory, shared_object, module = subject
+    return Entry(Path(directory), shared_object, module)
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:

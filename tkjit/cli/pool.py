@@ -49,7 +49,7 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
     plans = list({plan.shortcut: plan for plan in plans}.values())
     with silence(), _display(len(plans) + 1) as show:
         # the runtime comes alone: what is compiled after it is loaded through it before it is published
-        outcomes = [_attempt(loader, loader.plans.runtime(), MemoryBudget(memory_bytes), 0)]
+        outcomes = [_attempt(loader, loader.runtime_plan(), MemoryBudget(memory_bytes), 0)]
         show(outcomes[0])
         if outcomes[0].error is not None:
             return outcomes
@@ -93,11 +93,11 @@ def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int) 
             raise KeyboardInterrupt
         start = time.monotonic()
         try:
-            was_there = loader.find(plan) is not None
-            entry = loader.entry(plan)
+            found = loader.find(plan)
+            entry = found or loader.entry(plan)
         except TkjitError as error:
             return Outcome(plan.what, time.monotonic() - start, error=error)
-        return Outcome(plan.what, time.monotonic() - start, entry, was_there=was_there)
+        return Outcome(plan.what, time.monotonic() - start, entry, was_there=found is not None)
 
 
 def _line(outcome: Outcome) -> str:

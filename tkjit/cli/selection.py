@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from tkjit.errors import SpecError, TkjitError
 from tkjit.kernel import find, kernels
 from tkjit.loader import Loader, Plan
-from tkjit.loader.plan import describe
+from tkjit.loader.launchers import LauncherPlan
+from tkjit.loader.words import describe
 from tkjit.spec import BY_NAME, variants_of
 from tkjit.targets import Target, gpu_target
 
@@ -49,7 +50,7 @@ def selected(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan],
         if name not in known:
             find(name)  # a name that nobody has is a mistake of this command, and not a kernel's
         plans += _planned(loader, name, targets, types, unusable)
-    if not unusable and not any(plan.is_launcher for plan in plans):
+    if not unusable and not any(isinstance(plan, LauncherPlan) for plan in plans):
         raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
     return plans, unusable
 
@@ -61,14 +62,14 @@ def _planned(
     plans: list[Plan] = []
     try:
         kernel = find(name)
-        plans.append(loader.plans.glue(kernel.specs))
+        plans.append(loader.glue_plan(kernel.specs))
     except TkjitError as error:
         unusable.append(Unusable(name, error))
         return plans
     for spec, target in itertools.product(kernel.specs, targets):
         for variant in variants_of(spec, types):
             try:
-                plans.append(loader.plans.launcher(spec, variant, target))
+                plans.append(loader.launcher_plan(spec, variant, target))
             except TkjitError as error:
                 unusable.append(Unusable(describe(spec, variant, target), error))
     return plans

@@ -125,7 +125,7 @@ def _plans_of(loader: Loader, used: Used) -> list[Plan]:
     spec = kernel.specs[used.overload] if used.overload < len(kernel.specs) else None
     if spec is None or variant not in variants_of(spec):
         raise SpecError(f"{used.name} has no variant {variant} in overload {used.overload} here; record the run again")
-    return [loader.plans.glue(kernel.specs), loader.plans.launcher(spec, variant, used.target)]
+    return [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, used.target)]
 
 
 def _bundle(arguments: argparse.Namespace) -> int:

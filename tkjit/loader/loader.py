@@ -14,10 +14,12 @@ from tkjit import targets
 from tkjit.cache import Cache, Entry, Recipe
 from tkjit.config import Settings
 from tkjit.errors import CompileError, TkjitError
+from tkjit.loader.circumstances import ABI, Circumstances
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.guess import Guess
-from tkjit.loader.plan import Plan, describe
-from tkjit.loader.planner import ABI, Planner
+from tkjit.loader.launchers import LauncherPlan
+from tkjit.loader.modules import GluePlan, RuntimePlan
+from tkjit.loader.plan import Plan
 from tkjit.loader.record import record
 from tkjit.processes import Renewed
 from tkjit.progress import announce
@@ -34,10 +36,11 @@ class Meanwhile(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What was loaded, and the identities of the files that it was made from."""
+    """What was loaded, of which entry, and by which shortcut that is found."""
 
     loaded: Any  # a module, or the address of a launch function
-    seen: bytes
+    entry: Entry
+    shortcut: str
 
 
 class Loader:
@@ -53,7 +56,7 @@ class Loader:
             limit_bytes=settings.cache_limit_bytes,
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
-        self.plans = Planner(settings, self.toolchain, self.cache.failure_directory, self._open_launcher)
+        self._around = Circumstances(settings, self.toolchain, self.cache.failure_directory, self._open_launcher)
         # what a build beside another one failed with, until the call that needs it asks
         self._failures: dict[Recipe, TkjitError] = {}
         self._runtime: ModuleType | None = None
@@ -66,43 +69,31 @@ class Loader:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
             if self._runtime is None:
-                self._runtime = self.open(self.plans.runtime()).loaded
+                self._runtime = self.open(self.runtime_plan()).loaded
                 self.cache.unchanged = self._runtime.unchanged
         return self._runtime
 
-    def glue(self, specs: Sequence[Spec], meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
-        """A kernel's glue; where it has to be built, what ``meanwhile`` gives is built beside it."""
-        return self.open(self.plans.glue(specs), meanwhile)
-
-    def launcher(self, spec: Spec, variant: Variant, target: Target, *, beside: bool = False) -> Entry:
-        """A variant's entry, built if it is not in the cache.
-
-        Parameters
-        ----------
-        beside : bool
-            Whether it is built beside something else, before a call asks for it: a failure is kept for that call.
-        """
-        plan = self.plans.launcher(spec, variant, target)
-        try:
-            return self.entry(plan)
-        except TkjitError as error:
-            if beside:
-                self._failures[plan.recipe] = error
-            raise
-
-    def forget_failures(self) -> None:
-        """The call for which they were kept is over: the next one tries again."""
-        self._failures.clear()
+    def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
+        """A variant's entry, built if it is not in the cache."""
+        return self.entry(self.launcher_plan(spec, variant, target))
 
     def address(self, spec: Spec, overload: int, variant: Variant, target: Target) -> Opened:
         """The address of a variant's launch function."""
         if self.settings.record is not None:
             record(self.settings.record, spec, overload, variant, target)
-        return self.open(self.plans.launcher(spec, variant, target))
+        return self.open(self.launcher_plan(spec, variant, target))
 
-    def is_current(self, seen: Iterable[bytes]) -> bool:
+    def end_first_call(self, opened: Sequence[Opened]) -> None:
+        """Forget what was kept for a first call, and note what it needed, for the next process to find at once."""
+        self._failures.clear()
+        self.cache.forget_recalled()
+        if len(opened) > 1 and not opened[0].entry.came_with:
+            glue, launcher, *_ = opened
+            self.cache.note_together(glue.shortcut, glue.entry, launcher.shortcut, launcher.entry)
+
+    def is_current(self, opened: Iterable[Opened]) -> bool:
         """Whether the files that something was made from are as they were when it was loaded."""
-        return all(map(self.cache.unchanged, seen))
+        return all(self.cache.unchanged(one.entry.seen) for one in opened)
 
     def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> Opened:
         """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
@@ -111,15 +102,35 @@ class Loader:
             if (likely := guess()) is None:
                 return None
             spec, variant, device_type, device = likely
-            target = self.target(device_type, device)
+            plan = self.launcher_plan(spec, variant, self.target(device_type, device))
 
             def work() -> None:
-                with suppress(TkjitError):
-                    self.launcher(spec, variant, target, beside=True)
+                try:
+                    self.entry(plan)
+                except TkjitError as error:
+                    self._failures[plan.recipe] = error
 
-            return Meanwhile(describe(spec, variant, target), work)
+            return Meanwhile(plan.what, work)
 
-        return self.glue(specs, meanwhile=launcher)
+        return self.open(self.glue_plan(specs), meanwhile=launcher)
+
+    # ---- plans
+
+    def runtime_plan(self) -> Plan:
+        return RuntimePlan(self._around)
+
+    def glue_plan(self, specs: Sequence[Spec]) -> Plan:
+        return GluePlan(self._around, specs)
+
+    def launcher_plan(self, spec: Spec, variant: Variant, target: Target) -> LauncherPlan:
+        """A variant's plan.
+
+        Raises
+        ------
+        ToolchainError
+            If the spec has no source for the target.
+        """
+        return LauncherPlan(self._around, spec, variant, target)
 
     # ---- looking up, building, opening
 
@@ -143,7 +154,7 @@ class Loader:
             try:
                 return self.cache.build(
                     plan.recipe,
-                    lambda staging: plan.make(staging, plan.recipe),
+                    plan.make,
                     what=plan.what,
                     instead_of=instead_of,
                     waiting=say,
@@ -164,10 +175,11 @@ class Loader:
         """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""
         entry = self.entry(plan, meanwhile)
         try:
-            return Opened(plan.opened(entry.module, entry.shared_object), entry.seen)
+            loaded = plan.opened(entry.module, entry.shared_object)
         except ImportError:
             entry = self.entry(plan, instead_of=entry)
-            return Opened(plan.opened(entry.module, entry.shared_object), entry.seen)
+            loaded = plan.opened(entry.module, entry.shared_object)
+        return Opened(loaded, entry, plan.shortcut)
 
     @contextmanager
     def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:

@@ -1,0 +1,46 @@
+"""What compilers print: their first error, and what a kernel takes of the hardware."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+# what ptxas calls spills, and what a person does
+SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
+
+# g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
+_LOCATED = re.compile(
+    r"^(?P<file>[^\s:(][^:(\n]*)(?::\d+(?::\d+)?|\(\d+\)): (?:fatal |catastrophic )?[Ee]rror\b[^\n]*", re.MULTILINE
+)
+# ptxas, nvcc itself, the linker
+_OTHER = re.compile(
+    r"^(?:ptxas[^\n]*?\berror *:|(?:ptxas|nvcc|nvlink) *fatal *:|[^\n]*\bld: (?!warning)|[^\n]*undefined reference)"
+    r"[^\n]*",
+    re.MULTILINE,
+)
+
+
+def first_error(log: str, source: Path | None) -> str:
+    """The first error on the user's own file, or the first of all, with the lines that show it."""
+    located = list(_LOCATED.finditer(log))
+    own = [error for error in located if source and Path(error["file"]).name == source.name]
+    error = next(iter(own or located), None) or _OTHER.search(log)
+    if error is None:
+        return (log.strip().splitlines() or ["the compiler failed without a word"])[0]
+    shown = log[error.start() :].splitlines()[:3]
+    if error in own:
+        shown[0] = shown[0].replace(error["file"], str(source), 1)
+    context = [line for line in shown[1:] if line.startswith(" ")]
+    return "\n".join([shown[0], *context])
+
+
+def resources(log: str) -> dict[str, int]:
+    """What ptxas says of a kernel's resources: registers, spills, static shared memory."""
+    numbers = {
+        "registers": r"Used (\d+) registers",
+        "spill_store_bytes": r"(\d+) bytes spill stores",
+        "spill_load_bytes": r"(\d+) bytes spill loads",
+        "shared_memory_bytes": r"(\d+) bytes smem",
+    }
+    found = {name: [int(value) for value in re.findall(pattern, log)] for name, pattern in numbers.items()}
+    return {name: max(values) for name, values in found.items() if values}

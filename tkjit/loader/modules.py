@@ -1,0 +1,131 @@
+"""Plans of Python modules: the runtime, and a kernel's glue."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
+from pathlib import Path
+from types import ModuleType
+
+from tkjit import flags
+from tkjit.cache import TEXT, Product, Recipe
+from tkjit.loader import circumstances
+from tkjit.loader.circumstances import Circumstances, rendering_files
+from tkjit.loader.plan import Plan
+from tkjit.loader.words import warmup_command
+from tkjit.render import render_glue
+from tkjit.spec import Spec
+
+GLUE, RUNTIME = "glue", "runtime"
+# what the standard library's templates leave visible would be looked up in every library of torch when it is loaded
+_EXPORTS = "{ global: PyInit_*; local: *; };"
+
+
+class ModulePlan(Plan):
+    """A module that ``load_inline`` makes."""
+
+    arch: str  # the directory in the cache, which for an architecture's launchers is the architecture's
+    cflags: tuple[str, ...]
+
+    def __init__(self, around: Circumstances, name: str) -> None:
+        self._around = around
+        self._name = name
+        self._built: ModuleType | None = None
+
+    @abstractmethod
+    def text(self) -> str:
+        """What is compiled."""
+
+    def inputs(self) -> Iterable[str]:
+        return [*self._files(), *self._around.toolchain.looked_at()]
+
+    @abstractmethod
+    def _files(self) -> list[str]:
+        """The code that says what is compiled."""
+
+    def render(self) -> Recipe:
+        parts = {TEXT: self.text(), "flags": " ".join(self.cflags), "exports": _EXPORTS}
+        return self._around.recipe(self.arch, self._name, parts)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit import build
+
+        around = self._around
+        around.toolchain.check_python_headers()
+        include_dirs = [flags.RUNTIME, flags.INCLUDE]
+        unit = build.Unit(
+            self.what,
+            f"{self.arch}.cpp",
+            self.recipe.text,
+            around.failure_directory(self.recipe),
+            search=(*include_dirs, *around.header_path),
+        )
+        cxx = around.toolchain.cxx.path
+        product, self._built = build.compile_module(
+            unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
+        )
+        return product
+
+    def opened(self, module: str, path: Path) -> ModuleType:
+        # what this process has built it has imported, under a name that no other module has
+        if self._built is not None and self._built.__name__ == module:
+            return self._built
+        loader = ExtensionFileLoader(module, str(path))  # without cpp_extension
+        imported = module_from_spec(ModuleSpec(module, loader, origin=str(path)))
+        loader.exec_module(imported)
+        return imported
+
+
+class RuntimePlan(ModulePlan):
+    """The module that every glue uses."""
+
+    arch = RUNTIME
+    # 6 s of its compilation are pybind11's and torch's headers; -g0 because nobody steps through them
+    cflags = ("-O2", "-g0", "-fvisibility=hidden")
+    what = "the runtime (once per environment)"
+    warmup = "python -m tkjit warmup"
+
+    def __init__(self, around: Circumstances) -> None:
+        super().__init__(around, RUNTIME)
+
+    @cached_property
+    def shortcut(self) -> str:
+        return self._around.shortcut(RUNTIME, ())
+
+    def text(self) -> str:
+        return "#include <runtime.cpp>\n"
+
+    def _files(self) -> list[str]:
+        return [circumstances.__file__, __file__]
+
+
+class GluePlan(ModulePlan):
+    """A kernel's glue, of all its overloads."""
+
+    arch = GLUE
+    cflags = ("-O2", "-fvisibility=hidden")
+
+    def __init__(self, around: Circumstances, specs: Sequence[Spec]) -> None:
+        super().__init__(around, specs[0].name)
+        self._specs = specs
+
+    @cached_property
+    def shortcut(self) -> str:
+        return self._around.shortcut(f"{GLUE}-{self._name}", self._specs)
+
+    @property
+    def what(self) -> str:
+        return f"the glue of {self._name}"
+
+    @property
+    def warmup(self) -> str:
+        return warmup_command(self._specs[0])
+
+    def text(self) -> str:
+        return render_glue(self._specs)
+
+    def _files(self) -> list[str]:
+        return rendering_files()

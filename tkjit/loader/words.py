@@ -1,0 +1,27 @@
+"""What a variant is called, and the command that builds it ahead of time."""
+
+from __future__ import annotations
+
+from tkjit.registry import MODULES
+from tkjit.spec import Spec, Variant
+from tkjit.targets import Target
+
+
+def describe(spec: Spec, variant: Variant, target: Target) -> str:
+    """What a person reads while it is built: ``gemm (T=float32) for sm_90a``."""
+    return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
+
+
+def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | None = None) -> str:
+    """The command that builds a variant ahead of time; for glue, that of the whole kernel."""
+    if spec.module == "__main__" or not spec.module:
+        return "call it once where TKJIT_JIT is not 0; a kernel of a script or a notebook has no name to warm it up by"
+    if not spec.module.startswith(f"{MODULES}."):
+        return "python -m tkjit warmup --record used.jsonl -- COMMAND, and then warmup --from-file used.jsonl"
+    words = ["python -m tkjit warmup", spec.name]
+    if target is not None:
+        words.append("--device cpu" if target.is_cpu else f"--arch {target.arch}")
+    types = [str(value) for _, value in variant.values if isinstance(value, str)] if variant else []
+    if types:
+        words.append(f"--types {','.join(dict.fromkeys(types))}")
+    return " ".join(words)
