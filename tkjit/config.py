@@ -96,6 +96,8 @@ def environment_with(**changes: str) -> dict[str, str]:
 
 
 def _paths(text: str) -> tuple[Path, ...]:
+    if not text:
+        return ()
     try:
         return tuple(Path(path).expanduser() for path in text.split(os.pathsep) if path)
     except RuntimeError as error:  # ~nobody
@@ -138,7 +140,10 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
             return Path(given).expanduser().absolute()
         if sys.platform == "linux":
             # what platformdirs says there, without the 2 ms that it takes to be imported
-            return Path(xdg if xdg and os.path.isabs(xdg) else Path.home() / ".cache") / "tkjit"  # noqa: PTH117
+            base = xdg if xdg and os.path.isabs(xdg) else f"{os.path.expanduser('~')}/.cache"  # noqa: PTH111, PTH117
+            if not os.path.isabs(base):  # noqa: PTH117
+                raise RuntimeError("the home directory is unknown")
+            return Path(f"{base}/tkjit")
         import platformdirs
 
         return Path(platformdirs.user_cache_dir("tkjit", appauthor=False))

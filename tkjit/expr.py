@@ -108,6 +108,9 @@ class Expr:
     def __str__(self) -> str:
         return self.text
 
+    def __reduce__(self) -> tuple[type[Expr], tuple[str]]:
+        return Expr, (self.text,)  # without what was parsed of it
+
 
 def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
     """Parse up to three expressions: ``"cdiv(N, 64), M"``, ``256``, ``(16, 16)``."""

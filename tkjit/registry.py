@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _PACKAGE = Path(__file__).resolve().parent
 
 
+@cache
 def bundled_directory() -> Path:
     """``kernel_sources``: inside the installed package, or beside it in a checkout."""
     inside = _PACKAGE / "kernel_sources"
@@ -31,21 +33,21 @@ def kernel_files(settings: Settings) -> dict[str, Path]:
     return files
 
 
-def find(name: str, settings: Settings) -> Any:
-    """The object that a spec file defines under the kernel's name.
+def find_file(name: str, settings: Settings) -> Path:
+    """The spec file of a kernel.
 
     Raises
     ------
     SpecError
-        If no file has that name, or it does not define it; with near names.
+        If no file has that name; with near names.
     """
     for directory in (*settings.kernel_path, bundled_directory()):
         path = directory / f"{name}.py"
         if name.isidentifier() and path.is_file():
-            return _defined(path, name)
+            return path
     files = kernel_files(settings)  # entry points too, which take a walk through all installed packages
     if name in files:
-        return _defined(files[name], name)
+        return files[name]
     import difflib
 
     near = difflib.get_close_matches(name, files)
@@ -53,12 +55,30 @@ def find(name: str, settings: Settings) -> Any:
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
 
-def _defined(path: Path, name: str) -> Any:
+def defined(path: Path) -> Any:
+    """The object that a spec file defines under the kernel's name.
+
+    Raises
+    ------
+    SpecError
+        If it does not define it, or fails.
+    """
     status = path.stat()
     namespace = _run(path, status.st_mtime_ns, status.st_size)
-    if name not in namespace:
-        raise SpecError(f"{path} defines no {name!r}; a spec file defines the kernel that it is named after")
-    return namespace[name]
+    if path.stem not in namespace:
+        raise SpecError(f"{path} defines no {path.stem!r}; a spec file defines the kernel that it is named after")
+    return namespace[path.stem]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference that stands in a spec file, which is run when it is called."""
+
+    path: Path
+    overload: int
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return defined(self.path).specs[self.overload].reference(*args, **kwargs)
 
 
 @cache

@@ -44,30 +44,6 @@ def test_a_load_after_an_edit_of_a_header_sees_it(fill):
     assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
 
 
-NOTES_READ = """
-import torch, tkjit
-from tkjit.cache import notes
-read, names = notes.read, []
-notes.read = lambda path: names.append(path.rpartition("/")[2].rpartition("-")[0]) or read(path)
-tkjit.load("axpy")(torch.ones(1), torch.ones(1), 2.0)
-print(*names)
-"""
-
-
-def test_a_first_call_looks_its_glue_and_its_launcher_up_at_once(fresh, warmed):
-    assert fresh.run(NOTES_READ).split() == ["runtime", "glue-axpy"]
-
-
-def test_another_variant_than_the_noted_one_has_a_note_of_its_own(fresh, warmed):
-    half = NOTES_READ.replace("torch.ones(1)", "torch.ones(1).half()")
-    fresh.run(half)
-    time.sleep(0.1)
-    for _ in range(2):
-        *_, last = fresh.run(half).split()
-    assert last.startswith("cpu-") and last.endswith("-axpy")
-    assert fresh.run(NOTES_READ).split() == ["runtime", "glue-axpy"], "and takes nothing from the other"
-
-
 FORK_DURING_A_BUILD = """
 import os, sys, threading, torch, tkjit
 from tkjit import build, InOut, Tensor

@@ -61,42 +61,13 @@ def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path,
     assert entries.recall("gemm") is None
 
 
-@pytest.fixture
-def together(entries, header, tmp_path, notes_at_once):
-    """Two entries in one note: the first depends on ``header``, the second on ``other.h`` too."""
-    other = tmp_path / "other.h"
-    other.write_text("other")
-    let_the_clock_tick(other)
-    glue, launcher = parted("text", "glue"), parted("text", "launcher")
-    entries.build(glue, Builder(header))
-    entries.build(launcher, Builder(header, other))
-    found = [entries.lookup(recipe, shortcut=name) for recipe, name in ((glue, "glue"), (launcher, "launcher"))]
-    entries.note_together("glue", found[0], "launcher", found[1])
-    for note in notes_of(entries):
-        if note.name == "launcher":
-            note.unlink()
-    return found, other
-
-
-def test_what_was_noted_together_is_looked_at_once(entries, together, header):
-    (glue, launcher), other = together
-    asked = []
-    entries.unchanged = lambda lines: bool(asked.append(lines)) or notes.unchanged(lines)
-    assert entries.recall("glue") == glue and entries.recall("launcher") == launcher
-    assert len(asked) == 1 and asked[0].count(os.fsencode(header)) == asked[0].count(os.fsencode(other)) == 1
-    assert entries.recall("launcher") is None, "the next one that asks looks again"
-
-
-def test_what_came_with_another_is_forgotten_with_the_call(entries, together):
-    assert entries.recall("glue").came_with == "launcher"
-    entries.forget_recalled()
-    assert entries.recall("launcher") is None
-
-
-def test_a_change_of_one_is_a_change_of_both(entries, together):
-    _, other = together
-    other.write_text("edited")
-    assert entries.recall("glue") is None and entries.recall("launcher") is None
+def test_a_note_of_several_entries_and_of_more(entries, header, notes_at_once):
+    glue, launcher = (entries.build(parted("text", name), Builder(header)) for name in ("glue", "launcher"))
+    entries.note("both", [glue, launcher], notes.identities([str(header)]) * 2, [1, "more"])
+    noted = entries.noted("both")
+    assert noted.entries == [glue, launcher] and noted.more == [1, "more"]
+    assert noted.lines == notes.identities([str(header)]), "each file once"
+    assert entries.noted("none") is None
 
 
 def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, notes_at_once):

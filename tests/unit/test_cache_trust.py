@@ -182,8 +182,8 @@ def test_a_note_that_names_another_place_is_refused(entries, open_cache, header,
     entries.build(RECIPE, Builder(header))
     assert find(entries)
     (note,) = notes_of(entries)
-    subjects, lines = notes.read(note)
+    (subjects, more), lines = notes.read(note)
     evil = [str(tmp_path / "evil"), "evil.so", ""]
-    notes.write(note, [*subjects, [*evil, "another"]] if beside else [evil], lines)
+    notes.write(note, [[*subjects, evil] if beside else [evil], more], lines)
     with pytest.raises(CacheError, match="which is not in the cache"):
         find(open_cache(entries.root))

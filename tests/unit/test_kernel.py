@@ -199,7 +199,7 @@ def test_a_kernel_that_another_process_used_and_that_is_not_here(name, module, s
 
 
 MODULES = [m.name for m in pkgutil.walk_packages(tkjit.__path__, "tkjit.") if not m.name.endswith("__main__")]
-NEEDS_A_COMPILER = {"tkjit.kernel.load"}
+NEEDS_A_COMPILER = {"tkjit.kernel.kernel.load"}
 EXAMPLES = {
     test.name: test
     for name in MODULES
@@ -209,7 +209,7 @@ EXAMPLES = {
 
 
 def test_there_are_examples():
-    assert {"tkjit.kernel.kernel", "tkjit.expr.Expr", "tkjit.spec.variants.Variant"} <= set(EXAMPLES)
+    assert {"tkjit.kernel.decorator.kernel", "tkjit.expr.Expr", "tkjit.spec.variants.Variant"} <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

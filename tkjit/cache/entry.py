@@ -36,15 +36,12 @@ class Entry:
         The name that a Python module was compiled under; empty for a launcher.
     seen : bytes
         The identities, as a note has them, of the files that it was compared with.
-    came_with : str
-        The shortcut of another entry, which the same note told to be as it was.
     """
 
     directory: Path
     shared_object_name: str
     module: str = ""
     seen: bytes = field(default=b"", compare=False, repr=False)
-    came_with: str = field(default="", compare=False, repr=False)
 
     @property
     def shared_object(self) -> Path:

@@ -64,7 +64,7 @@ def _try(descriptor: int, entry: Path) -> bool | None:
 
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
     """Lock an entry's byte. It is chosen by both keys, since variants that read the same headers share one of them."""
-    place = "/".join(entry.parts[-4:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
+    place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
     offset = int.from_bytes(hashlib.sha256(place.encode()).digest()[:8], "big") >> 2
     # struct flock: type, whence, start, length, pid
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))

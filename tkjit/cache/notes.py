@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -64,31 +64,32 @@ def unchanged(lines: bytes) -> bool:
 
 
 def read(path: str | Path) -> tuple[list[Any], bytes] | None:
-    """A note's subjects and lines; None if there is none that can be read."""
+    """What a note says, in JSON's types, and its lines; None if there is none that can be read."""
     try:
         with FileIO(path) as file:  # which is what open() gives, without a buffer that nothing uses
             head, _, lines = file.readall().partition(b"\n")
-        digest, *subjects = json.loads(head)
+        digest, *content = json.loads(head)
     except (OSError, ValueError, TypeError):
         return None
-    return (subjects, lines) if subjects and digest == _digest(subjects, lines) else None
+    return (content, lines) if content and digest == _digest(content, lines) else None
 
 
-def _digest(subjects: Sequence[Any], lines: bytes) -> str:
-    """Of all that the lines do not prove by themselves: the entries that they are about, and that none is missing."""
-    return hashlib.sha256(f"{len(lines)} {subjects}".encode()).hexdigest()
+def _digest(content: list[Any], lines: bytes) -> str:
+    """Of all that the lines do not prove by themselves: what they are about, and that none is missing."""
+    return hashlib.sha256(f"{len(lines)} {content}".encode()).hexdigest()
 
 
-def write(path: Path, subjects: Sequence[Sequence[str]], lines: bytes) -> None:
+def write(path: Path, content: list[Any], lines: bytes) -> None:
     """Write a note, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
     stamps = [int(stamp) for line in lines.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()]
     # a file system that knows whole seconds only
     tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in stamps) else 0
     if time.time_ns() - max(stamps, default=0) < SETTLED_NS + tick_ns:
         return
+    content = json.loads(json.dumps(content))  # tuples are lists for who reads it
     with suppress(OSError):
         scratch = path.with_name(f"{path.name}.{os.getpid()}")
         # whatever the umask: who can write a note says what is loaded
         with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb") as file:
-            file.write(json.dumps([_digest(subjects, lines), *subjects]).encode() + b"\n" + lines)
+            file.write(json.dumps([_digest(content, lines), *content]).encode() + b"\n" + lines)
         scratch.replace(path)

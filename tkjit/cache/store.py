@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from tkjit.cache import notes, trust
 from tkjit.cache.entry import LAYOUT, Entry, looked_at, open_entry, read_manifest
@@ -18,6 +19,14 @@ from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError
 
 USED_S = 3600.0  # how exactly the last use of an entry is recorded
+
+
+class Noted(NamedTuple):
+    """A note: the entries that it is about, what else it says, and the identities on which all of it depends."""
+
+    entries: list[Entry]
+    more: Any
+    lines: bytes
 
 
 class Cache:
@@ -53,7 +62,6 @@ class Cache:
         os.register_at_fork(after_in_child=self.building.clear)
         self.shared = shared
         self._trusted: set[str] = set()
-        self._recalled: dict[str, Entry] = {}  # beside others, by their shortcuts
         # strings: each step on a Path takes 5 us of a warm call
         self._root, self._notes = str(root), str(self.base / notes.DIRECTORY)
 
@@ -82,32 +90,38 @@ class Cache:
         shortcut : str
             A name for all that the recipe depends on besides files: what it is made from need not be rendered then.
         """
-        if (beside := self._recalled.pop(shortcut, None)) is not None:
-            self._use(beside)
-            return beside
-        if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
+        noted = self.noted(shortcut)
+        if noted is None or not self.unchanged(noted.lines):
             return None
-        (subject, *others), lines = found
-        self._check_trust(self._notes)
-        for directory, *_ in (subject, *others):
-            self._check_trust(directory)
-        if not self.unchanged(lines):
-            return None
-        came_with = ""
-        for *parts, came_with in others:
-            self._recalled[came_with] = _noted(parts)
-        entry = replace(_noted(subject), seen=lines, came_with=came_with)
-        self._use(entry)
+        entry = replace(noted.entries[0], seen=noted.lines)
+        self.use(entry)
         return entry
 
-    def note_together(self, shortcut: str, entry: Entry, other_shortcut: str, other: Entry) -> None:
-        """Have ``recall`` find another entry beside one: the files that both depend on are looked at once."""
-        lines = dict.fromkeys((entry.seen + other.seen).splitlines(keepends=True))
-        self._note(shortcut, [_subject(entry), [*_subject(other), other_shortcut]], b"".join(lines))
+    def noted(self, shortcut: str) -> Noted | None:
+        """What a note says, true or not; it lies in trusted directories, and so do the entries that it is about."""
+        if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
+            return None
+        self._check_trust(self._notes)
+        (subjects, more), lines = found
+        for directory, *_ in subjects:
+            self._check_trust(directory)
+        entries = [Entry(Path(directory), shared_object, module) for directory, shared_object, module in subjects]
+        return Noted(entries, more, lines)
 
-    def forget_recalled(self) -> None:
-        """What was recalled beside something else, and not asked for, may have changed when it is."""
-        self._recalled.clear()
+    def note(self, shortcut: str, entries: Sequence[Entry], lines: bytes, more: object = None) -> None:
+        """Write down what was found, and the identities of the files on which that depends, each once.
+
+        Parameters
+        ----------
+        more : object
+            What JSON can hold.
+        """
+        directory = Path(self._notes)
+        with suppress(OSError):
+            self.make_directory(directory)
+        subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
+        once = b"".join(dict.fromkeys(lines.splitlines(keepends=True)))
+        notes.write(directory / shortcut, [subjects, more], once)
 
     def lookup(
         self, recipe: Recipe, *, besides: Entry | None = None, shortcut: str = "", inputs: bytes = b""
@@ -132,8 +146,8 @@ class Cache:
             return None
         entry = replace(entry, seen=inputs + entry.seen)
         if shortcut:
-            self._note(shortcut, [_subject(entry)], entry.seen)
-        self._use(entry)
+            self.note(shortcut, [entry], entry.seen)
+        self.use(entry)
         return entry
 
     def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
@@ -154,12 +168,6 @@ class Cache:
                     if entry is not None and entry != besides:
                         return replace(entry, seen=lines)
         return None
-
-    def _note(self, shortcut: str, subjects: list[list[str]], lines: bytes) -> None:
-        note = Path(self._notes, shortcut)
-        with suppress(OSError):
-            self.make_directory(note.parent)
-        notes.write(note, subjects, lines)
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
         """The directories in which an entry of a recipe may lie, the latest first.
@@ -203,7 +211,7 @@ class Cache:
             self._trusted.add(directory)
             directory = directory.rpartition("/")[0]
 
-    def _use(self, entry: Entry) -> None:
+    def use(self, entry: Entry) -> None:
         """Note that an entry is in use, which keeps it from being evicted, and when."""
         directory = str(entry.directory)
         if not directory.startswith(f"{self._root}/"):
@@ -255,7 +263,7 @@ class Cache:
                 exact = recipe.tools is not None
                 files = looked_at(entry.directory, read_manifest(entry.directory), recipe, exact=exact)
                 entry = replace(entry, seen=notes.identities(files))
-        self._use(entry)
+        self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction
 
@@ -295,16 +303,6 @@ class Cache:
             f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
             "set TKJIT_CACHE to another one"
         )
-
-
-def _subject(entry: Entry) -> list[str]:
-    """What a note has to say of an entry."""
-    return [str(entry.directory), entry.shared_object_name, entry.module]
-
-
-def _noted(subject: Sequence[str]) -> Entry:
-    directory, shared_object, module = subject
-    return Entry(Path(directory), shared_object, module)
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:

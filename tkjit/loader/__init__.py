@@ -1,7 +1,8 @@
 """From specs to what runs: joins rendering, keys, the cache and the compilers; chooses variants; holds the runtime."""
 
 from tkjit.loader.guess import guess_variant
-from tkjit.loader.loader import Loader, Opened, loader_for
-from tkjit.loader.plan import Plan
+from tkjit.loader.loader import Loader, loader_for
+from tkjit.loader.plan import Opened, Plan
+from tkjit.loader.remembered import Remembered, Use
 
-__all__ = ["Loader", "Opened", "Plan", "guess_variant", "loader_for"]
+__all__ = ["Loader", "Opened", "Plan", "Remembered", "Use", "guess_variant", "loader_for"]

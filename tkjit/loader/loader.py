@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from tkjit import targets
-from tkjit.cache import Cache, Entry, Recipe
+from tkjit.cache import Cache, Entry, Recipe, notes
 from tkjit.config import Settings
 from tkjit.errors import CompileError, TkjitError
 from tkjit.loader.circumstances import ABI, Circumstances
@@ -19,8 +20,9 @@ from tkjit.loader.guards import check_may_compile
 from tkjit.loader.guess import Guess
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, RuntimePlan
-from tkjit.loader.plan import Plan
+from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
+from tkjit.loader.remembered import Memory
 from tkjit.processes import Renewed
 from tkjit.progress import announce
 from tkjit.spec import Spec, Variant
@@ -33,14 +35,6 @@ class Meanwhile(NamedTuple):
 
     what: str
     work: Callable[[], object]
-
-
-class Opened(NamedTuple):
-    """What was loaded, of which entry, and by which shortcut that is found."""
-
-    loaded: Any  # a module, or the address of a launch function
-    entry: Entry
-    shortcut: str
 
 
 class Loader:
@@ -56,10 +50,13 @@ class Loader:
             limit_bytes=settings.cache_limit_bytes,
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
-        self._around = Circumstances(settings, self.toolchain, self.cache.failure_directory, self._open_launcher)
+        self.around = Circumstances(settings, self.toolchain, self.cache.failure_directory, self.open_launcher)
         # what a build beside another one failed with, until the call that needs it asks
         self._failures: dict[Recipe, TkjitError] = {}
-        self._runtime: ModuleType | None = None
+        self.memory = Memory(self)
+        self.kernels: dict[object, Any] = {}  # of spec files
+        self._runtime: Opened | None = None
+        self._runtime_plan = RuntimePlan(self.around)
         self._runtime_lock = Renewed()
 
     # ---- what a call needs
@@ -68,32 +65,64 @@ class Loader:
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
-            if self._runtime is None:
-                self._runtime = self.open(self.runtime_plan()).loaded
-                self.cache.unchanged = self._runtime.unchanged
-        return self._runtime
+            runtime = self._runtime or self._hold(self.open(self._runtime_plan))
+        loaded: ModuleType = runtime.loaded
+        return loaded
+
+    def _hold(self, runtime: Opened) -> Opened:
+        self._runtime = runtime
+        self.cache.unchanged = runtime.loaded.unchanged
+        return runtime
 
     def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
         """A variant's entry, built if it is not in the cache."""
         return self.entry(self.launcher_plan(spec, variant, target))
 
-    def address(self, spec: Spec, overload: int, variant: Variant, target: Target) -> Opened:
+    def address(self, spec: Spec, variant: Variant, target: Target) -> Opened:
         """The address of a variant's launch function."""
-        if self.settings.record is not None:
-            record(self.settings.record, spec, overload, variant, target)
         return self.open(self.launcher_plan(spec, variant, target))
 
-    def end_first_call(self, opened: Sequence[Opened]) -> None:
-        """Forget what was kept for a first call, and note what it needed, for the next process to find at once."""
+    @property
+    def records(self) -> bool:
+        return self.settings.record is not None
+
+    def record(self, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
+        """Write down that a call uses a variant, where that was asked for."""
+        if self.settings.record is not None:
+            record(self.settings.record, spec, overload, variant, target)
+
+    def forget_failures(self) -> None:
+        """The call for which they were kept is over: the next one tries again."""
         self._failures.clear()
-        self.cache.forget_recalled()
-        if len(opened) > 1 and not opened[0].entry.came_with:
-            glue, launcher, *_ = opened
-            self.cache.note_together(glue.shortcut, glue.entry, launcher.shortcut, launcher.entry)
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
         """Whether the files that something was made from are as they were when it was loaded."""
         return all(self.cache.unchanged(one.entry.seen) for one in opened)
+
+    def noted_runtime(self) -> Entry | None:
+        """The runtime's entry with all that it depends on, if it is the one that this process has loaded."""
+        entry = self.cache.recall(self._runtime_plan.shortcut)
+        return entry if self._runtime is not None and entry == self._runtime.entry else None
+
+    def holds(self, lines: bytes, runtime: Entry) -> bool:
+        """Whether nothing has changed since a note was written; to say it the runtime is loaded, if it has not been.
+
+        Raises
+        ------
+        ImportError
+            If it cannot be loaded here.
+        """
+        with self._runtime_lock:
+            if self._runtime is not None:
+                return self.cache.unchanged(lines)
+            # itself first: it compares the other files, in a third of the time that Python takes
+            if notes.identities([str(runtime.shared_object)]) not in lines:
+                return False
+            loaded = self._runtime_plan.opened(runtime.module, runtime.shared_object)
+            if not loaded.unchanged(lines):
+                return False
+            self._hold(Opened(loaded, runtime))
+            return True
 
     def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> Opened:
         """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
@@ -117,10 +146,10 @@ class Loader:
     # ---- plans
 
     def runtime_plan(self) -> Plan:
-        return RuntimePlan(self._around)
+        return self._runtime_plan
 
     def glue_plan(self, specs: Sequence[Spec]) -> Plan:
-        return GluePlan(self._around, specs)
+        return GluePlan(self.around, specs)
 
     def launcher_plan(self, spec: Spec, variant: Variant, target: Target) -> LauncherPlan:
         """A variant's plan.
@@ -130,7 +159,7 @@ class Loader:
         ToolchainError
             If the spec has no source for the target.
         """
-        return LauncherPlan(self._around, spec, variant, target)
+        return LauncherPlan(self.around, spec, variant, target)
 
     # ---- looking up, building, opening
 
@@ -151,17 +180,13 @@ class Loader:
         check_may_compile(plan, self.settings)
         beside = meanwhile() if meanwhile else None
         with announce(beside.what if beside else plan.what) as say, self._at_once(beside):
+            recipe, inputs = plan.rendered
             try:
-                return self.cache.build(
-                    plan.recipe,
-                    plan.make,
-                    what=plan.what,
-                    instead_of=instead_of,
-                    waiting=say,
-                )
+                built = self.cache.build(recipe, plan.make, what=plan.what, instead_of=instead_of, waiting=say)
             except CompileError as error:
                 explained = plan.explain(error)
                 raise explained from (None if explained is error else error)
+            return replace(built, seen=inputs + built.seen)
 
     def find(self, plan: Plan, *, besides: Entry | None = None) -> Entry | None:
         """A plan's entry, if it is in the cache; where nothing has changed since the last time, nothing is rendered."""
@@ -179,7 +204,7 @@ class Loader:
         except ImportError:
             entry = self.entry(plan, instead_of=entry)
             loaded = plan.opened(entry.module, entry.shared_object)
-        return Opened(loaded, entry, plan.shortcut)
+        return Opened(loaded, entry)
 
     @contextmanager
     def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:
@@ -212,14 +237,14 @@ class Loader:
                 self.cache.interrupt(lambda: done.is_set() or thread.ident is None)
             raise
 
-    def _open_launcher(self, path: Path) -> int:
+    def open_launcher(self, path: Path) -> int:
         return int(self.runtime.open_launcher(str(path)))
 
     def target(self, device_type: str, device: int = 0) -> Target:
         """What a device runs."""
         if device_type == "cpu":
             # the runtime asks the CPU itself; /proc/cpuinfo takes a tenth of a millisecond to be read
-            return targets.cpu_target(getattr(self._runtime, "has_x86_64_v3", None))
+            return targets.cpu_target(getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None))
         import torch
 
         return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))

@@ -71,9 +71,14 @@ class ModulePlan(Plan):
 
     def opened(self, module: str, path: Path) -> ModuleType:
         # what this process has built it has imported, under a name that no other module has
-        if self._built is not None and self._built.__name__ == module:
-            return self._built
-        loader = ExtensionFileLoader(module, str(path))  # without cpp_extension
+        if self._built is None or self._built.__name__ != module:
+            self._built = self.imported(module, path)
+        return self._built
+
+    @staticmethod
+    def imported(module: str, path: Path) -> ModuleType:
+        """Import what ``load_inline`` made, without ``cpp_extension``."""
+        loader = ExtensionFileLoader(module, str(path))
         imported = module_from_spec(ModuleSpec(module, loader, origin=str(path)))
         loader.exec_module(imported)
         return imported

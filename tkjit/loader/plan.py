@@ -6,10 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from tkjit.cache import Product, Recipe, notes
+from tkjit.cache import Entry, Product, Recipe, notes
 from tkjit.errors import CompileError, TkjitError
+
+
+class Opened(NamedTuple):
+    """What was loaded, and of which entry."""
+
+    loaded: Any  # a module, or the address of a launch function
+    entry: Entry
 
 
 class Plan(ABC):

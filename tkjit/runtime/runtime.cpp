@@ -1,6 +1,7 @@
 // The runtime: the pybind11 module that every glue module uses, compiled once per environment.
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
+#include "notes.h"
 #include "refusals.h"
 #include "table.h"
 #include "tensor_view.h"
@@ -10,12 +11,9 @@
 #endif
 #include <dlfcn.h>
 #include <structmember.h>
-#include <sys/stat.h>
 
-#include <cstdlib>
 #include <new>
 #include <string>
-#include <string_view>
 
 namespace tkjit::runtime {
 namespace {
@@ -43,6 +41,26 @@ struct Allocation {
 };
 Allocation allocation;
 
+// A reference that is never given back: the module lives as long as the process.
+PyObject* keep(py::object object) { return object.release().ptr(); }
+
+// What empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
+bool find_allocation() {
+    try {
+        const py::module_ module = py::module_::import("torch");
+        for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
+            allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
+        allocation.keywords = keep(py::make_tuple("dtype", "device"));
+        allocation.device_class = keep(module.attr("device"));
+        allocation.cpu = keep(module.attr("device")("cpu"));
+        allocation.empty = keep(module.attr("empty"));
+        return true;
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return false;
+    }
+}
+
 // A new reference.
 PyObject* device_object(const TensorView& like) {
     if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
@@ -54,6 +72,7 @@ PyObject* device_object(const TensorView& like) {
 
 // torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
 PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
+    if (!allocation.empty && !find_allocation()) return nullptr;
     PyObject* const shape = PyTuple_New(ndim);
     if (!shape) return nullptr;
     for (int i = 0; i < ndim; ++i) {
@@ -220,32 +239,6 @@ uintptr_t open_launcher(const std::string& path) {
     return reinterpret_cast<uintptr_t>(entry);
 }
 
-// Whether every file of a cache's note is as it was: lines of "size mtime_ns ctime_ns inode path", zeros for no file.
-// tkjit/cache/notes.py does the same; a kernel has some hundred headers, and this takes a third of the time.
-bool unchanged(const py::bytes& note) {
-    const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
-    std::string_view lines = note;
-    std::string path;
-    for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1)) {
-        const char* const line_end = lines.data() + end;
-        const char* next = lines.data();
-        long long noted[4];
-        for (long long& number : noted) {
-            char* after;
-            number = std::strtoll(next, &after, 10);
-            if (after == next || after >= line_end || *after != ' ') return false;
-            next = after + 1;
-        }
-        path.assign(next, line_end);
-        struct stat found {};
-        if (stat(path.c_str(), &found) != 0) found = {};
-        if (noted[0] != found.st_size || noted[1] != nanoseconds(found.st_mtim) ||
-            noted[2] != nanoseconds(found.st_ctim) || noted[3] != static_cast<long long>(found.st_ino))
-            return false;
-    }
-    return true;
-}
-
 #ifdef __x86_64__
 // The level of the x86-64 ABI that tkjit/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
 bool has_x86_64_v3() {
@@ -256,19 +249,6 @@ bool has_x86_64_v3() {
            __builtin_cpu_supports("bmi2") && (features & bit_F16C) && (features & bit_MOVBE);
 }
 #endif
-
-// A reference that is never given back: the module lives as long as the process.
-PyObject* keep(py::object object) { return object.release().ptr(); }
-
-void find_allocation() {
-    const py::module_ module = py::module_::import("torch");
-    allocation.empty = keep(module.attr("empty"));
-    allocation.keywords = keep(py::make_tuple("dtype", "device"));
-    for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
-        allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
-    allocation.device_class = keep(module.attr("device"));
-    allocation.cpu = keep(module.attr("device")("cpu"));
-}
 
 void fill_table() {
     const py::module_ errors = py::module_::import("tkjit.errors");
@@ -285,7 +265,6 @@ void fill_table() {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     namespace rt = tkjit::runtime;
     rt::find_torch();
-    rt::find_allocation();
     rt::fill_table();
     module.doc() = "tkjit's runtime: what every kernel's glue shares.";
     module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
@@ -294,7 +273,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 #ifdef __x86_64__
     module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
 #endif
-    module.def("unchanged", &rt::unchanged, "Whether every file of a cache's note is as it was.");
+    module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.");
     module.def("reads_tensors_through", [] { return rt::torch.impl_word >= 0 ? "TensorImpl" : "DLPack"; });
     module.def("read_tensors_through_dlpack", [](bool force) {

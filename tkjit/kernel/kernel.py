@@ -1,24 +1,33 @@
-"""What users hold: ``Kernel``, the decorator that makes one, and ``load``."""
+"""``Kernel``, and ``load``, which makes one that is called through compiled code."""
 
 from __future__ import annotations
 
 import inspect
 from collections import namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tkjit import registry
+from tkjit.cache import notes
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.loader import Loader, Opened, guess_variant, loader_for
+from tkjit.kernel.options import read_spec
+from tkjit.loader import Loader, Opened, Remembered, Use, guess_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
-from tkjit.spec import Spec, Variant, spec_of_function, variants_of
+from tkjit.spec import Spec, Variant, variants_of
 from tkjit.spec.signature import signature_of
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class Origin(NamedTuple):
+    """A spec file, and its identity, as a note has it, from before it was run."""
+
+    path: Path
+    identity: bytes
 
 
 class Rendered(NamedTuple):
@@ -45,18 +54,24 @@ class Kernel:
 
     specs: tuple[Spec, ...]
 
-    def __init__(self, *specs: Spec) -> None:
+    def __init__(self, *specs: Spec, origin: Origin | None = None) -> None:
         if len({spec.name for spec in specs}) != 1:
             raise SpecError(f"the overloads of a kernel share one name, got {', '.join(spec.name for spec in specs)}")
         self.specs = specs
-        self.__name__ = specs[0].name
-        self.__doc__ = _doc(specs)
+        self._prepare(specs[0].name, _doc(specs), origin)
+
+    def _prepare(self, name: str, doc: str, origin: Origin | None = None) -> None:
+        self.__name__ = name
+        self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
-        self._opened: list[Opened] = []  # what calls have loaded
+        self._origin = origin
+        self._opened: list[Opened] = []  # what calls have loaded: the glue, and launchers
+        self._first: tuple[Use, Opened] | None = None  # the variant that was needed first, and its launcher
+        self._remembered: Remembered | None = None
 
     @property
     def name(self) -> str:
-        return self.specs[0].name
+        return self.__name__
 
     @property
     def signature(self) -> inspect.Signature:
@@ -123,7 +138,7 @@ class Kernel:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:
-            return Kernel(*self.specs, _spec(function, source, options))
+            return Kernel(*self.specs, read_spec(function, source, options))
 
         return add
 
@@ -136,124 +151,17 @@ class Kernel:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
 
 
-def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make a kernel of a function, whose signature, docstring and body are the kernel's.
-
-    Parameters
-    ----------
-    source : str or Path, optional
-        A file beside the one that defines the function, or the source text itself.
-    entry : str
-        The ``__global__`` function: ``"axpy<T>"``.
-    grid, block : str, int or tuple
-        Up to three expressions over dims and integers; a described struct may have its own ``grid()`` and ``block()``.
-    shared_memory : str or int, optional
-        Dynamic shared memory, in bytes.
-    variants : dict, optional
-        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128)}``.
-    dims : dict, optional
-        Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
-    constraints : str or list of str, optional
-        What must hold of a call: ``"K % 8 == 0"``.
-    fields : str, optional
-        The struct's order of fields, where it is not the parameters'.
-    struct : str, optional
-        The source's own globals struct; without it one is rendered under the name ``Globals``.
-    args : bool
-        The kernel takes plain arguments instead of a struct.
-    host : bool
-        The entry is a host function: it is called, and launches by itself.
-    archs : dict, optional
-        Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
-    cpu : str or Path, optional
-        A source of its own for the CPU, where the simulator is too slow.
-    flags, defines, include_dirs, libraries, std
-        For the compiler; all are part of the key.
-    forbid_spills : bool
-        Refuse a build for a GPU that spills registers to local memory.
-
-    Raises
-    ------
-    SpecError
-        If the parts contradict each other.
-
-    Examples
-    --------
-    >>> import tkjit
-    >>> from tkjit import InOut, Tensor
-    >>> @tkjit.kernel(
-    ...     "template <class T> __global__ void twice(Globals g) { g.x[threadIdx.x] *= T(2); }",
-    ...     entry="twice<T>", grid=1, block="N", variants={"T": ("float32",)},
-    ... )
-    ... def twice(x: InOut[Tensor, "T", "N"]) -> Tensor: ...
-    >>> twice
-    <tkjit kernel twice(x: Tensor, *, stream=None)>
-    """
-
-    if callable(source):
-        raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
-
-    def make(function: Callable[..., Any]) -> Kernel:
-        return Kernel(_spec(function, source, options))
-
-    return make
+def _doc(specs: tuple[Spec, ...]) -> str:
+    signatures = "\n".join(signature_text(spec) for spec in specs)
+    return f"{signatures}\n\n{specs[0].doc}".rstrip()
 
 
-def _spec(function: Callable[..., Any], source: str | Path | None, options: dict[str, Any]) -> Spec:
-    """Read a spec, with the decorator's own words for what is wrong with its arguments."""
-    known = ["entry", *(spec_of_function.__kwdefaults__ or ())]
-    for option in options:
-        if option not in known:
-            raise SpecError(f"{function.__name__}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
-    if "entry" not in options:
-        raise SpecError(f"{function.__name__}: entry= is missing; expected the name of a __global__ function")
-    return spec_of_function(function, source, **options)
-
-
-def find(name: str) -> Kernel:
-    """The kernel of that name, not loaded.
-
-    Raises
-    ------
-    SpecError
-        If there is none; with near names.
-    """
-    return _find(name, Settings.from_environment())
-
-
-def _find(name: str, settings: Settings) -> Kernel:
-    found = registry.find(name, settings)
+def defined(path: Path) -> Kernel:
+    """What a spec file says, which is run for it."""
+    found = registry.defined(path)
     if not isinstance(found, Kernel):
-        raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
+        raise SpecError(f"{path.stem} is defined as {found!r}; decorate its function with @tkjit.kernel")
     return found
-
-
-def find_used(name: str, module: str) -> Kernel:
-    """The kernel that another process used: of a spec file, or of the module that defined it there.
-
-    Raises
-    ------
-    SpecError
-        If it is not to be found here.
-    """
-    if module.startswith(f"{registry.MODULES}."):
-        return find(name)
-    if module == "__main__":
-        raise SpecError(f"{name} was defined in a script or a notebook; put it in a module, or in TKJIT_KERNEL_PATH")
-    from importlib import import_module
-
-    try:
-        found = getattr(import_module(module), name, None)
-    except ImportError as error:
-        raise SpecError(f"{name} was defined in {module}, which cannot be imported: {error}") from None
-    if not isinstance(found, Kernel):
-        raise SpecError(f"{module} defines no kernel {name}")
-    return found
-
-
-def kernels() -> tuple[str, ...]:
-    """The names of all kernels that ``load`` finds."""
-    return tuple(sorted(registry.kernel_files(Settings.from_environment())))
 
 
 def load(kernel: str | Kernel | Spec) -> Kernel:
@@ -280,23 +188,41 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     >>> axpy(torch.ones(3), torch.zeros(3), alpha=2.0)
     tensor([2., 2., 2.])
     """
-    settings = Settings.from_environment()
-    found = (
-        _find(kernel, settings) if isinstance(kernel, str) else Kernel(kernel) if isinstance(kernel, Spec) else kernel
-    )
+    loader = loader_for(Settings.from_environment())
+    if isinstance(kernel, str):
+        return _of_file(kernel, loader)
+    found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    loader = loader_for(settings)
+    return _loaded(found, loader)
+
+
+def _of_file(name: str, loader: Loader) -> Kernel:
+    """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
+    path = registry.find_file(name, loader.settings)
+    origin = Origin(path, notes.identities([str(path)]))
+    known: Kernel | None = loader.kernels.get(origin)
+    if known is None and (remembered := loader.memory.read(path)) is not None:
+        known = loader.kernels[origin] = _loaded_class(loader)(remembered=remembered)
+        return known
+    if known is None or (known._remembered is not None and not loader.is_current(known._opened)):
+        known = loader.kernels[origin] = defined(path)
+        known._origin = origin
+    return _loaded(known, loader)
+
+
+def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
+    """A kernel's loaded self; a new one where what the last one was made from has changed."""
     loaded_class = _loaded_class(loader)
-    if isinstance(found, loaded_class):
-        return found
+    if issubclass(type(kernel), loaded_class):
+        return kernel
     # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
-    key = (loader, _stamp(found.specs))
-    loaded = found._loaded.get(key)
+    key = (loader, _stamp(kernel.specs))
+    loaded: Kernel | None = kernel._loaded.get(key)
     if loaded is None:
-        loaded = found._loaded.setdefault(key, loaded_class(*found.specs))
+        loaded = kernel._loaded.setdefault(key, loaded_class(*kernel.specs, origin=kernel._origin))
     elif not loader.is_current(loaded._opened):
-        loaded = found._loaded[key] = loaded_class(*found.specs)
+        loaded = kernel._loaded[key] = loaded_class(*kernel.specs, origin=kernel._origin)
     return loaded
 
 
@@ -313,12 +239,28 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
 
 
 @cache
-def _loaded_class(loader: Loader) -> type[Kernel]:
+def _loaded_class(loader: Loader) -> type[Any]:
     """The class of loaded kernels: a ``Kernel`` to look at, the runtime's dispatcher to call."""
     runtime = loader.runtime
 
     class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
         """A kernel that is called through compiled code."""
+
+        def __init__(self, *specs: Spec, origin: Origin | None = None, remembered: Remembered | None = None) -> None:
+            if remembered is None:
+                super().__init__(*specs, origin=origin)
+                return
+            self._prepare(remembered.name, remembered.doc)
+            self._remembered = remembered
+            self._attach(remembered.glue, remembered.returns)
+            self._opened.append(remembered.launcher)
+            self._first = remembered.use, remembered.launcher  # the last process had the first call
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "specs" or self._remembered is None:
+                raise AttributeError(f"{self!r} has no attribute {name!r}")
+            self.specs = self._remembered.specs
+            return self.specs
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             # the interpreter calls the dispatcher directly; this is for who asks for the method
@@ -327,28 +269,39 @@ def _loaded_class(loader: Loader) -> type[Kernel]:
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
             try:
                 glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
-                self._opened.append(glue)
-                runtime.attach(self, glue.loaded, tuple(map(_result_type, self.specs)))
-                return self(*args, **kwargs)
+                self._attach(glue, [spec.returns for spec in self.specs])
+                result = self(*args, **kwargs)
             finally:
-                loader.end_first_call(self._opened)
+                loader.forget_failures()
+            if self._origin and self._first:
+                use, launcher = self._first
+                loader.memory.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
+            return result
 
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
-            spec, index = self.specs[overload], variant
-            index -= sum(len(variants_of(earlier)) for earlier in self.specs[:overload])
-            launcher = loader.address(spec, overload, variants_of(spec)[index], loader.target(device_type, device))
+            target = loader.target(device_type, device)
+            use = Use(overload, variant, target.name)
+            known = self._first[1] if self._first is not None and self._first[0] == use else None
+            if known is not None and not loader.records:
+                return int(known.loaded)
+            spec = self.specs[overload]
+            own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
+            loader.record(spec, overload, own, target)
+            if known is not None:
+                return int(known.loaded)
+            launcher = loader.address(spec, own, target)
             self._opened.append(launcher)
+            self._first = self._first or (use, launcher)
             return int(launcher.loaded)
+
+        def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
+            self._opened.append(glue)
+            runtime.attach(self, glue.loaded, tuple(_result_type(self.name, names) for names in returns))
 
     runtime.enable_vectorcall(LoadedKernel)
     return LoadedKernel
 
 
-def _result_type(spec: Spec) -> Any:
+def _result_type(name: str, returns: Sequence[str]) -> Any:
     """The named tuple of several outputs."""
-    return namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None
-
-
-def _doc(specs: tuple[Spec, ...]) -> str:
-    signatures = "\n".join(signature_text(spec) for spec in specs)
-    return f"{signatures}\n\n{specs[0].doc}".rstrip()
+    return namedtuple(f"{name}_result", returns) if len(returns) > 1 else None

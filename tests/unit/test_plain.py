@@ -1,0 +1,104 @@
+"""Which spec files are data: what they say is remembered, and they are not run again."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit.loader.remembered import packed, unpacked
+from tkjit.registry import bundled_directory
+from tkjit.spec import Spec
+from tkjit.spec.model import MISSING
+from tkjit.spec.plain import is_plain
+
+HEAD = "import tkjit\nfrom tkjit import Align, CType, In, InOut, Tensor\n"
+KERNEL = '@tkjit.kernel("a.cu", entry="a", grid=1, block=1)\n'
+FUNCTION = 'def a(x: InOut[Tensor, "float32", "N"], n: int = 3) -> Tensor: ...\n'
+
+
+@pytest.mark.parametrize("path", sorted(bundled_directory().glob("*.py")), ids=lambda path: path.stem)
+def test_the_bundled_specs_are_plain(path):
+    assert is_plain(path.read_text())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + KERNEL + FUNCTION,
+        '"""Words."""\nfrom __future__ import annotations\nimport torch\n' + HEAD + KERNEL + FUNCTION,
+        "import tkjit as t\n@t.kernel('a.cu', entry='a')\ndef a(x: t.InOut[t.Tensor, 'float32', 'N']): ...",
+        "from tkjit import kernel\n@kernel('a.cu', entry='a')\ndef a(n: int | None = -1) -> tuple[int, int]: ...",
+        HEAD + "SIZES = (1, 2 * 3)\n" + KERNEL.replace("grid=1", 'grid=SIZES, variants={"T": SIZES}') + FUNCTION,
+        HEAD + KERNEL + FUNCTION.replace('"N"', '"N", Align(16), CType("gl<bf16>")'),
+        HEAD + KERNEL + FUNCTION + "@a.overload('b.cu', entry='b', grid=1, block=1)\ndef a(n: float): ...\n",
+        HEAD + KERNEL + FUNCTION.replace("...", "import os; return os.environ"),
+        HEAD + KERNEL + FUNCTION.replace("-> Tensor", "").replace("n: int", "*, n: bool"),
+    ],
+)
+def test_a_file_that_states_kernels_is_plain(text):
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os\n" + HEAD + KERNEL + FUNCTION,
+        "from os import environ\n" + HEAD,
+        "from .parts import SIZE\n" + HEAD,
+        "from tkjit import load\n",
+        "from tkjit import *\n",
+        HEAD + KERNEL.replace("block=1", "block=tkjit.load('b').specs") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", "block=len('a')") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", "block=BLOCK") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", "block=(lambda: 1)()") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", "block=[1 for _ in range(2)]") + FUNCTION,
+        HEAD + KERNEL.replace("block=1", 'block=f"{__name__}"') + FUNCTION,
+        HEAD + KERNEL.replace("block=1", "**OPTIONS") + FUNCTION,
+        HEAD + "OPTIONS = {}\n" + KERNEL.replace("block=1", "**{**OPTIONS, 'block': 1}") + FUNCTION,
+        HEAD + KERNEL + "@staticmethod\n" + FUNCTION,
+        HEAD + "@decorated\n" + FUNCTION,
+        HEAD + "@other.kernel('a.cu', entry='a')\n" + FUNCTION,
+        HEAD + KERNEL + FUNCTION.replace("n: int", "n: 'int'"),
+        HEAD + KERNEL + FUNCTION.replace("n: int = 3", "n: int = SIZE"),
+        HEAD + KERNEL + FUNCTION.replace("n: int = 3", "n: int = __import__('os').getpid()"),
+        HEAD + KERNEL + "async " + FUNCTION,
+        HEAD + KERNEL + FUNCTION + "print('read')\n",
+        HEAD + KERNEL + FUNCTION + "a.doc = 'new'\n",
+        HEAD + "for size in (1, 2):\n    pass\n",
+        HEAD + "if True:\n    pass\n",
+        HEAD + "class A: ...\n",
+        HEAD + "SIZE = os.cpu_count()\n",
+        HEAD + "Align = print\n",
+        HEAD + "A, B = 1, 2\n",
+        "def a(:",
+        "\0",
+    ],
+)
+def test_a_file_that_does_more_is_not(text):
+    assert not is_plain(text)
+
+
+@pytest.mark.parametrize("name", ["axpy", "gemm", "softmax"])
+def test_what_is_packed_is_what_is_unpacked(name):
+    kernel = tkjit.find(name)
+    for spec in kernel.specs:
+        for dim in spec.grid:
+            dim.evaluate(dict.fromkeys([*dim.names], 1))  # what was parsed stays behind
+    specs = unpacked(packed(kernel.specs, bundled_directory() / f"{name}.py"))
+    assert specs == kernel.specs and repr(specs) == repr(kernel.specs)
+    assert all(vars(dim).keys() == {"text"} for spec in specs for dim in spec.grid)
+    assert [spec.module for spec in specs] == [spec.module for spec in kernel.specs]
+
+
+def test_what_is_missing_is_still_that():
+    assert pickle.loads(pickle.dumps(MISSING)) is MISSING
+
+
+def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
+    path = tmp_path / "twice.py"
+    body = "return 2 * n\n"
+    path.write_text(HEAD + KERNEL + "def twice(x: InOut[Tensor, 'float32', 'N'], n: int):\n    " + body)
+    kernel = tkjit.registry.defined(path)
+    (spec,) = unpacked(packed(kernel.specs, path))
+    assert isinstance(spec, Spec) and spec.reference(None, 21) == 42

@@ -1,0 +1,74 @@
+"""The decorator that makes a kernel of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tkjit.errors import SpecError
+from tkjit.kernel.kernel import Kernel
+from tkjit.kernel.options import read_spec
+
+
+def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    """Make a kernel of a function, whose signature, docstring and body are the kernel's.
+
+    Parameters
+    ----------
+    source : str or Path, optional
+        A file beside the one that defines the function, or the source text itself.
+    entry : str
+        The ``__global__`` function: ``"axpy<T>"``.
+    grid, block : str, int or tuple
+        Up to three expressions over dims and integers; a described struct may have its own ``grid()`` and ``block()``.
+    shared_memory : str or int, optional
+        Dynamic shared memory, in bytes.
+    variants : dict, optional
+        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128)}``.
+    dims : dict, optional
+        Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
+    constraints : str or list of str, optional
+        What must hold of a call: ``"K % 8 == 0"``.
+    fields : str, optional
+        The struct's order of fields, where it is not the parameters'.
+    struct : str, optional
+        The source's own globals struct; without it one is rendered under the name ``Globals``.
+    args : bool
+        The kernel takes plain arguments instead of a struct.
+    host : bool
+        The entry is a host function: it is called, and launches by itself.
+    archs : dict, optional
+        Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
+    cpu : str or Path, optional
+        A source of its own for the CPU, where the simulator is too slow.
+    flags, defines, include_dirs, libraries, std
+        For the compiler; all are part of the key.
+    forbid_spills : bool
+        Refuse a build for a GPU that spills registers to local memory.
+
+    Raises
+    ------
+    SpecError
+        If the parts contradict each other.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> from tkjit import InOut, Tensor
+    >>> @tkjit.kernel(
+    ...     "template <class T> __global__ void twice(Globals g) { g.x[threadIdx.x] *= T(2); }",
+    ...     entry="twice<T>", grid=1, block="N", variants={"T": ("float32",)},
+    ... )
+    ... def twice(x: InOut[Tensor, "T", "N"]) -> Tensor: ...
+    >>> twice
+    <tkjit kernel twice(x: Tensor, *, stream=None)>
+    """
+
+    if callable(source):
+        raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
+
+    def make(function: Callable[..., Any]) -> Kernel:
+        return Kernel(read_spec(function, source, options))
+
+    return make

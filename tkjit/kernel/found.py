@@ -1,0 +1,47 @@
+"""Kernels by their names."""
+
+from __future__ import annotations
+
+from tkjit import registry
+from tkjit.config import Settings
+from tkjit.errors import SpecError
+from tkjit.kernel.kernel import Kernel, defined
+
+
+def find(name: str) -> Kernel:
+    """The kernel of that name, not loaded.
+
+    Raises
+    ------
+    SpecError
+        If there is none; with near names.
+    """
+    return defined(registry.find_file(name, Settings.from_environment()))
+
+
+def find_used(name: str, module: str) -> Kernel:
+    """The kernel that another process used: of a spec file, or of the module that defined it there.
+
+    Raises
+    ------
+    SpecError
+        If it is not to be found here.
+    """
+    if module.startswith(f"{registry.MODULES}."):
+        return find(name)
+    if module == "__main__":
+        raise SpecError(f"{name} was defined in a script or a notebook; put it in a module, or in TKJIT_KERNEL_PATH")
+    from importlib import import_module
+
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError as error:
+        raise SpecError(f"{name} was defined in {module}, which cannot be imported: {error}") from None
+    if not isinstance(found, Kernel):
+        raise SpecError(f"{module} defines no kernel {name}")
+    return found
+
+
+def kernels() -> tuple[str, ...]:
+    """The names of all kernels that ``load`` finds."""
+    return tuple(sorted(registry.kernel_files(Settings.from_environment())))

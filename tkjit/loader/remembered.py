@@ -1,0 +1,132 @@
+"""What the last process knew of a kernel: where nothing has changed since, its spec file is not run again.
+
+A note of it says which runtime, glue and launcher a first call took, and what the spec file says. That is remembered
+of a *plain* file alone, in which kernels are stated and nothing is computed (``tkjit/spec/plain.py``).
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tkjit.cache import notes
+from tkjit.loader.modules import GluePlan
+from tkjit.loader.plan import Opened
+from tkjit.registry import Reference
+from tkjit.spec import Spec
+from tkjit.spec.plain import is_plain
+
+if TYPE_CHECKING:
+    from tkjit.loader.loader import Loader
+
+
+class Use(NamedTuple):
+    """The variant that a call took, by its number among those of all overloads, and what it was compiled for."""
+
+    overload: int
+    variant: int
+    target: str
+
+
+class Remembered(NamedTuple):
+    """A kernel as the last process had it: its specs, and what its first call loaded.
+
+    Parameters
+    ----------
+    returns : list of list of str
+        What each overload returns.
+    packed : str
+        The specs, which a call does not need.
+    """
+
+    use: Use
+    name: str
+    doc: str
+    returns: list[list[str]]
+    packed: str
+    glue: Opened
+    launcher: Opened
+
+    @property
+    def specs(self) -> tuple[Spec, ...]:
+        return unpacked(self.packed)
+
+
+class Memory:
+    """A loader's notes of kernels, by their spec files."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+        self._not_plain: set[Path] = set()
+
+    def write(
+        self, path: Path, identity: bytes, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened
+    ) -> None:
+        """Note a kernel and what its first call loaded; of a file that is not plain, that it is not.
+
+        Parameters
+        ----------
+        identity : bytes
+            The spec file's, as a note has it, from before it was run.
+        """
+        if path in self._not_plain:
+            return
+        with suppress(OSError, UnicodeDecodeError):
+            plain = is_plain(path.read_text(encoding="utf-8"))
+            runtime = self._loader.noted_runtime()
+            if runtime is None or notes.identities([str(path)]) != identity:
+                return
+            entries = [runtime, glue.entry, launcher.entry] if plain else []
+            lines = identity + b"".join(entry.seen for entry in entries)
+            more = [use, specs[0].name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
+            self._loader.cache.note(self._shortcut(path), entries, lines, more)
+
+    def read(self, path: Path) -> Remembered | None:
+        """A kernel as the last process had it, if nothing that it depends on has changed since."""
+        noted = self._loader.cache.noted(self._shortcut(path))
+        if noted is None:
+            return None
+        if not noted.entries:
+            if notes.unchanged(noted.lines):
+                self._not_plain.add(path)
+            return None
+        runtime, glue, launcher = noted.entries
+        with suppress(ImportError):  # what cannot be loaded here is built anew, where a call needs it
+            if not self._loader.holds(noted.lines, runtime):
+                return None
+            for entry in noted.entries:
+                self._loader.cache.use(entry)
+            use, name, doc, returns, specs = noted.more
+            return Remembered(
+                Use(*use),
+                name,
+                doc,
+                returns,
+                specs,
+                Opened(GluePlan.imported(glue.module, glue.shared_object), replace(glue, seen=noted.lines)),
+                Opened(self._loader.open_launcher(launcher.shared_object), launcher),
+            )
+        return None
+
+    def _shortcut(self, path: Path) -> str:
+        return self._loader.around.shortcut(f"kernel-{path.stem}", str(path))
+
+
+def packed(specs: Sequence[Spec], path: Path) -> str:
+    """A kernel's specs as a text; a reference is looked for in the spec file when it is called."""
+    alone = [
+        replace(spec, reference=None if spec.reference is None else Reference(path, overload))
+        for overload, spec in enumerate(specs)
+    ]
+    return base64.b64encode(pickle.dumps(tuple(alone), protocol=5)).decode()
+
+
+def unpacked(text: str) -> tuple[Spec, ...]:
+    """What was packed. It is code in the way that a shared object is: the cache's directories are trusted."""
+    specs: tuple[Spec, ...] = pickle.loads(base64.b64decode(text))
+    return specs

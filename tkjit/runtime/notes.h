@@ -1,0 +1,38 @@
+// A cache's notes: whether every file is as it was. tkjit/cache/notes.py does the same, in three times the time.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <array>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace tkjit::runtime {
+
+// Lines of "size mtime_ns ctime_ns inode path"; zeros stand for no file. A second thread was tried: in a young process
+// it takes as long to be created as it then saves of five hundred files.
+inline bool unchanged(std::string_view lines) {
+    const auto nanoseconds = [](const timespec& time) { return time.tv_sec * 1'000'000'000LL + time.tv_nsec; };
+    std::string path;
+    for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1)) {
+        const char* const line_end = lines.data() + end;
+        const char* next = lines.data();
+        std::array<long long, 4> noted;
+        for (long long& number : noted) {
+            const auto [after, error] = std::from_chars(next, line_end, number);
+            if (error != std::errc() || after == line_end || *after != ' ') return false;
+            next = after + 1;
+        }
+        path.assign(next, line_end);
+        struct stat found;
+        if (stat(path.c_str(), &found) != 0) found = {};
+        if (noted != std::array{static_cast<long long>(found.st_size), nanoseconds(found.st_mtim),
+                                nanoseconds(found.st_ctim), static_cast<long long>(found.st_ino)})
+            return false;
+    }
+    return true;
+}
+
+}  // namespace tkjit::runtime

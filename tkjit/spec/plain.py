@@ -1,0 +1,101 @@
+"""Whether a spec file is data: what it says follows from its text alone, and has not to be run to be known again."""
+
+from __future__ import annotations
+
+import ast
+
+_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CType")
+_TYPES = dict.fromkeys(("float", "int", "bool", "tuple"), "data")
+
+
+def is_plain(text: str) -> bool:
+    """Whether a spec file only states kernels.
+
+    It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions that
+    are decorated with literals. What comes of running it does not depend on the environment, the machine or the time.
+
+    Examples
+    --------
+    >>> is_plain("import tkjit\\nN = 256\\n@tkjit.kernel('a.cu', entry='a', grid=1, block=N)\\ndef a(n: int): ...")
+    True
+    >>> is_plain("import os, tkjit\\nSIZE = int(os.environ['SIZE'])")
+    False
+    """
+    try:
+        statements = ast.parse(text).body
+    except (SyntaxError, ValueError):
+        return False
+    names = dict(_TYPES)  # what each name stands for: data, tkjit, its decorator, a kernel, a module for references
+    return all(_is_plain(statement, names) for statement in statements)
+
+
+def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.Import(names=[ast.alias(name="tkjit" | "torch" as module, asname=given)]):
+            names[given or module] = module
+            return True
+        case ast.ImportFrom(module="__future__"):
+            return True
+        case ast.ImportFrom(module="tkjit", level=0, names=imported):
+            offered = {**dict.fromkeys(_MARKERS, "data"), "kernel": "decorator"}
+            names.update((alias.asname or alias.name, offered.get(alias.name, "")) for alias in imported)
+            return all(alias.name in offered for alias in imported)
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            names[name] = "data"
+            return _is_data(value, names)
+        case ast.FunctionDef(name=name, decorator_list=[ast.Call() as decorator]):
+            plain = (
+                _decorates(decorator.func, names) and _has_data(decorator, names) and _has_plain_head(statement, names)
+            )
+            names[name] = "kernel"
+            return plain
+        case _:
+            return False
+
+
+def _decorates(node: ast.expr, names: dict[str, str]) -> bool:
+    """Whether it is ``tkjit.kernel``, ``kernel``, or ``overload`` of a kernel that stands above."""
+    match node:
+        case ast.Name(id=name):
+            return names.get(name) == "decorator"
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return (names.get(name), attribute) in (("tkjit", "kernel"), ("kernel", "overload"))
+        case _:
+            return False
+
+
+def _has_plain_head(function: ast.FunctionDef, names: dict[str, str]) -> bool:
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    annotations = [*(argument.annotation for argument in every), function.returns]
+    # an annotation that is a string is evaluated, whatever it says
+    if any(isinstance(annotation, ast.Constant) and isinstance(annotation.value, str) for annotation in annotations):
+        return False
+    given = [node for node in (*annotations, *arguments.defaults, *arguments.kw_defaults) if node is not None]
+    return all(_is_data(node, names) for node in given)
+
+
+def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
+    return all(_is_data(node, names) for node in (*call.args, *(keyword.value for keyword in call.keywords)))
+
+
+def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
+    """Whether an expression is made of literals, the names of such, and tkjit's markers."""
+    match node:
+        case ast.Name(id=name):
+            return names.get(name) == "data"
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return names.get(name) == "tkjit" and attribute in _MARKERS
+        case ast.Call(func=function):
+            marker = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+            return marker in ("Align", "CType") and _is_data(function, names) and _has_data(node, names)
+        case ast.Dict(keys=keys, values=values):
+            return all(key is not None and _is_data(key, names) for key in keys) and all(
+                _is_data(value, names) for value in values
+            )
+        case ast.Tuple() | ast.List() | ast.Subscript() | ast.BinOp() | ast.UnaryOp():
+            return all(_is_data(child, names) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        case _:
+            return isinstance(node, ast.Constant)
