@@ -164,10 +164,12 @@ def test_another_variant_than_the_remembered_one(fresh, warmed):
 def test_the_rest_of_the_kernel_is_there(remembered, fresh):
     code = CALL.split("print(", 1)[0] + (
         "kernel = tkjit.load('fill')\n"
-        "same = kernel.signature == tkjit.find('fill').signature\n"
+        "same = (kernel.signature, kernel.__doc__) == (tkjit.find('fill').signature, tkjit.find('fill').__doc__)\n"
         "print(same, kernel.reference(torch.zeros(1)).item(), kernel.variants)\n"
+        "print(kernel.name, kernel.__name__, kernel, hasattr(kernel, 'no'))\n"
     )
-    assert fresh.run(code) == "True 7.0 (Variant(values=()),)\n"
+    described = "fill fill <tkjit kernel fill(x: Tensor, *, stream=None)> False\n"
+    assert fresh.run(code) == f"True 7.0 (Variant(values=()),)\n{described}"
 
 
 def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):

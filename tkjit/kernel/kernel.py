@@ -257,9 +257,10 @@ def _loaded_class(loader: Loader) -> type[Any]:
             self._first = remembered.use, remembered.launcher  # the last process had the first call
 
         def __getattr__(self, name: str) -> Any:
-            if name != "specs" or self._remembered is None:
-                raise AttributeError(f"{self!r} has no attribute {name!r}")
-            self.specs = self._remembered.specs
+            remembered = self.__dict__.get("_remembered")  # not there yet in an object that is being copied
+            if name != "specs" or remembered is None:
+                raise AttributeError(f"a loaded kernel has no attribute {name!r}")
+            self.specs = remembered.specs
             return self.specs
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:

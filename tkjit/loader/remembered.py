@@ -82,6 +82,8 @@ class Memory:
             if runtime is None or notes.identities([str(path)]) != identity:
                 return
             entries = [runtime, glue.entry, launcher.entry] if plain else []
+            if any(bytes(entry.shared_object) not in entry.seen for entry in entries):
+                return  # one that could not be looked at when it was built
             lines = identity + b"".join(entry.seen for entry in entries)
             more = [use, specs[0].name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
             self._loader.cache.note(self._shortcut(path), entries, lines, more)
