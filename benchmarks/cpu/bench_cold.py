@@ -12,6 +12,7 @@ import torch
 import tkjit
 from benchmarks.harness import Row, in_fresh_process, interleaved, timed
 from tkjit.config import Settings
+from tkjit.flags import launcher_flags
 from tkjit.targets import gpu_target
 from tkjit.toolchain import Toolchain
 
@@ -109,7 +110,7 @@ def _bare_nvcc() -> float:
         tools, target = _toolchain(directory), gpu_target("90a")
         source = directory / "launcher.cu"
         source.write_text(tkjit.find("axpy").render().launcher)
-        flags = tools.flags(spec, target, spec.sources[0][1].path.parent)
+        flags = launcher_flags(spec, target, spec.sources[0][1].path.parent)
         command = tools.command(target, flags, source, directory / "launcher.so", directory / "launcher.d")
         return timed(lambda: subprocess.run(command, check=True, capture_output=True))
 
