@@ -110,7 +110,9 @@ def _bare_nvcc() -> float:
         tools, target = _toolchain(directory), gpu_target("90a")
         source = directory / "launcher.cu"
         source.write_text(tkjit.find("axpy").render().launcher)
-        flags = launcher_flags(spec, target, spec.sources[0][1].path.parent)
+        source_file = spec.sources[0][1].path
+        assert source_file is not None, "a bundled kernel's source is a file"
+        flags = launcher_flags(spec, target, source_file.parent)
         command = tools.command(target, flags, source, directory / "launcher.so", directory / "launcher.d")
         return timed(lambda: subprocess.run(command, check=True, capture_output=True))
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -125,7 +126,8 @@ def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
         )
         for name in ("barriers", "shuffles"):
             for threads in (32, 256, 1024):
-                seconds = median_seconds(lambda n=name, t=threads: library.launch(n, 1, t, counters, 2000), repeats)
+                launch = partial(library.launch, name, 1, threads, counters, 2000)
+                seconds = median_seconds(launch, repeats)
                 figures[f"{name} a second, {threads} threads, M"] = threads * 2000 / seconds / 1e6
     n = 512
     a, b = np.random.default_rng(0).standard_normal((2, n, n)).astype(np.float32)

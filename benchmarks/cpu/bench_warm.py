@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks.harness import Row, in_fresh_process, interleaved
@@ -68,8 +69,8 @@ def run() -> list[Row]:
         for name, count in (("in_all", own), ("of_its_own", HEADERS)):
             _write_kernel(Path(directory), name, count)
             first_runs(name)
-        names = ["axpy", "in_all", "of_its_own"]
-        plain, in_all, of_its_own = interleaved([lambda name=name: warm(name) for name in names], runs=15)
+        runs = [partial(warm, name) for name in ("axpy", "in_all", "of_its_own")]
+        plain, in_all, of_its_own = interleaved(runs, runs=15)
     what = "load and first call on the CPU, warm"
     return [
         Row(f"axpy, {what}", "", plain, None, "ms"),

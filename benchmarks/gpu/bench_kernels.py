@@ -37,16 +37,16 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _compare(what: str, peer: str, ours: Callable[[], object], theirs: Callable[[], object]) -> Row:
-    milliseconds = interleaved([lambda: _milliseconds(ours), lambda: _milliseconds(theirs)], RUNS)
-    return Row(what, peer, *milliseconds, "ms")
+    mine, peers = interleaved([lambda: _milliseconds(ours), lambda: _milliseconds(theirs)], RUNS)
+    return Row(what, peer, mine, peers, "ms")
 
 
 def _milliseconds(call: Callable[[], object]) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     call()
     start.record()
     for _ in range(REPEATS):
         call()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / REPEATS
+    return float(start.elapsed_time(end)) / REPEATS

@@ -144,7 +144,7 @@ def test_a_file_that_computes_is_run_each_time(fill, call, monkeypatch):
         assert call() == (1 + more, True)
 
 
-def test_another_device_or_setting_than_the_noted_one(remembered, call, fresh, monkeypatch, tmp_path):
+def test_what_is_remembered_is_recorded_and_is_of_its_settings_alone(remembered, call, monkeypatch, tmp_path):
     monkeypatch.setenv("TKJIT_RECORD", str(tmp_path / "used.jsonl"))
     assert call() == (1, False)
     assert "fill" in (tmp_path / "used.jsonl").read_text(), "what is remembered is used like anything else"

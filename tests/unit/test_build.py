@@ -1,4 +1,4 @@
-"""Building: which error is shown first, what a failed build leaves, which files a compiler read."""
+"""Building: what a failed build leaves, which files a compiler read."""
 
 from __future__ import annotations
 
@@ -13,107 +13,11 @@ from pathlib import Path
 import pytest
 
 from tkjit.build import LOG, Unit, _linked, _read_depfile, compile_shared_object
-from tkjit.compiler_log import first_error, resources
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.processes import name_of, watched, working_in
 from unit.builders import wait_until
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
-
-GXX_LOG = """\
-In file included from /staging/launcher.cu:2:
-/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals' was not declared in this scope
-   14 |   return Globals{};
-axpy.cu: In function 'void axpy(Globals)':
-axpy.cu:7:23: error: expected ';' before '}' token
-    7 |     const int i = 3
-      |                    ^
-axpy.cu:9:1: error: a later one
-"""
-NVCC_LOG = """\
-/repo/tkjit/include/tkjit/gl.h(31): warning #177-D: variable "n" was declared but never referenced
-
-axpy.cu(7): error: identifier "blockDimm" is undefined
-      const int i = blockIdx.x * blockDimm.x;
-                                 ^
-
-1 error detected in the compilation of "/staging/launcher.cu".
-"""
-HEADER_LOG = """\
-In file included from axpy.cu:1,
-                 from /staging/launcher.cu:20:
-/usr/include/missing.h:3:10: fatal error: nothing.h: No such file or directory
-    3 | #include "nothing.h"
-      |          ^~~~~~~~~~~
-compilation terminated.
-"""
-WARNING_LOG = """\
-axpy.cu(3): warning #177-D: variable "error" was declared but never referenced
-      const char* error = nullptr;
-                  ^
-
-axpy.cu(9): error: expected a ";"
-"""
-CONTEXT_LOG = """\
-axpy.cu:3:17: warning: unused variable 'failed' [-Wunused-variable]
-    3 |     const char* failed = error;
-/repo/other.h:9:1: error: expected ';'
-"""
-PTXAS_ERROR_LOG = """\
-ptxas info    : 0 bytes gmem
-ptxas error   : Entry function '_Z4axpyv' uses too much shared data (0x10000 bytes, 0xc000 max)
-"""
-PTXAS_LINE_LOG = """\
-ptxas info    : 0 bytes gmem
-ptxas /tmp/tmpxft_1-6_launcher.ptx, line 31; error   : Unknown modifier '.foo'
-ptxas fatal   : Ptx assembly aborted due to errors
-"""
-PTXAS_FATAL_LOG = """\
-ptxas info    : 0 bytes gmem
-ptxas fatal   : Unresolved extern function '_Z6helperv'
-"""
-NVCC_FATAL_LOG = "nvcc fatal   : Unsupported gpu architecture 'compute_20'\n"
-LINKER_LOG = """\
-/usr/bin/ld: cannot find -lnothing: No such file or directory
-collect2: error: ld returned 1 exit status
-"""
-
-
-@pytest.mark.parametrize(
-    "log, shown",
-    [
-        (GXX_LOG, "/home/me/kernels/axpy.cu:7:23: error: expected ';' before '}' token\n    7 |     const int i = 3"),
-        (NVCC_LOG, '/home/me/kernels/axpy.cu(7): error: identifier "blockDimm" is undefined\n      const int i ='),
-        (HEADER_LOG, "/usr/include/missing.h:3:10: fatal error: nothing.h: No such file or directory"),
-        (WARNING_LOG, '/home/me/kernels/axpy.cu(9): error: expected a ";"'),
-        (CONTEXT_LOG, "/repo/other.h:9:1: error: expected ';'"),
-        (PTXAS_ERROR_LOG, "ptxas error   : Entry function '_Z4axpyv' uses too much shared data"),
-        (PTXAS_LINE_LOG, "ptxas /tmp/tmpxft_1-6_launcher.ptx, line 31; error   : Unknown modifier '.foo'"),
-        (PTXAS_FATAL_LOG, "ptxas fatal   : Unresolved extern function '_Z6helperv'"),
-        (NVCC_FATAL_LOG, "nvcc fatal   : Unsupported gpu architecture 'compute_20'"),
-        (LINKER_LOG, "/usr/bin/ld: cannot find -lnothing: No such file or directory"),
-        ("Killed\n", "Killed"),
-        ("", "the compiler failed without a word"),
-    ],
-    ids="gxx nvcc header warning context ptxas ptxas-line ptxas-fatal nvcc-fatal linker killed silent".split(),
-)
-def test_the_first_error_is_on_the_users_file(log, shown):
-    assert first_error(log, SOURCE).startswith(shown)
-
-
-def test_one_error_is_shown_and_not_the_next():
-    assert "a later one" not in first_error(GXX_LOG, SOURCE)
-
-
-def test_of_an_inline_source_the_first_error_of_all_is_shown():
-    assert first_error(GXX_LOG, None).startswith("/repo/tkjit/include/tkjit/launcher.h:14:10: error: 'Globals'")
-    assert first_error("inline.cu:2:1: error: no\n", None) == "inline.cu:2:1: error: no"
-
-
-def test_a_users_path_may_have_spaces():
-    log = "my kernels/axpy.cu:2:1: error: no\n"
-    assert first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
-
 
 # ---- dependencies
 
@@ -160,23 +64,6 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     assert _linked(system, (), tmp_path / "staging") == ()
     asked = _linked(system, ("m", ":libc.a"), tmp_path / "staging")
     assert set(asked) == {Path(line) for line in system.split() if Path(line).is_file()}
-
-
-def test_what_ptxas_says_ofresources():
-    log = (
-        "ptxas info    : Compiling entry function '_Z4axpyv' for 'sm_90a'\n"
-        "    0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
-        "ptxas info    : Used 40 registers, 1 barriers, 128 bytes smem\n"
-        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-        "ptxas info    : Used 128 registers\n"
-    )
-    assert resources(log) == {
-        "registers": 128,
-        "spill_store_bytes": 8,
-        "spill_load_bytes": 12,
-        "shared_memory_bytes": 128,
-    }
-    assert resources("") == {}
 
 
 # ---- a build with a compiler of shell

@@ -49,7 +49,7 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
     plans = list({plan.shortcut: plan for plan in plans}.values())
     with silence(), _display(len(plans) + 1) as show:
         # the runtime comes alone: what is compiled after it is loaded through it before it is published
-        outcomes = [_attempt(loader, loader.runtime_plan(), MemoryBudget(memory_bytes), 0)]
+        outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]
         show(outcomes[0])
         if outcomes[0].error is not None:
             return outcomes

@@ -36,7 +36,7 @@ def _why(arguments: argparse.Namespace) -> int:
     everything = [one for root in (*cache.layers, cache.root) for one in stored(root) if one.abi == cache.abi]
     plans, unusable = selected(arguments, loader)
     answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
-    for plan in [loader.runtime_plan(), *plans]:
+    for plan in [loader.runtime_plan, *plans]:
         try:
             entry = loader.find(plan)
         except SpecError as error:

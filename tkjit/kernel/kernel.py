@@ -214,7 +214,7 @@ def _of_file(name: str, loader: Loader) -> Kernel:
 def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
     """A kernel's loaded self; a new one where what the last one was made from has changed."""
     loaded_class = _loaded_class(loader)
-    if issubclass(type(kernel), loaded_class):
+    if issubclass(type(kernel), loaded_class):  # and not isinstance, which mypy takes for always true of a type[Any]
         return kernel
     # kept by the kernel and not by a table here: one that is defined again in a notebook takes its old self along
     key = (loader, _stamp(kernel.specs))
@@ -282,17 +282,15 @@ def _loaded_class(loader: Loader) -> type[Any]:
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
             target = loader.target(device_type, device)
             use = Use(overload, variant, target.name)
-            known = self._first[1] if self._first is not None and self._first[0] == use else None
-            if known is not None and not loader.records:
-                return int(known.loaded)
-            spec = self.specs[overload]
-            own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
-            loader.record(spec, overload, own, target)
-            if known is not None:
-                return int(known.loaded)
-            launcher = loader.address(spec, own, target)
-            self._opened.append(launcher)
-            self._first = self._first or (use, launcher)
+            launcher = self._first[1] if self._first is not None and self._first[0] == use else None
+            if launcher is None or loader.records:
+                spec = self.specs[overload]
+                own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
+                loader.record(spec, overload, own, target)
+            if launcher is None:
+                launcher = loader.address(spec, own, target)
+                self._opened.append(launcher)
+                self._first = self._first or (use, launcher)
             return int(launcher.loaded)
 
         def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:

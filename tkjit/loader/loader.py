@@ -56,7 +56,7 @@ class Loader:
         self.memory = Memory(self)
         self.kernels: dict[object, Any] = {}  # of spec files
         self._runtime: Opened | None = None
-        self._runtime_plan = RuntimePlan(self.around)
+        self.runtime_plan = RuntimePlan(self.around)
         self._runtime_lock = Renewed()
 
     # ---- what a call needs
@@ -65,7 +65,7 @@ class Loader:
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
-            runtime = self._runtime or self._hold(self.open(self._runtime_plan))
+            runtime = self._runtime or self._hold(self.open(self.runtime_plan))
         loaded: ModuleType = runtime.loaded
         return loaded
 
@@ -84,6 +84,7 @@ class Loader:
 
     @property
     def records(self) -> bool:
+        """Whether the variants that are used are written down."""
         return self.settings.record is not None
 
     def record(self, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
@@ -101,7 +102,7 @@ class Loader:
 
     def noted_runtime(self) -> Entry | None:
         """The runtime's entry with all that it depends on, if it is the one that this process has loaded."""
-        entry = self.cache.recall(self._runtime_plan.shortcut)
+        entry = self.cache.recall(self.runtime_plan.shortcut)
         return entry if self._runtime is not None and entry == self._runtime.entry else None
 
     def holds(self, lines: bytes, runtime: Entry) -> bool:
@@ -118,7 +119,7 @@ class Loader:
             # itself first: it compares the other files, in a third of the time that Python takes
             if notes.identities([str(runtime.shared_object)]) not in lines:
                 return False
-            loaded = self._runtime_plan.opened(runtime.module, runtime.shared_object)
+            loaded = self.runtime_plan.opened(runtime.module, runtime.shared_object)
             if not loaded.unchanged(lines):
                 return False
             self._hold(Opened(loaded, runtime))
@@ -144,9 +145,6 @@ class Loader:
         return self.open(self.glue_plan(specs), meanwhile=launcher)
 
     # ---- plans
-
-    def runtime_plan(self) -> Plan:
-        return self._runtime_plan
 
     def glue_plan(self, specs: Sequence[Spec]) -> Plan:
         return GluePlan(self.around, specs)

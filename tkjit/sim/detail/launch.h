@@ -15,7 +15,7 @@ inline constexpr size_t max_dynamic_shared_bytes = 227 << 10;
 inline constexpr unsigned max_grid_y_or_z = 65535;
 inline constexpr unsigned events_per_tick = 64;
 inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
-inline constexpr long long helper_creation_ns = 100000;  // in a young process; 20 us later
+inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
 inline constexpr int max_helpers = 255;
 
 inline int requested_workers = 0;
