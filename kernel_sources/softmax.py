@@ -4,12 +4,17 @@ import tkjit
 from tkjit import In, Out, Tensor
 
 
+def gradient(grad_y, y):
+    return y * (grad_y - (grad_y * y).sum(-1, keepdim=True))
+
+
 @tkjit.kernel(
     "softmax.cu",
     entry="softmax<T>",
     grid="x.batch * x.depth * x.rows",
     block=256,
     variants={"T": ("float32", "bfloat16", "float16")},
+    backward=gradient,
 )
 def softmax(x: In[Tensor, "T", "... N"], y: Out[Tensor, "T", "... N"]) -> Tensor:
     """y <- exp(x - max(x)) / sum(exp(x - max(x))) along the last dimension.

@@ -72,13 +72,16 @@ def defined(path: Path) -> Any:
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference that stands in a spec file, which is run when it is called."""
+    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients."""
 
     path: Path
     overload: int
+    of_gradients: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return defined(self.path).specs[self.overload].reference(*args, **kwargs)
+        spec = defined(self.path).specs[self.overload]
+        function = spec.backward.function if self.of_gradients else spec.reference
+        return function(*args, **kwargs)
 
 
 @cache

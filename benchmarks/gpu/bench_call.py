@@ -1,34 +1,59 @@
-"""The host's cost of launching a small kernel, against torch's own operator; needs a GPU."""
+"""The host's cost of a call, against other bindings, and of launching an empty kernel; needs a GPU."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
-import torch
+from dataclasses import replace
 
 import tkjit
-from benchmarks.harness import Row, interleaved
+from benchmarks import peers
+from benchmarks.calls import CALLS, Peer, compare
+from benchmarks.cpu.bench_call import BINDINGS, OURS
+from benchmarks.harness import Row
+from tkjit import In, Out, Tensor
 
-CALLS, RUNS = 2_000, 15
+
+@tkjit.kernel(
+    "__global__ void empty(const float* x, const float* y, float* z, float alpha) {}",
+    entry="empty",
+    grid="cdiv(N, 256)",
+    block=256,
+    args=True,
+)
+def empty(
+    x: In[Tensor, "float32", "N"],
+    y: In[Tensor, "float32", "N"],
+    z: Out[Tensor, "float32", "N"],
+    alpha: float = 1.0,
+) -> Tensor:
+    """A launch, and nothing else."""
+    return x.new_empty(x.shape)
+
+
+LAUNCHES = CALLS["cuda"]
+LAUNCHERS = (
+    Peer(
+        "a loop in C, no Python",
+        peers.bare_loop,
+        f"call({LAUNCHES}, x.data_ptr(), y.data_ptr(), z.data_ptr(), 1.0)",
+        limit=1.15,
+        calls=LAUNCHES,
+    ),
+    Peer("Triton", peers.triton, "call[(1,)](x, y, z, 1.0)"),
+    Peer("CuPy RawKernel", peers.cupy, "call((1,), (256,), (x.data_ptr(), y.data_ptr(), z.data_ptr(), 1.0))"),
+    Peer("torch.add(out=)", peers.torch_add, "call(x, y, alpha=1.0, out=z)", limit=1),
+)
 
 
 def run() -> list[Row]:
-    """Microseconds a call, the queue emptied between runs; random inputs."""
-    x, y, z = (torch.randn(1024, device="cuda") for _ in range(3))
-    axpy = tkjit.load("axpy")
-    ours, theirs = interleaved(
-        [lambda: _microseconds(lambda: axpy(x, y, 0.5)), lambda: _microseconds(lambda: torch.add(x, y, out=z))], RUNS
-    )
-    return [Row("axpy, 1024 float32: host time of a call", "torch.add(out=)", ours, theirs, "us", 1.0)]
+    """Microseconds of the host a call, the queue emptied between runs; random inputs."""
 
+    def ours(statement: str) -> Peer:
+        return Peer("tkjit", lambda device: tkjit.load(empty), statement)
 
-def _microseconds(call: Callable[[], object]) -> float:
-    call()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(CALLS):
-        call()
-    elapsed = time.perf_counter() - start
-    torch.cuda.synchronize()
-    return elapsed / CALLS * 1e6
+    bindings = [replace(peer, limit=None) for peer in BINDINGS]  # the limits are the CPU's
+    plus = Peer("a + b", peers.torch_add, "x + y")
+    return [
+        *compare("call: 3 CUDA tensors and a float, all checks, no kernel", OURS, bindings, "cuda"),
+        *compare("call that launches an empty kernel, out= given", ours("call(x, y, 1.0, out=z)"), LAUNCHERS, "cuda"),
+        *compare("call that allocates and launches an empty kernel", ours("call(x, y, 1.0)"), [plus], "cuda"),
+    ]

@@ -58,13 +58,14 @@ PyObject* overload_0(Call& call) {
     set(args[1], y);
     set(args[2], alpha);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
+    if (!call.table.written(given[1])) return nullptr;
     Object y_object;
     y_object.borrow(given[1]);
     return y_object.release();
 }
 
 const Overload overloads[] = {
-    {overload_0, "axpy(x: Tensor, y: Tensor, alpha: float = 1.0, *, stream=None)"},
+    {overload_0, "axpy(x: Tensor, y: Tensor, alpha: float = 1.0, *, stream=None)", kForOperator},
 };
 
 PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -74,7 +75,15 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
     return dispatch(call, overloads, 1);
 }
 
-const GlueEntry entry{kTableVersion, call_kernel, 3};
+PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames) {
+    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
+    Call call{dispatcher, *dispatcher->table, "axpy",
+              args, PyVectorcall_NARGS(nargsf), kwnames};
+    return overloads[overload].call(call);
+}
+
+const GlueEntry entry{kTableVersion, call_kernel, call_overload, 3};
 
 int execute(PyObject* module) {
     return intern_names(signature_0) ? add_entry(module, entry) : -1;

@@ -64,11 +64,12 @@ PyObject* overload_0(Call& call) {
     set(args[0], x);
     set(args[1], y);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
+    if (given[1] && !call.table.written(given[1])) return nullptr;
     return y_object.release();
 }
 
 const Overload overloads[] = {
-    {overload_0, "softmax(x: Tensor, *, y: Tensor = None, out=None, stream=None)"},
+    {overload_0, "softmax(x: Tensor, *, y: Tensor = None, out=None, stream=None)", kForOperator | kRequiresGrad},
 };
 
 PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -78,7 +79,15 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
     return dispatch(call, overloads, 1);
 }
 
-const GlueEntry entry{kTableVersion, call_kernel, 3};
+PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,
+                        PyObject* kwnames) {
+    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
+    Call call{dispatcher, *dispatcher->table, "softmax",
+              args, PyVectorcall_NARGS(nargsf), kwnames};
+    return overloads[overload].call(call);
+}
+
+const GlueEntry entry{kTableVersion, call_kernel, call_overload, 3};
 
 int execute(PyObject* module) {
     return intern_names(signature_0) ? add_entry(module, entry) : -1;

@@ -46,6 +46,11 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         For the compiler; all are part of the key.
     forbid_spills : bool
         Refuse a build for a GPU that spills registers to local memory.
+    backward : str or callable, optional
+        What computes the gradients: a function, or a kernel by its name. It takes by the names of its parameters:
+        fields of the call, ``grad_NAME`` for each output's gradient (contiguous), and ``needed``, the names of the
+        inputs whose gradient is asked for. A function returns the gradients of the floating-point inputs in their
+        order, None for one that is not needed; a kernel's outputs are ``grad_NAME``.
 
     Raises
     ------

@@ -6,6 +6,7 @@ import inspect
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -14,10 +15,12 @@ from tkjit.cache import notes
 from tkjit.config import Settings
 from tkjit.errors import SpecError
 from tkjit.kernel.options import read_spec
+from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Remembered, Use, guess_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
@@ -68,6 +71,9 @@ class Kernel:
         self._opened: list[Opened] = []  # what calls have loaded: the glue, and launchers
         self._first: tuple[Use, Opened] | None = None  # the variant that was needed first, and its launcher
         self._remembered: Remembered | None = None
+        self._token = token_for(self)
+        self._operator = ""  # the name of its operator below torch.ops.tkjit, once there is one
+        self._overload_calls: tuple[Any, ...] = ()
 
     @property
     def name(self) -> str:
@@ -81,6 +87,41 @@ class Kernel:
     @property
     def __signature__(self) -> inspect.Signature:
         return self.signature
+
+    @property
+    def schema(self) -> str:
+        """The schemas of its operators as PyTorch writes them, a line for each overload.
+
+        Examples
+        --------
+        >>> import tkjit
+        >>> tkjit.find("gemm").schema
+        'tkjit::gemm(Tensor a, Tensor b) -> Tensor'
+        """
+        lines = (schema_of(spec, overload, name=f"tkjit::{self.name}") for overload, spec in enumerate(self.specs))
+        return "\n".join(lines)
+
+    @property
+    def operator(self) -> Any:
+        """``torch.ops.tkjit.NAME``: the kernel as an operator of PyTorch's, registered if it was not.
+
+        A program that was exported with the kernel needs it before it is loaded.
+
+        Raises
+        ------
+        ToolchainError
+            If something has to be compiled for it and there is no compiler.
+        """
+        from tkjit.torchlib import operator_of
+
+        return operator_of(self.register_operator())
+
+    def register_operator(self) -> str:
+        """Register the kernel with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
+        loaded = load(self)
+        self._operator = loaded.register_operator()
+        self._overload_calls = loaded._overload_calls
+        return self._operator
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -143,12 +184,40 @@ class Kernel:
         return add
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if torch.compiler.is_compiling():
+            return self._traced_call(*args, **kwargs)
         # the settings of the first call stay: asking the environment takes longer than a call
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
 
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Kernel:
+        return self  # it does not change, and a model that holds one may be copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _found_again, (self.name, self.specs[0].module)
+
+    def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
+        """The call where torch.compile traces it."""
+        from tkjit.kernel.traced import registered_operator
+        from tkjit.torchlib import call_operator
+
+        name = registered_operator(self._token)
+        return call_operator(name, self._overload_calls, args, kwargs)
+
     def __repr__(self) -> str:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
+
+
+def _found_again(name: str, module: str) -> Kernel:
+    """What a kernel is pickled as, as functions are: its name, and where it is defined."""
+    if module.startswith(f"{registry.MODULES}."):
+        return load(name)
+    return load(getattr(import_module(module), name))
 
 
 def _doc(specs: tuple[Spec, ...]) -> str:
@@ -264,8 +333,27 @@ def _loaded_class(loader: Loader) -> type[Any]:
             return self.specs
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            # the interpreter calls the dispatcher directly; this is for who asks for the method
+            # the interpreter calls the dispatcher directly; this is for tracers, and who asks for the method
+            import torch
+
+            if torch.compiler.is_compiling():
+                return self._traced_call(*args, **kwargs)
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
+
+        def _call_operator(self, *args: Any, **kwargs: Any) -> Any:
+            """A call that the glue sends on, for torch's dispatcher has to do with it."""
+            from tkjit.torchlib import call_operator
+
+            return call_operator(self._operator or self.register_operator(), self._overload_calls, args, kwargs)
+
+        def register_operator(self) -> str:
+            from tkjit.torchlib import register_operators
+
+            if not self._operator:
+                if not self._opened:
+                    self._attach(loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
+                self._operator = register_operators(self, loader.operators, load)
+            return self._operator
 
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
             try:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from tkjit.loader.circumstances import ABI, Circumstances
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.guess import Guess
 from tkjit.loader.launchers import LauncherPlan
-from tkjit.loader.modules import GluePlan, RuntimePlan
+from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
 from tkjit.loader.remembered import Memory
@@ -57,6 +57,7 @@ class Loader:
         self.kernels: dict[object, Any] = {}  # of spec files
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.around)
+        self.operators_plan = OperatorsPlan(self.around)
         self._runtime_lock = Renewed()
 
     # ---- what a call needs
@@ -67,6 +68,12 @@ class Loader:
         with self._runtime_lock:
             runtime = self._runtime or self._hold(self.open(self.runtime_plan))
         loaded: ModuleType = runtime.loaded
+        return loaded
+
+    @cached_property
+    def operators(self) -> ModuleType:
+        """The module through which torch's dispatcher calls kernels; built when a call first needs it."""
+        loaded: ModuleType = self.open(self.operators_plan).loaded
         return loaded
 
     def _hold(self, runtime: Opened) -> Opened:

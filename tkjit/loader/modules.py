@@ -19,7 +19,7 @@ from tkjit.loader.words import warmup_command
 from tkjit.render import render_glue
 from tkjit.spec import Spec
 
-GLUE, RUNTIME = "glue", "runtime"
+GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
 # what the standard library's templates leave visible would be looked up in every library of torch when it is loaded
 _EXPORTS = "{ global: PyInit_*; local: *; };"
 
@@ -102,6 +102,28 @@ class RuntimePlan(ModulePlan):
 
     def text(self) -> str:
         return "#include <runtime.cpp>\n"
+
+    def _files(self) -> list[str]:
+        return [circumstances.__file__, __file__]
+
+
+class OperatorsPlan(ModulePlan):
+    """The module through which torch's dispatcher calls kernels."""
+
+    arch = OPERATORS
+    cflags = ("-O2", "-g0", "-fvisibility=hidden")
+    what = "the module of operators (once per environment)"
+    warmup = "python -m tkjit warmup"
+
+    def __init__(self, around: Circumstances) -> None:
+        super().__init__(around, OPERATORS)
+
+    @cached_property
+    def shortcut(self) -> str:
+        return self._around.shortcut(OPERATORS, ())
+
+    def text(self) -> str:
+        return "#include <operators.cpp>\n"
 
     def _files(self) -> list[str]:
         return [circumstances.__file__, __file__]

@@ -121,11 +121,16 @@ class Memory:
 
 def packed(specs: Sequence[Spec], path: Path) -> str:
     """A kernel's specs as a text; a reference is looked for in the spec file when it is called."""
-    alone = [
-        replace(spec, reference=None if spec.reference is None else Reference(path, overload))
-        for overload, spec in enumerate(specs)
-    ]
-    return base64.b64encode(pickle.dumps(tuple(alone), protocol=5)).decode()
+    alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
+    return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
+
+
+def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
+    backward = spec.backward
+    if backward is not None and backward.function is not None:
+        backward = replace(backward, function=Reference(path, overload, of_gradients=True))
+    reference = None if spec.reference is None else Reference(path, overload)
+    return replace(spec, reference=reference, backward=backward)
 
 
 def unpacked(text: str) -> tuple[Spec, ...]:

@@ -31,7 +31,9 @@ def render_glue(specs: Sequence[Spec]) -> str:
 
 
 def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
-    overloads = [f"    {{overload_{i}, {repr_text(signature_text(spec))}}}," for i, spec in enumerate(specs)]
+    overloads = [
+        f"    {{overload_{i}, {repr_text(signature_text(spec))}, {_detours(spec)}}}," for i, spec in enumerate(specs)
+    ]
     interned = " && ".join(f"intern_names(signature_{i})" for i in range(len(specs)))
     return [
         "const Overload overloads[] = {",
@@ -45,7 +47,15 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"    return dispatch(call, overloads, {len(specs)});",
         "}",
         "",
-        f"const GlueEntry entry{{kTableVersion, call_kernel, {variant_count}}};",
+        "PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,",
+        "                        PyObject* kwnames) {",
+        "    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);",
+        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)},",
+        "              args, PyVectorcall_NARGS(nargsf), kwnames};",
+        "    return overloads[overload].call(call);",
+        "}",
+        "",
+        f"const GlueEntry entry{{kTableVersion, call_kernel, call_overload, {variant_count}}};",
         "",
         "int execute(PyObject* module) {",
         f"    return {interned} ? add_entry(module, entry) : -1;",
@@ -66,6 +76,11 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)",
         "PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&module_definition); }",
     ]
+
+
+def _detours(spec: Spec) -> str:
+    """Which calls of an overload become calls of its operator."""
+    return "kForOperator | kRequiresGrad" if spec.backward is not None else "kForOperator"
 
 
 class _Overload:
@@ -204,7 +219,16 @@ class _Overload:
             for f in written
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
-        return [*lines, f"if ({guard}!{launch}) return nullptr;"]
+        lines.append(f"if ({guard}!{launch}) return nullptr;")
+        # a tensor that is allocated here has no past to tell autograd of
+        tell = [f"{self._given(f.name)} && " if f.optional or f.direction == "out" else "" for f in written]
+        return [
+            *lines,
+            *(
+                f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
+                for guard, f in zip(tell, written, strict=True)
+            ),
+        ]
 
     def _result(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}

@@ -76,14 +76,23 @@ inline PyObject* named_tuple(const Call& call, int overload, std::initializer_li
 struct Overload {
     PyObject* (*call)(Call& call);
     const char* text;  // the signature, as a message shows it
+    uint32_t detours;  // what makes a call one of the operator's
 };
 
 // Tries each overload in order; when none takes the call, raises with every signature and why it was refused.
 inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
-    if (count == 1) return overloads[0].call(call);
+    const auto through_operator = [&] { return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames); };
+    if (overloads[0].detours && call.table.watched()) return through_operator();
+    if (count == 1) {
+        call.detours = overloads[0].detours;
+        PyObject* const result = overloads[0].call(call);
+        return call.detour ? through_operator() : result;
+    }
     call.quiet = true;
     for (int i = 0; i < count; ++i) {
+        call.detours = overloads[i].detours;
         PyObject* const result = overloads[i].call(call);
+        if (call.detour) return through_operator();
         if (result || call.decided || PyErr_Occurred()) return result;
     }
     call.quiet = false;

@@ -33,6 +33,8 @@ struct Call {
     PyObject* kwnames;
     bool quiet = false;    // refuse without a message
     bool decided = false;  // this overload takes the call: whatever fails now is an error, not a refusal
+    uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
+    bool detour = false;   // one has
 };
 
 // ---- parameters ----------------------------------------------------------------------------------------------------
@@ -140,9 +142,16 @@ inline bool read(const Call& call, const char* name, PyObject* object, int64_t& 
 }
 
 inline bool read(const Call& call, const char* name, PyObject* object, bool& value) {
-    if (!PyBool_Check(object)) return refuse_object(call, name, object, "a bool");
-    value = object == Py_True;
-    return true;
+    if (PyBool_Check(object)) {
+        value = object == Py_True;
+        return true;
+    }
+    if (call.table.is_bool(object)) {  // NumPy's, or a tensor of one
+        const int truth = PyObject_IsTrue(object);
+        value = truth == 1;
+        if (truth >= 0) return true;
+    }
+    return refuse_object(call, name, object, "a bool");
 }
 
 }  // namespace tkjit::glue

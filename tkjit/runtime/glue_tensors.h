@@ -9,8 +9,14 @@ namespace tkjit::glue {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
-inline bool read(const Call& call, const char* name, PyObject* object, TensorView& view) {
+inline bool read(Call& call, const char* name, PyObject* object, TensorView& view) {
     if (!call.table.view(object, &view)) view.problems = kNotATensor;
+    if (!view.problems) return true;
+    if (view.problems & call.detours) {
+        call.detour = true;
+        return false;
+    }
+    view.problems &= ~kWatched;
     if (!view.problems) return true;
     if (!call.quiet) call.table.refuse_tensor(call.kernel, name, object, view);
     return false;

@@ -9,11 +9,21 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <dlfcn.h>
 #include <structmember.h>
 
+#include <cstring>
 #include <new>
 #include <string>
+
+// Of libtorch; their own headers take 2 s to compile.
+namespace at {
+bool hasThreadLocalCallbacks();
+namespace impl {
+bool torch_function_mode_enabled();
+}
+}  // namespace at
 
 namespace tkjit::runtime {
 namespace {
@@ -135,19 +145,88 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
     return launch;
 }
 
+// ---- torch's operators ---------------------------------------------------------------------------------------------
+
+// Whether all function modes are of torch.set_default_device, which has nothing to say of a kernel.
+bool only_devices() {
+    static const struct {
+        PyObject* count = keep(py::module_::import("torch._C").attr("_len_torch_function_stack"));
+        PyObject* at = keep(py::module_::import("torch._C").attr("_get_function_stack_at"));
+        PyObject* type = keep(py::module_::import("torch.utils._device").attr("DeviceContext"));
+    } stack;
+    try {
+        const int count = py::handle(stack.count)().cast<int>();
+        for (int i = 0; i < count; ++i)
+            if (!py::isinstance(py::handle(stack.at)(i), py::handle(stack.type))) return false;
+        return true;
+    } catch (py::error_already_set&) {
+        return false;
+    }
+}
+
+bool watched() {
+    using Key = c10::DispatchKey;
+    constexpr c10::DispatchKeySet modes({Key::Python, Key::FuncTorchDynamicLayerFrontMode, Key::Functionalize, Key::Tracer,
+                                         Key::PreDispatch});
+    return share_a_bit(c10::impl::tls_local_dispatch_key_set().included_, modes) || at::hasThreadLocalCallbacks() ||
+           (at::impl::torch_function_mode_enabled() && !only_devices());
+}
+
+PyObject* call_method(PyObject* self, const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    PyObject* const method = PyObject_GetAttrString(self, name);
+    if (!method) return nullptr;
+    PyObject* const result = PyObject_Vectorcall(method, args, nargs, kwnames);
+    Py_DECREF(method);
+    return result;
+}
+
+PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+    return call_method(reinterpret_cast<PyObject*>(self), "_call_operator", args, nargs, kwnames);
+}
+
+bool written(PyObject* tensor) {
+    try {
+        if (torch.impl_word < 0) {
+            py::module_::import("torch").attr("autograd").attr("graph").attr("increment_version")(py::handle(tensor));
+        } else if (c10::TensorImpl& impl = impl_of(tensor); !impl.is_inference()) {
+            impl.bump_version();
+        }
+        return true;
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return false;
+    }
+}
+
+void* impl(PyObject* tensor) {
+    if (!is_tensor(tensor)) {
+        PyErr_Format(PyExc_TypeError, "expected a torch.Tensor, not %s", Py_TYPE(tensor)->tp_name);
+        return nullptr;
+    }
+    if (torch.impl_word >= 0) return &impl_of(tensor);
+    PyObject* const address = PyObject_GetAttrString(tensor, "_cdata");
+    if (!address) return nullptr;
+    void* const found = PyLong_AsVoidPtr(address);
+    Py_DECREF(address);
+    return found;
+}
+
+bool is_bool(PyObject* object) {
+    const char* const name = Py_TYPE(object)->tp_name;
+    if (std::strcmp(name, "numpy.bool") == 0 || std::strcmp(name, "numpy.bool_") == 0) return true;
+    TensorView tensor;
+    return view(object, &tensor) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
+}
+
+void rethrow() { throw py::error_already_set(); }
+
 Table table;
 
 // ---- the dispatcher's type -----------------------------------------------------------------------------------------
 
 // Until the glue is attached a call goes to Python, which builds what is missing and calls again.
 PyObject* first_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    static PyObject* const name = PyUnicode_InternFromString("_first_call");
-    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf);
-    PyObject* const method = PyObject_GetAttr(self, name);
-    if (!method) return nullptr;
-    PyObject* const result = PyObject_Vectorcall(method, args, nargs, kwnames);
-    Py_DECREF(method);
-    return result;
+    return call_method(self, "_first_call", args, PyVectorcall_NARGS(nargsf), kwnames);
 }
 
 PyObject* dispatcher_new(PyTypeObject* type, PyObject*, PyObject*) {
@@ -255,8 +334,9 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion, view,           empty,         stream,          resolve,       argument_error, shape_error,
-             launch_error,  refuse_tensor, refuse_mismatch, refuse_device, refuse_object};
+    table = {kTableVersion, view,  empty,   stream,         resolve,     watched,      through_operator, written,
+             impl,          is_bool, rethrow, argument_error, shape_error, launch_error, refuse_tensor, refuse_mismatch,
+             refuse_device, refuse_object};
 }
 
 }  // namespace

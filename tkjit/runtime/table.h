@@ -36,7 +36,10 @@ enum Problem : uint32_t {
     kOtherDevice = 1 << 9,
     kNotATensor = 1 << 10,
     kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
+    kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
 };
+// What torch's own dispatcher deals with: a plain call that meets it becomes a call of the kernel's operator.
+constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
 // A borrowed look at a tensor argument; valid while the caller holds the object.
 struct TensorView {
@@ -90,6 +93,18 @@ struct Table {
     bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream);
     // Finds or builds a variant's launcher, and remembers it in the dispatcher.
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
+    // Whether a profiler or a mode of torch's wants to see calls.
+    bool (*watched)();
+    // The call as one of the kernel's operator.
+    PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+    // Tells autograd that a tensor was written to.
+    bool (*written)(PyObject* tensor);
+    // The c10::TensorImpl of a tensor; null, with an exception, if it is none.
+    void* (*impl)(PyObject* tensor);
+    // Whether an object that is no bool of Python's is a single one: of NumPy's, or a tensor without dimensions.
+    bool (*is_bool)(PyObject* object);
+    // Throws the Python exception that is set as torch knows it.
+    void (*rethrow)();
 
     // The error kinds of tkjit/errors.py.
     PyObject* argument_error;
@@ -108,6 +123,8 @@ struct Table {
 struct GlueEntry {
     uint32_t version;
     vectorcallfunc call;
+    // One overload, with tensors that are plain: what an operator does.
+    PyObject* (*call_overload)(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames);
     int variant_count;
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";

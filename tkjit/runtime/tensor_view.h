@@ -23,6 +23,7 @@ struct Torch {
     PyTypeObject* tensor_type = nullptr;
     PyTypeObject* parameter_type = nullptr;
     PyObject* strided = nullptr;
+    PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
     const DLPackExchangeAPI* exchange = nullptr;
     int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
 };
@@ -74,6 +75,16 @@ inline bool is_tensor(PyObject* object) {
     return type == torch.tensor_type || type == torch.parameter_type || PyType_IsSubtype(type, torch.tensor_type);
 }
 
+// A subclass whose __torch_function__ wants to see what is done with it; a Parameter's, for one, is switched off.
+inline bool is_watching(PyTypeObject* type) {
+    const py::object function = py::reinterpret_steal<py::object>(
+        PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__"));
+    if (!function) throw py::error_already_set();
+    return function.ptr() != torch.disabled_function;
+}
+
+inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
+
 inline void note_sizes(TensorView& view) {
     if (view.ndim > kMaxDims) view.problems |= kTooManyDims;
     for (int i = 0; i < view.ndim; ++i)
@@ -118,6 +129,7 @@ inline bool view_through_impl(PyObject* object, TensorView* view) {
     view->problems = 0;
     if (share_a_bit(keys, unusual) || !impl.has_storage()) view->problems = problems_of(keys, impl);
     if (view->problems & ~(kConjugate | kNegative)) return true;
+    if (!is_plain_type(Py_TYPE(object)) && is_watching(Py_TYPE(object))) view->problems |= kWatched;
 
     const c10::IntArrayRef sizes = impl.sizes();
     const c10::Device device = impl.device();
@@ -130,10 +142,10 @@ inline bool view_through_impl(PyObject* object, TensorView* view) {
     if (!impl.is_contiguous()) view->problems |= kNotContiguous;
     if (impl.requires_grad() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
     note_sizes(*view);
-    if (view->problems) return true;
+    if (view->problems & ~kWatched) return true;
     // a storage can be freed or shrunk under its tensors, as some training code does
     const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
-    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems = kFreed;
+    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
     // a copy-on-write tensor is given its own memory here, since the kernel may write to it
     else view->data = impl.mutable_data();
     return true;
@@ -155,15 +167,16 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     if (!is_tensor(object)) return false;
     const py::handle tensor(object);
     view->problems = 0;
-    if (dispatches_by_itself(tensor) || asks(object, "_is_zerotensor")) view->problems = kNoStorage;
+    if (tensor.attr("is_nested").cast<bool>()) view->problems = kNotStrided;
+    else if (dispatches_by_itself(tensor) || asks(object, "_is_zerotensor")) view->problems = kNoStorage;
     else if (tensor.attr("is_meta").cast<bool>()) view->problems = kMeta;
-    else if (tensor.attr("layout").ptr() != torch.strided || tensor.attr("is_quantized").cast<bool>() ||
-             tensor.attr("is_nested").cast<bool>())
+    else if (tensor.attr("layout").ptr() != torch.strided || tensor.attr("is_quantized").cast<bool>())
         view->problems = kNotStrided;
     if (view->problems) return true;
     if (asks(object, "is_conj")) view->problems |= kConjugate;
     if (asks(object, "is_neg")) view->problems |= kNegative;
     if (view->problems) return true;
+    if (!is_plain_type(Py_TYPE(object)) && is_watching(Py_TYPE(object))) view->problems |= kWatched;
 
     DLTensor borrowed;
     if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
@@ -184,7 +197,7 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     const auto number = [&](const char* method) { return tensor.attr(method)().cast<int64_t>(); };
     const int64_t needed = (number("storage_offset") + number("numel")) * number("element_size");
     const auto held = tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>();
-    if (!view->problems && number("numel") && held < needed) view->problems = kFreed;
+    if (!(view->problems & ~kWatched) && number("numel") && held < needed) view->problems |= kFreed;
     return true;
 }
 
@@ -232,6 +245,7 @@ inline void find_torch() {
     torch.tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());
     torch.parameter_type = reinterpret_cast<PyTypeObject*>(module.attr("nn").attr("Parameter").ptr());  // both live on in torch
     torch.strided = module.attr("strided").cast<py::object>().release().ptr();
+    torch.disabled_function = module.attr("_C").attr("_disabled_torch_function_impl").cast<py::object>().release().ptr();
     const py::object capsule = tensor.attr("__dlpack_c_exchange_api__");
     torch.exchange = static_cast<const DLPackExchangeAPI*>(
         PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));

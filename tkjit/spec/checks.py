@@ -10,7 +10,7 @@ from tkjit.expr import EXTENTS, Expr
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 
 if TYPE_CHECKING:
-    from tkjit.spec.model import Spec
+    from tkjit.spec.model import Field, Spec
 
 MAX_DIMS = 4
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
@@ -38,6 +38,16 @@ def check(spec: Spec) -> None:
     _check_dtypes(spec)
     _check_dims(spec)
     _check_launch(spec)
+    _check_backward(spec)
+
+
+def differentiable(spec: Spec) -> tuple[Field, ...]:
+    """The inputs that a gradient can flow to."""
+    return tuple(
+        f
+        for f in spec.tensors
+        if f.direction == "in" and any(name.startswith(("float", "bfloat")) for name in spec.dtypes_of(f))
+    )
 
 
 def _fail(spec: Spec, text: str) -> None:
@@ -177,3 +187,18 @@ def _check_launch(spec: Spec) -> None:
                 _fail(spec, f"{what} is missing; only a source's own struct may say it instead")
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
+
+
+def _check_backward(spec: Spec) -> None:
+    if spec.backward is None:
+        return
+    in_place = [f.name for f in spec.tensors if f.direction == "inout"]
+    if in_place:
+        _fail(spec, f"backward= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
+    outputs = [f.name for f in spec.tensors if f.direction == "out"]
+    if not outputs or not differentiable(spec):
+        _fail(spec, "backward= takes a kernel with outputs, and with floating-point tensors among its inputs")
+    known = {*(f.name for f in spec.fields), *(f"grad_{name}" for name in outputs), "needed"}
+    for name in spec.backward.parameters:
+        if name not in known:
+            _fail(spec, f"backward takes {name}; it can take {', '.join(sorted(known))}")

@@ -105,6 +105,25 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Backward:
+    """What computes a kernel's gradients.
+
+    Parameters
+    ----------
+    kernel : str
+        The name of a kernel; empty where it is a function.
+    parameters : tuple of str
+        What a function takes, by name: fields of the forward call, and ``grad_NAME`` for each output's gradient.
+    function : callable or None
+        It returns the gradients of the differentiable inputs, in their order.
+    """
+
+    kernel: str = ""
+    parameters: tuple[str, ...] = ()
+    function: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything about one overload.
 
@@ -128,6 +147,8 @@ class Spec:
         The fields that a call returns.
     module : str
         The Python module that defines the kernel.
+    backward : Backward or None
+        What computes the gradients.
     """
 
     name: str
@@ -154,6 +175,7 @@ class Spec:
     doc: str = ""
     module: str = field(default="", compare=False, repr=False)
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    backward: Backward | None = None
 
     def __post_init__(self) -> None:
         check(self)

@@ -11,8 +11,9 @@ _TYPES = dict.fromkeys(("float", "int", "bool", "tuple"), "data")
 def is_plain(text: str) -> bool:
     """Whether a spec file only states kernels.
 
-    It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions that
-    are decorated with literals. What comes of running it does not depend on the environment, the machine or the time.
+    It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions: those
+    that are decorated with literals, and others for their ``backward=``. What comes of running it does not depend on
+    the environment, the machine or the time.
 
     Examples
     --------
@@ -51,6 +52,9 @@ def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
             )
             names[name] = "kernel"
             return plain
+        case ast.FunctionDef(name=name, decorator_list=[]):  # for backward=
+            names[name] = "function"
+            return _has_plain_head(statement, names)
         case _:
             return False
 
@@ -78,7 +82,14 @@ def _has_plain_head(function: ast.FunctionDef, names: dict[str, str]) -> bool:
 
 
 def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
-    return all(_is_data(node, names) for node in (*call.args, *(keyword.value for keyword in call.keywords)))
+    given = [keyword.value for keyword in call.keywords if not _is_backward(keyword, names)]
+    return all(_is_data(node, names) for node in (*call.args, *given))
+
+
+def _is_backward(keyword: ast.keyword, names: dict[str, str]) -> bool:
+    """Whether it is ``backward=`` with a function that stands above."""
+    value = keyword.value
+    return keyword.arg == "backward" and isinstance(value, ast.Name) and names.get(value.id) == "function"
 
 
 def _is_data(node: ast.expr, names: dict[str, str]) -> bool:

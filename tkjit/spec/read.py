@@ -13,7 +13,7 @@ from tkjit.errors import SpecError
 from tkjit.expr import Expr, parse_list
 from tkjit.spec.annotations import Align, CType, Marker, Tensor
 from tkjit.spec.dtypes import SCALAR_TYPES
-from tkjit.spec.model import MISSING, Field, Source, Spec
+from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
 
 _SCALARS = {float: "float", int: "int", bool: "bool"}
 
@@ -41,6 +41,7 @@ def spec_of_function(
     libraries: Sequence[str] | str = (),
     std: str = "c++20",
     forbid_spills: bool = False,
+    backward: str | Callable[..., Any] | None = None,
 ) -> Spec:
     """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
 
@@ -87,7 +88,19 @@ def spec_of_function(
         doc=inspect.getdoc(function) or "",
         module=function.__module__,
         reference=function if _has_body(function) else None,
+        backward=_backward(name, backward),
     )
+
+
+def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backward | None:
+    """What ``backward=`` names: a kernel by its name, or a function."""
+    if backward is None:
+        return None
+    if isinstance(backward, str):
+        return Backward(kernel=backward)
+    if not inspect.isfunction(backward):
+        raise SpecError(f"{kernel}: backward is {backward!r}; expected a function, or a kernel's name")
+    return Backward(parameters=tuple(inspect.signature(backward).parameters), function=backward)
 
 
 def _arch(kernel: str, arch: str) -> str:

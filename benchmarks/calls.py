@@ -1,0 +1,74 @@
+"""What one call costs: ways to call the same function, and rows that compare them."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from timeit import Timer
+
+import torch
+
+from benchmarks.harness import Row, interleaved
+
+# on a GPU fewer than the launches that the driver lets wait, so that the host is timed and not the device
+CALLS = {"cpu": 50_000, "cuda": 500}
+RUNS = 15
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One way to call a function.
+
+    Parameters
+    ----------
+    build : callable
+        Makes the statement's ``call``, for a type of device; raises where that cannot be.
+    statement : str
+        The call as people write it; ``x``, ``y`` and ``z`` are vectors of 8 float32.
+    limit : float or None
+        The largest part of this peer's time that tkjit allows itself.
+    calls : int
+        How many the statement makes, where it is a loop by itself.
+    """
+
+    name: str
+    build: Callable[[str], object]
+    statement: str = "call(x, y, z, 1.0)"
+    limit: float | None = None
+    calls: int = 1
+
+
+def compare(what: str, ours: Peer, peers: Sequence[Peer], device: str) -> list[Row]:
+    """Microseconds a call, all in turns. A peer that is not there has a row that says so, and no limit."""
+    vectors = {name: torch.randn(8, device=device) for name in "xyz"}
+    run = _timing(ours, vectors, device)
+    runs = [_timing_or_why_not(peer, vectors, device) for peer in peers]
+    mine, *measured = interleaved([run, *(run for run in runs if not isinstance(run, str))], RUNS)
+    theirs = iter(measured)
+    return [
+        Row(what, f"{peer.name}: {run}", mine, None, "us")
+        if isinstance(run, str)
+        else Row(what, peer.name, mine, next(theirs), "us", peer.limit)
+        for peer, run in zip(peers, runs, strict=True)
+    ]
+
+
+def _timing(peer: Peer, vectors: dict[str, torch.Tensor], device: str) -> Callable[[], float]:
+    """What times some calls; the first, which may compile, is behind it."""
+    scope = {"call": peer.build(device), **vectors}
+    timer = Timer(peer.statement, torch.cuda.synchronize if device == "cuda" else "pass", globals=scope)
+    timer.timeit(1)
+    calls = CALLS[device]
+    return lambda: timer.timeit(calls // peer.calls) / calls * 1e6
+
+
+def _timing_or_why_not(peer: Peer, vectors: dict[str, torch.Tensor], device: str) -> Callable[[], float] | str:
+    try:
+        return _timing(peer, vectors, device)
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed"
+    except Exception as error:  # whatever another project raises, the others' rows are printed
+        traceback.print_exc(file=sys.stderr)
+        return f"failed ({type(error).__name__})"

@@ -1,0 +1,13 @@
+"""A kernel's call where ``torch.compile`` traces it. It is imported by then, for it imports torch."""
+
+from __future__ import annotations
+
+import torch
+
+from tkjit.kernel.tokens import by_token
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def registered_operator(token: str) -> str:
+    """The name of a kernel's operator, which is registered while the call is traced, and not traced itself."""
+    return by_token[token].register_operator()

@@ -1,0 +1,231 @@
+// Kernels as operators of torch's dispatcher: a module that is compiled once per environment, when a call first needs it.
+//
+// An operator hands the tensors to the glue of its kernel, so that there is one parser, one set of checks and one text for
+// each refusal. Its own work is what torch's dispatcher asks for: values from the stack and onto it, and gradients.
+#include "table.h"
+
+#include <torch/library.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+// Of libtorch_python; its header takes 6 s to compile.
+PyObject* THPVariable_Wrap(const at::TensorBase& tensor);
+
+namespace tkjit::operators {
+namespace {
+
+const Table* table = nullptr;
+
+// An owned reference, used with the GIL held.
+struct Decref {
+    void operator()(PyObject* object) const { Py_DECREF(object); }
+};
+using Owned = std::unique_ptr<PyObject, Decref>;
+
+class Gil {
+public:
+    Gil() : state_(PyGILState_Ensure()) {}
+    ~Gil() { PyGILState_Release(state_); }
+    Gil(const Gil&) = delete;
+
+private:
+    PyGILState_STATE state_;
+};
+
+// What Python has raised leaves as an exception that torch gives back to Python.
+Owned checked(PyObject* object) {
+    if (!object) table->rethrow();
+    return Owned(object);
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
+
+Owned to_python(const c10::IValue& value) {
+    if (value.isTensor()) return checked(value.toTensor().defined() ? THPVariable_Wrap(value.toTensor()) : Py_NewRef(Py_None));
+    if (value.isDouble()) return checked(PyFloat_FromDouble(value.toDouble()));
+    if (value.isBool()) return checked(PyBool_FromLong(value.toBool()));
+    if (value.isInt()) return checked(PyLong_FromLongLong(value.toInt()));
+    if (value.isSymInt()) return checked(PyLong_FromLongLong(value.toSymInt().guard_int(__FILE__, __LINE__)));
+    if (value.isNone()) return checked(Py_NewRef(Py_None));
+    if (value.isString()) return checked(PyUnicode_FromString(value.toStringRef().c_str()));
+    if (value.isDevice()) return checked(PyUnicode_FromString(value.toDevice().str().c_str()));
+    if (value.isList() || value.isTuple()) {
+        const auto items = value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec();
+        Owned list = checked(PyList_New(Py_ssize_t(items.size())));
+        for (size_t i = 0; i < items.size(); ++i) PyList_SET_ITEM(list.get(), Py_ssize_t(i), to_python(items[i]).release());
+        return list;
+    }
+    PyErr_Format(PyExc_TypeError, "an operator of tkjit's cannot take a value of type %s", value.tagKind().c_str());
+    table->rethrow();
+    return nullptr;
+}
+
+at::Tensor to_tensor(PyObject* object) {
+    if (object == Py_None) return {};
+    void* const impl = table->impl(object);
+    if (!impl) table->rethrow();
+    return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
+}
+
+// The last `count` values of the stack, as Python sees them, off the stack.
+std::vector<Owned> pop(torch::jit::Stack& stack, size_t count) {
+    std::vector<Owned> objects;
+    objects.reserve(count);
+    for (size_t i = 0; i < count; ++i) objects.push_back(to_python(torch::jit::peek(stack, i, count)));
+    torch::jit::drop(stack, count);
+    return objects;
+}
+
+std::vector<PyObject*> borrowed(const std::vector<Owned>& objects) {
+    std::vector<PyObject*> pointers;
+    for (const Owned& object : objects) pointers.push_back(object.get());
+    return pointers;
+}
+
+// ---- kernels of the dispatcher -------------------------------------------------------------------------------------
+
+// How an operator calls its kernel. The references live as long as the process, as torch's registrations do.
+struct Target {
+    PyObject* dispatcher;  // a cell: the kernel may be loaded anew
+    int overload;
+    PyObject* keywords;         // the names of the arguments that are given by keyword, as a tuple
+    std::vector<int> returned;  // which of the values that the call returns the operator does; -1: the only one
+};
+
+class CallKernel final : public c10::OperatorKernel {
+public:
+    explicit CallKernel(Target target) : target_(std::move(target)) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+        const size_t count = op.schema().arguments().size();
+        const c10::AutoGradMode no_grad(false);  // it is recorded above this
+        const Gil gil;
+        const std::vector<Owned> arguments = pop(*stack, count);
+        const Owned cell = checked(PyCell_Get(target_.dispatcher));
+        const auto dispatcher = reinterpret_cast<Dispatcher*>(cell.get());
+        const Owned capsule = checked(dispatcher->glue ? PyObject_GetAttrString(dispatcher->glue, "entry") : nullptr);
+        const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(capsule.get(), kGlueCapsule));
+        const size_t positional = count - size_t(PyTuple_GET_SIZE(target_.keywords));
+        const Owned result = checked(entry->call_overload(cell.get(), target_.overload, borrowed(arguments).data(), positional,
+                                                          target_.keywords));
+        for (const int position : target_.returned)
+            stack->emplace_back(to_tensor(position < 0 ? result.get() : PyTuple_GET_ITEM(result.get(), position)));
+    }
+
+private:
+    Target target_;
+};
+
+// Above the kernel: where a gradient is to be recorded Python does it, else nothing is lost on the way down.
+class RecordGradient final : public c10::OperatorKernel {
+public:
+    explicit RecordGradient(PyObject* record, size_t outputs) : record_(record), outputs_(outputs) {}
+
+    void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+        const size_t count = op.schema().arguments().size();
+        if (!requires_gradient(*stack, count)) {
+            op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+            return;
+        }
+        const Gil gil;
+        const std::vector<Owned> arguments = pop(*stack, count);
+        const Owned result = checked(PyObject_Vectorcall(record_, borrowed(arguments).data(), count, nullptr));
+        for (size_t i = 0; i < outputs_; ++i)
+            stack->emplace_back(to_tensor(outputs_ == 1 ? result.get() : PyTuple_GET_ITEM(result.get(), Py_ssize_t(i))));
+    }
+
+private:
+    static bool requires_gradient(torch::jit::Stack& stack, size_t count) {
+        if (!c10::GradMode::is_enabled()) return false;
+        const auto requires_it = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+        for (size_t i = 0; i < count; ++i) {
+            const c10::IValue& value = torch::jit::peek(stack, i, count);
+            if (value.isTensor() && requires_it(value.toTensor())) return true;
+            if (!value.isTensorList()) continue;
+            for (const at::Tensor& tensor : value.toTensorVector())
+                if (requires_it(tensor)) return true;
+        }
+        return false;
+    }
+
+    PyObject* record_;
+    size_t outputs_;
+};
+
+// ---- the module ----------------------------------------------------------------------------------------------------
+
+// Registrations that are undone when the process ends find a dispatcher that is gone: they are left.
+torch::Library& library(c10::DispatchKey key) {
+    return *new torch::Library(torch::Library::IMPL, "tkjit", key, __FILE__, __LINE__);
+}
+
+template <class Kernel>
+torch::CppFunction boxed(Kernel kernel) {
+    return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::move(kernel)));
+}
+
+template <class Body>
+PyObject* none_unless_thrown(Body&& body) {
+    try {
+        body();
+        Py_RETURN_NONE;
+    } catch (const std::exception& error) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
+        return nullptr;
+    }
+}
+
+// implement(name, cell, overload, keywords, returned)
+PyObject* implement(PyObject*, PyObject* args) {
+    const char* name;
+    PyObject *cell, *keywords, *returned;
+    int overload;
+    if (!PyArg_ParseTuple(args, "sO!iO!O!", &name, &PyCell_Type, &cell, &overload, &PyTuple_Type, &keywords, &PyTuple_Type, &returned))
+        return nullptr;
+    return none_unless_thrown([&] {
+        const Owned dispatcher = checked(PyCell_Get(cell));
+        table = reinterpret_cast<Dispatcher*>(dispatcher.get())->table;
+        std::vector<int> positions;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(returned); ++i)
+            positions.push_back(int(PyLong_AsLong(PyTuple_GET_ITEM(returned, i))));
+        const Target target{Py_NewRef(cell), overload, Py_NewRef(keywords), positions};
+        using Key = c10::DispatchKey;
+        // the kinds of tensors that no kernel takes are here for the glue to say so
+        for (const auto key : {Key::CPU, Key::CUDA, Key::SparseCPU, Key::SparseCUDA, Key::SparseCsrCPU, Key::SparseCsrCUDA,
+                               Key::QuantizedCPU, Key::QuantizedCUDA, Key::NestedTensorCPU, Key::NestedTensorCUDA})
+            library(key).impl(name, boxed(CallKernel(target)));
+    });
+}
+
+// record_gradients(name, function, outputs)
+PyObject* record_gradients(PyObject*, PyObject* args) {
+    const char* name;
+    PyObject* function;
+    int outputs;
+    if (!PyArg_ParseTuple(args, "sOi", &name, &function, &outputs)) return nullptr;
+    return none_unless_thrown([&] {
+        library(c10::DispatchKey::Autograd).impl(name, boxed(RecordGradient(Py_NewRef(function), size_t(outputs))));
+    });
+}
+
+PyMethodDef methods[] = {
+    {"implement", implement, METH_VARARGS, "Give an operator a kernel's overload for its implementation."},
+    {"record_gradients", record_gradients, METH_VARARGS, "Say what an operator does where a gradient is to be recorded."},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyModuleDef_Slot slots[] = {
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, nullptr},
+};
+PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "tkjit_operators", nullptr, 0, methods, slots, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace tkjit::operators
+
+#define TKJIT_JOIN(a, b) a##b
+#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
+PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&tkjit::operators::module_definition); }

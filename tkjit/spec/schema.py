@@ -1,0 +1,72 @@
+"""A spec's operators as PyTorch writes schemas: ``gemm(Tensor a, Tensor b) -> Tensor``."""
+
+from __future__ import annotations
+
+import math
+
+from tkjit.spec.model import MISSING, Field, Spec
+
+_NUMBERS = {"bool": "bool", "float": "float", "double": "float"}
+
+
+def operator_name(overload: int, *, out: bool = False) -> str:
+    """The overload's name of an operator: empty, ``out``, ``overload1``, ``overload1_out``."""
+    parts = [f"overload{overload}"] * (overload > 0) + ["out"] * out
+    return "_".join(parts)
+
+
+def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
+    """The arguments of an operator in their order; all can be given by position, which torch's library asks for."""
+    inputs = [f for f in spec.fields if f.direction != "out"]
+    outputs = [f for f in spec.fields if f.direction == "out"]
+    return (*sorted(inputs, key=lambda f: f.keyword_only), *(outputs if out else []))
+
+
+def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = False) -> str:
+    """The schema of a spec's operator.
+
+    An operator returns what it allocates. In-place fields are marked as written to and not returned, since torch
+    allows no operator of ours to return an argument; a call of the kernel returns them all the same.
+
+    Parameters
+    ----------
+    overload : int
+        The position among the kernel's overloads.
+    name : str
+        The operator's, where it is not the kernel's.
+    out : bool
+        The schema of the operator that writes into given outputs.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> schema_of(tkjit.find("axpy").specs[0])
+    'axpy(Tensor x, Tensor(a!) y, float alpha=1.0) -> ()'
+    """
+    fields = operator_fields(spec, out=out)
+    aliases = iter("abcdefghijklmnopqrstuvwxyz")
+    kinds = [schema_type(f, f"({next(aliases)}!)" if f.is_written else "") for f in fields]
+    defaults = [_default(f) for f in fields]
+    # a default before an argument without one could not be used, and torch refuses it
+    first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
+    listed = [
+        f"{kind} {f.name}{default if i >= first else ''}"
+        for i, (kind, f, default) in enumerate(zip(kinds, fields, defaults, strict=True))
+    ]
+    outputs = [] if out else [f.name for f in spec.fields if f.direction == "out"]
+    returned = "Tensor" if len(outputs) == 1 else f"({', '.join(f'Tensor {output}' for output in outputs)})"
+    qualifier = operator_name(overload, out=out)
+    return f"{name or spec.name}{'.' if qualifier else ''}{qualifier}({', '.join(listed)}) -> {returned}"
+
+
+def _default(field: Field) -> str:
+    default = field.default
+    if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
+        return ""
+    return f"={default!r}"
+
+
+def schema_type(field: Field, alias: str = "") -> str:
+    """A field's type: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
+    plain = f"Tensor{alias}" if field.is_tensor else _NUMBERS.get(field.dtype, "SymInt")
+    return f"{plain}?" if field.optional else plain

@@ -1,0 +1,49 @@
+"""``vmap`` of a kernel: a loop over the batch, since a kernel says nothing of a dimension more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from tkjit.errors import ArgumentError
+from tkjit.spec import Spec
+from tkjit.spec.schema import operator_fields
+
+
+def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callable[..., Any]:
+    """The rule that ``torch.library.register_vmap`` takes."""
+    fields = operator_fields(spec, out=out)
+    outputs = 0 if out else sum(f.direction == "out" for f in spec.fields)
+
+    def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        for f, value, dim in zip(fields, args, in_dims, strict=False):
+            if f.is_written and dim is None and value is not None:
+                raise ArgumentError(
+                    f"{spec.name}: {f.name} is written in place and has no batch of its own under vmap; expand it first"
+                )
+        results = []
+        for i in range(info.batch_size):
+            slices = [_slice(value, dim, i) for value, dim in zip(args, in_dims, strict=True)]
+            results.append(operator(*slices))
+            for f, value, dim, part in zip(fields, args, in_dims, slices, strict=False):
+                if f.is_written and dim is not None:
+                    place = value.select(dim, i)
+                    if place.data_ptr() != part.data_ptr():
+                        place.copy_(part)
+        if outputs == 0:
+            return None, None
+        if outputs == 1:
+            return torch.stack(results), 0
+        return tuple(torch.stack(column) for column in zip(*results, strict=True)), (0,) * outputs
+
+    return rule
+
+
+def _slice(value: Any, dim: Any, i: int) -> Any:
+    if dim is None:
+        return value
+    if isinstance(dim, (list, tuple)):
+        return [_slice(one, its, i) for one, its in zip(value, dim, strict=True)]
+    return value.select(dim, i).contiguous()

@@ -1,0 +1,125 @@
+"""Gradients: what a spec's ``backward`` says, as PyTorch's autograd runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+
+from tkjit.errors import ArgumentError, SpecError
+from tkjit.spec import Field, Spec
+from tkjit.spec.checks import differentiable
+from tkjit.spec.schema import operator_fields
+from tkjit.torchlib.calls import described
+
+NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
+
+
+def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
+    """What a call gets that would record a gradient which nobody can compute."""
+    fields = operator_fields(spec, out=out)
+    who = "out= does" if out and spec.backward else "this kernel does"
+
+    def refuse(*arguments: Any) -> Any:
+        for f, value in zip(fields, arguments, strict=True):
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                raise ArgumentError(
+                    f"{spec.name}: {f.name} is {described(value)} and requires a gradient, which {who} not record; "
+                    f"call it under torch.no_grad(), or pass {f.name}.detach()"
+                )
+
+    return refuse
+
+
+def recorder(spec: Spec, operator: Callable[..., Any], find: Callable[[str], Any]) -> Callable[..., Any]:
+    """A function that calls an operator and records its gradient.
+
+    Parameters
+    ----------
+    find : callable
+        Gives the kernel of a name.
+    """
+    fields = operator_fields(spec)
+    outputs = [f.name for f in spec.fields if f.direction == "out"]
+    gradient = _Gradient(spec, find)
+    saved_names = [name for name in gradient.parameters if name not in gradient.of_outputs and name != NEEDED]
+    position = {f.name: i for i, f in enumerate(fields)}
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(*arguments: Any) -> Any:
+            return operator(*arguments)  # gradients are off here, so it does not come back
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            made = dict(zip(outputs, output if len(outputs) > 1 else [output], strict=True))
+            values = {name: made[name] if name in made else inputs[position[name]] for name in saved_names}
+            tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+            ctx.save_for_backward(*tensors.values())
+            ctx.tensor_names = tuple(tensors)
+            ctx.others = {name: value for name, value in values.items() if name not in tensors}
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+            saved = {**ctx.others, **dict(zip(ctx.tensor_names, ctx.saved_tensors, strict=True))}
+            arriving = {f"grad_{name}": one.contiguous() for name, one in zip(outputs, gradients, strict=True)}
+            needed = {f.name for f, need in zip(fields, ctx.needs_input_grad, strict=True) if need}
+            found = gradient.compute({**saved, **arriving}, needed)
+            return tuple(found.get(f.name) if f.name in needed else None for f in fields)
+
+    Recorded.__name__ = Recorded.__qualname__ = f"{spec.name}_backward"
+    # the dispatcher has dealt with the levels of torch.func, for which Function.apply would start anew
+    apply: Callable[..., Any] = super(torch.autograd.Function, Recorded).apply
+
+    def record(*arguments: Any) -> Any:
+        with enable_single_level_autograd_function():
+            return apply(*arguments)
+
+    return record
+
+
+class _Gradient:
+    """A spec's ``backward``: what it takes, and what it gives for each input."""
+
+    def __init__(self, spec: Spec, find: Callable[[str], Any]) -> None:
+        assert spec.backward is not None
+        self.spec = spec
+        self.inputs = [f.name for f in differentiable(spec)]
+        self.of_outputs = {f"grad_{f.name}" for f in spec.fields if f.direction == "out"}
+        self.function: Callable[..., Any]
+        self.parameters = spec.backward.parameters
+        if spec.backward.kernel:
+            kernel = find(spec.backward.kernel)
+            self.parameters = _parameters_of(spec, kernel.specs[0])
+            self.function = kernel
+        elif spec.backward.function is not None:
+            self.function = spec.backward.function
+
+    def compute(self, values: Mapping[str, Any], needed: set[str]) -> dict[str, Any]:
+        every = {**values, NEEDED: frozenset(needed)}
+        result = self.function(**{name: every[name] for name in self.parameters})
+        listed: Sequence[Any] = result if isinstance(result, (tuple, list)) else [result]
+        if len(listed) != len(self.inputs):
+            raise SpecError(
+                f"{self.spec.name}: backward returned {len(listed)} gradients; expected {len(self.inputs)}, "
+                f"of {', '.join(self.inputs)}"
+            )
+        return dict(zip(self.inputs, listed, strict=True))
+
+
+def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
+    """What a backward kernel takes of the forward call; its outputs are the gradients, in the order of the inputs."""
+    known = {f.name for f in spec.fields} | {f"grad_{f.name}" for f in spec.fields if f.direction == "out"}
+    taken: list[Field] = [f for f in backward.fields if f.direction != "out"]
+    wanted = [f"grad_{f.name}" for f in differentiable(spec)]
+    outputs = [f.name for f in backward.fields if f.direction == "out"]
+    unknown = [f.name for f in taken if f.name not in known and f.is_required]
+    if unknown or outputs != wanted:
+        raise SpecError(
+            f"{spec.name}: {backward.name} cannot be its backward: it takes {', '.join(f.name for f in taken)} and "
+            f"returns {', '.join(outputs) or 'nothing'}; expected fields of {spec.name} or the grad_ of its outputs, "
+            f"and the outputs {', '.join(wanted)}"
+        )
+    return tuple(f.name for f in taken if f.name in known)

@@ -1,0 +1,133 @@
+"""What an operator gives for tensors without data: shapes from the dims of the spec, and checks of all but data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from tkjit.errors import ArgumentError, ShapeError, TkjitError
+from tkjit.expr import EXTENTS, Expr
+from tkjit.render.text import derived_in_order, listed
+from tkjit.spec import Field, Spec
+
+
+def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+    """The outputs that are allocated for a call, as tensors of the kind that is being traced.
+
+    Sizes may be symbols; a check on them becomes a guard.
+
+    Raises
+    ------
+    ArgumentError
+        If a dtype or a device is not as the spec says.
+    ShapeError
+        If extents contradict each other or a constraint.
+    """
+    return _Call(spec, arguments).outputs()
+
+
+class _Call:
+    def __init__(self, spec: Spec, arguments: Mapping[str, Any]) -> None:
+        self.spec = spec
+        self.arguments = arguments
+        self.values: dict[str, Any] = {f.name: arguments[f.name] for f in spec.fields if f.is_integer}
+        self.leading: tuple[Any, ...] | None = None
+        self.chosen: dict[str, torch.dtype] = {}  # of the type variants
+
+    def outputs(self) -> tuple[torch.Tensor, ...]:
+        spec = self.spec
+        inputs = sorted((f for f in spec.tensors if f.direction != "out"), key=lambda f: f.optional)
+        given = [f for f in inputs if self.arguments[f.name] is not None]
+        self.device = self.arguments[given[0].name].device
+        for f in given:
+            self._input(f)
+        for name, expr in derived_in_order(spec, [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints]):
+            self.values[name] = expr.evaluate(self.values)
+        for f in given:
+            self._computed_dims(f)
+        for expr in spec.constraints:
+            failure = ShapeError(f"{spec.name}: the constraint {expr} does not hold")
+            self._require(expr.evaluate(self.values), lambda failure=failure: failure)  # type: ignore[misc]
+        return tuple(made for f in spec.tensors if f.direction == "out" for made in self._output(f))
+
+    def _computed_dims(self, f: Field) -> None:
+        for dim, size in zip(f.dims, self._own_sizes(f), strict=True):
+            if dim.names and dim.text not in self.values:
+                self._require(dim.evaluate(self.values) == size, lambda: self._mismatch(f, ShapeError))
+
+    def _output(self, f: Field) -> list[torch.Tensor]:
+        """A new output; nothing for one that was given, which is checked."""
+        leading = self.leading or () if f.leading else ()
+        shape = (*leading, *(dim.evaluate(self.values) for dim in f.dims))
+        given = self.arguments.get(f.name)
+        if given is None:
+            return [torch.empty(shape, dtype=self._dtype(f), device=self.device)]
+        self._require_kind(given.dtype == self._dtype(f) and given.device == self.device, f, ArgumentError)
+        self._require_kind(given.dim() == len(shape), f)
+        for size, expected in zip(given.shape, shape, strict=True):
+            self._require(size == expected, lambda: self._mismatch(f, ShapeError))
+        return []
+
+    def _input(self, f: Field) -> None:
+        tensor = self.arguments[f.name]
+        self._require_kind(tensor.device == self.device, f, ArgumentError)
+        allowed = [getattr(torch, name) for name in self.spec.dtypes_of(f)]
+        if f.dtype in self.spec.type_variants:
+            allowed = [self.chosen.setdefault(f.dtype, tensor.dtype)] if tensor.dtype in allowed else []
+        self._require_kind(tensor.dtype in allowed, f, ArgumentError)
+        missing = tensor.dim() - len(f.dims)
+        self._require_kind(missing == 0 or (f.leading and 0 < missing <= 4 - len(f.dims)), f)
+        if f.leading:
+            self._leading(f, tuple(tensor.shape[:missing]))
+        for dim, size in zip(f.dims, self._own_sizes(f), strict=True):
+            if not dim.names:
+                self._require(size == dim.evaluate({}), lambda: self._mismatch(f, ShapeError))
+            elif dim.is_name and (dim.text in self.values or dim.text in self.spec.dim_names):
+                known = self.values.setdefault(dim.text, size)
+                self._require(known == size, lambda: self._mismatch(f, ShapeError))
+        padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)
+        self.values |= {f"{f.name}.{name}": size for name, size in zip(EXTENTS, padded, strict=False)}
+        self.values[f"{f.name}.numel"] = tensor.numel()
+
+    def _leading(self, f: Field, sizes: tuple[Any, ...]) -> None:
+        if self.leading is None:
+            self.leading = sizes
+        self._require_kind(len(sizes) == len(self.leading), f)
+        for size, other in zip(sizes, self.leading, strict=True):
+            self._require(size == other, lambda: self._mismatch(f, ShapeError))
+
+    def _own_sizes(self, f: Field) -> tuple[Any, ...]:
+        sizes = tuple(self.arguments[f.name].shape)
+        return sizes[len(sizes) - len(f.dims) :]
+
+    def _dtype(self, f: Field) -> torch.dtype:
+        found: torch.dtype = self.chosen.get(f.dtype) or getattr(torch, f.dtype)
+        return found
+
+    def _require(self, holds: Any, error: Callable[[], TkjitError]) -> None:
+        """What is a symbol becomes a guard, or a check at run time."""
+        if isinstance(holds, (bool, int)):
+            if not holds:
+                raise error()
+        else:
+            torch._check(holds, lambda: str(error()))  # type: ignore[no-untyped-call]
+
+    def _require_kind(self, holds: bool, f: Field, kind: type[TkjitError] = ShapeError) -> None:
+        if not holds:
+            raise self._mismatch(f, kind)
+
+    def _mismatch(self, f: Field, kind: type[TkjitError]) -> TkjitError:
+        tensor = self.arguments[f.name]
+        came = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"
+        dims = [*(["..."] if f.leading else []), *(self._dim_text(dim) for dim in f.dims)]
+        dtypes = (
+            [str(self.chosen[f.dtype]).removeprefix("torch.")] if f.dtype in self.chosen else self.spec.dtypes_of(f)
+        )
+        expected = f"({', '.join(dims)}{',' if len(dims) == 1 else ''}) {listed(dtypes)} on {self.device}"
+        return kind(f"{self.spec.name}: {f.name} is {came}; expected {expected}")
+
+    def _dim_text(self, dim: Expr) -> str:
+        value = self.values.get(dim.text)
+        return dim.text if value is None or not dim.names else f"{dim}={value}"

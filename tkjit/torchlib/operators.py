@@ -1,0 +1,138 @@
+"""Registers the operators of kernels: ``torch.ops.tkjit.NAME`` with an overload for each spec, and one for ``out=``."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import CellType, ModuleType
+from typing import Any
+
+import torch
+
+from tkjit.errors import ArgumentError
+from tkjit.spec import Spec
+from tkjit.spec.schema import operator_fields, operator_name, schema_of
+from tkjit.torchlib.batching import loop_rule
+from tkjit.torchlib.calls import OverloadCall, call_overloads, described
+from tkjit.torchlib.gradients import recorder, refusal
+from tkjit.torchlib.meta import meta_outputs
+
+NAMESPACE = "tkjit"
+
+
+class _Registry:
+    """The operators of a process. Torch keeps an operator until the process ends, so what it calls is a cell."""
+
+    def __init__(self) -> None:
+        self._library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+        self._kernels: dict[str, tuple[tuple[Spec, ...], CellType]] = {}
+        self._lock = threading.RLock()
+
+    def register(self, kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
+        """The name of a kernel's operator, registered if it was not."""
+        specs: tuple[Spec, ...] = kernel.specs
+        with self._lock:
+            for name in (kernel.name, f"{kernel.name}_{_digest(specs)}"):
+                if name not in self._kernels:
+                    cell = CellType(kernel)
+                    for overload, spec in enumerate(specs):
+                        for out in (False, True)[: 1 + any(f.direction == "out" for f in spec.fields)]:
+                            self._define(name, spec, overload, out, cell, implementation, find)
+                    self._kernels[name] = (specs, cell)
+                    return name
+                known, cell = self._kernels[name]
+                if known == specs:
+                    cell.cell_contents = kernel  # loaded anew
+                    return name
+        raise AssertionError(f"two kernels {name} with one digest")
+
+    def _define(
+        self,
+        name: str,
+        spec: Spec,
+        overload: int,
+        out: bool,
+        cell: CellType,
+        implementation: ModuleType,
+        find: Callable[[str], Any],
+    ) -> None:
+        qualifier = operator_name(overload, out=out)
+        qualified = f"{NAMESPACE}::{name}{'.' if qualifier else ''}{qualifier}"
+        tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+        self._library.define(schema_of(spec, overload, name=name, out=out), tags=tags)
+        operator = getattr(getattr(torch.ops.tkjit, name), qualifier or "default")
+        fields = operator_fields(spec, out=out)
+        positional = [f for f in fields if not f.keyword_only]
+        keywords = tuple(f.name for f in fields[len(positional) :])
+        outputs = [f.name for f in spec.fields if f.direction == "out"]
+        single = len(spec.returns) == 1
+        returned = () if out else tuple(-1 if single else spec.returns.index(output) for output in outputs)
+        implementation.implement(qualified, cell, overload, keywords, returned)
+        differentiable = spec.backward is not None and not out
+        gradient = recorder(spec, operator, find) if differentiable else refusal(spec, out=out)
+        implementation.record_gradients(qualified, gradient, len(returned))
+
+        def fake(*arguments: Any, **named: Any) -> Any:
+            given = {**dict(zip((f.name for f in fields), arguments, strict=False)), **named}
+            given = {**{f.name: f.default for f in fields}, **given}
+            made = meta_outputs(spec, given)
+            return None if out or not made else made if len(made) > 1 else made[0]
+
+        torch.library.register_fake(qualified, fake, lib=self._library)
+        torch.library.register_vmap(qualified, loop_rule(spec, operator, out=out), lib=self._library)
+
+
+def _digest(specs: Sequence[Spec]) -> str:
+    return hashlib.sha256(repr(specs).encode()).hexdigest()[:8]
+
+
+_registry = _Registry()
+
+
+def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
+    """Register a loaded kernel's operators, if they are not; the name below ``torch.ops.tkjit``.
+
+    The first kernel of a name gets the name; another one, that differs in anything but its loading, a digest behind it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A loaded one, whose glue is attached.
+    implementation : module
+        What was compiled of ``runtime/operators.cpp``.
+    find : callable
+        Gives the kernel of a name, for ``backward``.
+    """
+    name = _registry.register(kernel, implementation, find)
+    kernel._overload_calls = tuple(OverloadCall(spec, overload) for overload, spec in enumerate(kernel.specs))
+    return name
+
+
+def operator_of(name: str) -> Any:
+    """The operator, with all its overloads: ``torch.ops.tkjit.NAME``."""
+    return getattr(torch.ops.tkjit, name)
+
+
+def call_operator(name: str, overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A kernel's call through its operator. ``torch.compile`` traces it."""
+    packet = getattr(torch.ops.tkjit, name)
+    stream = kwargs.get("stream")
+    if stream is None:
+        return call_overloads(overloads, packet, args, kwargs)
+    if torch.compiler.is_compiling():
+        raise ArgumentError(f"{overloads[0].kernel}: stream= cannot be given in compiled code; use torch.cuda.stream()")
+    with _current(overloads[0].kernel, stream, args, kwargs):
+        return call_overloads(overloads, packet, args, kwargs)
+
+
+def _current(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Make a stream the current one: an operator has no argument for it."""
+    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.is_cuda]
+    if not tensors:
+        raise ArgumentError(
+            f"{kernel}: stream is {described(stream)}; expected no stream, since the tensors are on the cpu"
+        )
+    if isinstance(stream, int):
+        stream = torch.cuda.ExternalStream(stream, device=tensors[0].device)  # type: ignore[no-untyped-call]
+    return torch.cuda.stream(stream)
