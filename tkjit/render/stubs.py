@@ -1,0 +1,349 @@
+"""Stubs: what editors and type checkers know of kernels without running anything."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+from tkjit.errors import SpecError
+from tkjit.render.text import indent, repr_text
+from tkjit.spec import Spec
+from tkjit.spec.signature import python_type, signature_of
+
+MARK = "# Written by python -m tkjit stubs; run it again when a kernel's parameters have changed."
+_OVERLOAD = "@typing.overload"
+# a call takes the first overload that fits, in a stub as in a kernel
+_OVERLAPPING = (
+    '# mypy: disable-error-code="overload-overlap, overload-cannot-match"',
+    "# pyright: reportOverlappingOverload=false",
+)
+_IMPORTS = {
+    "typing": "import typing",
+    "tkjit": "import tkjit",
+    "torch": "import torch",
+    "Tensor": "from torch import Tensor",
+}
+_STREAM = "torch.cuda.Stream | int | None"
+_WIDTH = 120
+_LONGEST_DEFAULT = 40
+# what a type checker takes for another type, besides the type itself
+_PROMOTED = {"int": {"float"}, "bool": {"int", "float"}}
+_TUPLE_METHODS = ("count", "index")
+_PLAIN = ("str", "bytes", "int", "float", "bool")
+_AS_WRITTEN = "Import ImportFrom Assign AnnAssign AugAssign TypeAlias If Try TryStar".split()
+
+_Fields: TypeAlias = tuple[tuple[str, str], ...]  # names with types
+_Function = TypeVar("_Function", ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def render_module_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> str:
+    """Render a module's stub: its kernels as objects with a typed call, and what else it defines, without bodies.
+
+    Parameters
+    ----------
+    source : str
+        The module, in Python.
+    kernels : dict
+        The overloads of what its names are bound to, where that is a kernel. One that is imported from another
+        module stays an import.
+
+    Raises
+    ------
+    SpecError
+        If the module defines no kernel.
+    """
+    statements = ast.parse(source).body
+    imported = {name for statement in statements if _is_import(statement) for name in _bound(statement)}
+    defined = {name for statement in statements if not _is_import(statement) for name in _bound(statement)}
+    own = {name: specs for name, specs in kernels.items() if name in defined or not imported & {name, "*"}}
+    if not own:
+        raise SpecError("the module defines no kernel")
+    declared = {
+        name: [*_kernel_class(name, specs, "tkjit.Kernel"), "", f"{name}: {_class_name(name)}"]
+        for name, specs in own.items()
+    }
+    return _stub(source, declared)
+
+
+def render_package_stub(source: str, kernels: Mapping[str, Sequence[Spec]]) -> str:
+    """Render the stub of tkjit itself, whose ``load`` and ``find`` know these kernels by their names.
+
+    Parameters
+    ----------
+    source : str
+        The package's ``__init__.py``.
+    kernels : dict
+        The overloads of each kernel.
+    """
+    classes = [line for name, specs in kernels.items() for line in _kernel_class(name, specs, "Kernel")]
+    find = _by_name("find", "name", kernels, {"str": "Kernel"})
+    load = _by_name("load", "kernel", kernels, {"_K": "_K", "str | Spec": "Kernel"})
+    same = ["", '_K = typing.TypeVar("_K", bound=Kernel)', ""]
+    return _stub(source, {"find": [*classes, "", *find], "load": [*same, *load]})
+
+
+def _by_name(function: str, parameter: str, kernels: Iterable[str], others: Mapping[str, str]) -> list[str]:
+    """A function that returns each kernel for its name; ``others`` says what it returns for other types."""
+    known = {f"typing.Literal[{repr_text(name)}]": _class_name(name) for name in kernels}
+    overloads = [
+        f"def {function}({parameter}: {kind}) -> {result}: ..." for kind, result in (known | {**others}).items()
+    ]
+    return [line for overload in overloads for line in (_OVERLOAD, overload)]
+
+
+def _stub(source: str, declared: Mapping[str, Sequence[str]]) -> str:
+    """A module's outline, with the imports that the declarations of its kernels need."""
+    module = ast.parse(source)
+    doc = ast.get_docstring(module)
+    body = _outline(module, source, declared)
+    outline = ast.parse("\n".join(body))
+    used = {node.id for node in ast.walk(outline) if isinstance(node, ast.Name)}
+    bound = {name for statement in outline.body for name in _bound(statement)}
+    imports = [line for name, line in _IMPORTS.items() if name in used and name not in bound]
+    overlapping = _OVERLAPPING if f"    {_OVERLOAD}" in body else ()
+    head = [MARK, *overlapping, *(_docstring(doc) if doc else []), *([""] if imports or body[0] else []), *imports]
+    return "\n".join([*head, *body]) + "\n"
+
+
+# ---- a kernel
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A signature, as far as type checkers tell signatures apart; it may stand for several overloads.
+
+    Parameters
+    ----------
+    parameters : tuple of Parameter
+        With texts for annotations and defaults.
+    returns : tuple of str
+        The types that it may return.
+    docs : tuple of str
+        The overloads' docstrings.
+    """
+
+    parameters: tuple[inspect.Parameter, ...]
+    returns: tuple[str, ...]
+    docs: tuple[str, ...]
+
+
+def _class_name(kernel: str) -> str:
+    return f"_{kernel}_kernel"
+
+
+def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
+    """A kernel's class, below those of the named tuples that it returns."""
+    results: dict[_Fields, str] = {}
+    for fields in map(_returned, specs):
+        if len(fields) > 1:
+            results.setdefault(fields, f"_{name}_result{len(results) + 1 if results else ''}")
+    lines = []
+    for fields, result in results.items():
+        lines += ["", f"class {result}(typing.NamedTuple):"]
+        for field, kind in fields:
+            ignored = "  # type: ignore[assignment]" if field in _TUPLE_METHODS else ""
+            lines.append(f"    {field}: {kind}{ignored}")
+    calls = _merged(_call(spec, results) for spec in specs)
+    lines += ["", f"class {_class_name(name)}({base}):"]
+    for i, call in enumerate(calls):
+        lines += indent([*([""] if i else []), *([_OVERLOAD] if len(calls) > 1 else []), *_definition(call)])
+    return lines
+
+
+def _returned(spec: Spec) -> _Fields:
+    kinds = {f.name: f"{python_type(f)} | None" if f.optional else python_type(f) for f in spec.fields}
+    return tuple((name, kinds[name]) for name in spec.returns)
+
+
+def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
+    outputs = [python_type(f) for f in spec.fields if f.direction == "out"]
+    out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
+    exact = {"out": f"{out} | None", "stream": _STREAM}
+    parameters = [
+        parameter.replace(annotation=exact.get(name, parameter.annotation), default=_default(parameter.default))
+        for name, parameter in signature_of(spec).parameters.items()
+    ]
+    fields = _returned(spec)
+    returned = results[fields] if len(fields) > 1 else fields[0][1] if fields else "None"
+    return _Call(tuple(parameters), _members(returned), (spec.doc,) if spec.doc else ())
+
+
+def _default(value: object) -> object:
+    """A default's text, where that means the same in a stub; ``inf`` would be a name."""
+    if value is inspect.Parameter.empty:
+        return value
+    text = repr(value)
+    if re.fullmatch(r"torch\.\w+", text):  # a dtype
+        return text
+    try:
+        same = len(text) <= _LONGEST_DEFAULT and ast.literal_eval(text) == value
+    except (ValueError, SyntaxError):
+        same = False
+    return text if same else "..."
+
+
+def _merged(calls: Iterable[_Call]) -> list[_Call]:
+    """The signatures that type checkers tell apart, in the order in which a call tries them."""
+    kept: list[_Call] = []
+    for call in calls:
+        # what an earlier one takes too differs in dtypes or dims, or is never tried
+        wider = next((i for i, earlier in enumerate(kept) if _covers(earlier, call)), None)
+        if wider is None:
+            kept.append(call)
+        else:
+            kept[wider] = _joined(kept[wider], call)
+    return kept
+
+
+def _joined(wide: _Call, narrow: _Call) -> _Call:
+    """The wide signature, where it stands for the narrow one too."""
+    defaults = {p.name: p.default for p in narrow.parameters if p.default is not p.empty}
+    parameters = [
+        p.replace(default="...") if p.default is not p.empty and defaults.get(p.name, p.default) != p.default else p
+        for p in wide.parameters
+    ]
+    returns, docs = dict.fromkeys(wide.returns + narrow.returns), dict.fromkeys(wide.docs + narrow.docs)
+    return _Call(tuple(parameters), tuple(returns), tuple(docs))
+
+
+def _covers(wide: _Call, narrow: _Call) -> bool:
+    """Whether the wide signature takes every call that the narrow one takes."""
+    theirs = {p.name: p for p in wide.parameters}
+    positional = [[p.name for p in call.parameters if p.kind is not p.KEYWORD_ONLY] for call in (wide, narrow)]
+    if positional[0][: len(positional[1])] != positional[1]:
+        return False
+    for p in narrow.parameters:
+        same = theirs.pop(p.name, None)
+        if same is None or not _accepts(same.annotation, p.annotation):
+            return False
+        if same.default is p.empty and p.default is not p.empty:
+            return False
+    return all(p.default is not p.empty for p in theirs.values())
+
+
+def _accepts(wide: str, narrow: str) -> bool:
+    known = set(_members(wide))
+    return all(kind in known or known & _PROMOTED.get(kind, set()) for kind in _members(narrow))
+
+
+def _members(annotation: str) -> tuple[str, ...]:
+    """The types of a union: ``Tensor``, ``None``."""
+    node, last = ast.parse(annotation, mode="eval").body, []
+    while isinstance(node, ast.BinOp):
+        last.append(ast.unparse(node.right))
+        node = node.left
+    return (ast.unparse(node), *reversed(last))
+
+
+def _definition(call: _Call) -> list[str]:
+    parameters = ["self"]
+    for p in call.parameters:
+        if p.kind is p.KEYWORD_ONLY and "*" not in parameters:
+            parameters.append("*")
+        parameters.append(f"{p.name}: {p.annotation}" + ("" if p.default is p.empty else f" = {p.default}"))
+    end = f") -> {' | '.join(call.returns)}:"
+    line = f"def __call__({', '.join(parameters)}{end}"
+    lines = [line] if len(line) + 4 <= _WIDTH else ["def __call__(", *indent(f"{p}," for p in parameters), end]
+    if not call.docs:
+        return [*lines[:-1], f"{lines[-1]} ..."]
+    return [*lines, *indent(_docstring("\n\n".join(call.docs)))]
+
+
+def _docstring(doc: str) -> list[str]:
+    escaped = doc.replace("\\", "\\\\")
+    if doc.endswith('"') and "\n" not in doc:  # the closing quotes follow at once
+        escaped = escaped[:-1] + '\\"'
+    lines = escaped.replace('"""', '\\"\\"\\"').split("\n")
+    return [f'"""{lines[0]}', *lines[1:], '"""'] if len(lines) > 1 else [f'"""{lines[0]}"""']
+
+
+# ---- a module
+
+
+def _outline(module: ast.Module, source: str, declared: Mapping[str, Sequence[str]]) -> list[str]:
+    """A module's statements without bodies; some names are declared by lines of their own, where they are bound."""
+    pending = dict(declared)
+    seen = set(declared)
+    lines: list[str] = []
+    end = 0
+    for statement in module.body:
+        names = _bound(statement)
+        kept = _kept(statement, source.split("\n"), declared.keys()) if names else []
+        if kept is None:
+            kept = [f"{name}: typing.Any" for name in dict.fromkeys(names) if name not in seen]
+        kept += (line for name in names for line in pending.pop(name, ()))
+        if kept and kept[0] and statement.lineno > end + 1:
+            lines.append("")
+        lines += kept
+        seen.update(names)
+        end = statement.end_lineno or 0
+    return [*lines, *(line for rest in pending.values() for line in rest)]
+
+
+def _kept(statement: ast.stmt, source: Sequence[str], declared: Set[str]) -> list[str] | None:
+    """What a stub keeps of a statement; None if no more than the names that it binds."""
+    declares = not declared.isdisjoint(_bound(statement))
+    match statement:
+        case ast.ImportFrom(module="__future__"):
+            return []
+        case ast.ImportFrom() if declares or statement.level:
+            return _import(statement, declared)
+        case ast.If() if ast.unparse(statement.test).startswith("__name__ =="):
+            return []
+    if declares:
+        return None
+    match statement:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return ["", *ast.unparse(_WithoutBodies().visit(statement)).split("\n")]
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)) if type(value).__name__ in _PLAIN:
+            return [f"{name}: {type(value).__name__}"]
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=ast.Name(id=kind)) if kind in _PLAIN:
+            return [f"{name}: {kind}"]
+    if type(statement).__name__ in _AS_WRITTEN:
+        return list(source[statement.lineno - 1 : statement.end_lineno])
+    return None
+
+
+def _import(statement: ast.ImportFrom, declared: Set[str]) -> list[str]:
+    """An import of what is not declared; a stub shows others an imported name only if ``as`` says it once more."""
+    names = [alias for alias in statement.names if (alias.asname or alias.name) not in declared]
+    if statement.level:
+        names = [ast.alias(alias.name, alias.asname or alias.name) if alias.name != "*" else alias for alias in names]
+    return [ast.unparse(ast.ImportFrom(statement.module, names, statement.level))] if names else []
+
+
+class _WithoutBodies(ast.NodeTransformer):
+    """Leaves signatures and docstrings, and what ``__init__`` does, of which a type checker infers attributes."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return self._emptied(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        return self._emptied(node)
+
+    def _emptied(self, node: _Function) -> _Function:
+        if node.name != "__init__":
+            node.body = node.body[: ast.get_docstring(node) is not None] or [ast.Expr(ast.Constant(...))]
+        return node
+
+
+def _is_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, (ast.Import, ast.ImportFrom))
+
+
+def _bound(node: ast.AST) -> list[str]:
+    """The names that a statement binds in its module."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.alias(name=name, asname=alias):
+            return [alias or name.partition(".")[0]]
+        case ast.Name(id=name, ctx=ast.Store()):
+            return [name]
+        case ast.Lambda() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return []
+    return [name for child in ast.iter_child_nodes(node) for name in _bound(child)]
