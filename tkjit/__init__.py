@@ -15,7 +15,7 @@ from tkjit.errors import (
     ToolchainError,
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load
-from tkjit.spec import Align, CType, In, InOut, Out, Scalar, Spec, Tensor
+from tkjit.spec import Align, CType, In, InOut, MaxLength, Out, Scalar, Spec, Tensor
 
 __version__ = "0.1.0"
 
@@ -29,6 +29,7 @@ __all__ = [
     "InOut",
     "Kernel",
     "LaunchError",
+    "MaxLength",
     "Out",
     "Scalar",
     "ShapeError",

@@ -51,6 +51,8 @@ class Settings:
         ``TKJIT_JIT``: whether anything may be compiled.
     record : Path or None
         ``TKJIT_RECORD``: where the variants that a process uses are written down, for ``warmup --from-file``.
+    sync : bool
+        ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
     """
 
     cache_root: Path
@@ -65,6 +67,7 @@ class Settings:
     cache_limit_bytes: int | None = None
     jit: bool = True
     record: Path | None = None
+    sync: bool = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -83,6 +86,7 @@ class Settings:
             cache_limit_bytes=size_of_text(limit, "TKJIT_CACHE_LIMIT") if limit else None,
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=Path(record).expanduser().absolute() if record else None,
+            sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
             search_path=environ.get("PATH", os.defpath),

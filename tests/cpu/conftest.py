@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,18 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def seeded(cache: Path, runtime: Path) -> Path:
     """A cache of this test's own that holds the runtime and nothing else."""
     return Path(shutil.copytree(runtime, cache))
+
+
+@pytest.fixture(scope="session")
+def operators(session_cache: Path) -> Callable[[Path], None]:
+    """Puts the module of operators, which a warm-up builds too, into another cache."""
+    assert loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache)).operators
+
+    def copy(root: Path) -> None:
+        for directory in session_cache.glob("v1/*/operators"):
+            shutil.copytree(directory, root / directory.relative_to(session_cache))
+
+    return copy
 
 
 @pytest.fixture(scope="session")

@@ -224,11 +224,12 @@ def test_diff_compares_the_last_two_builds(fresh, seeded, tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def bundle(fresh, warmed, tmp_path) -> Path:
+def bundle(fresh, warmed, operators, tmp_path) -> Path:
     """A bundle of axpy, which has been moved since it was made."""
+    operators(warmed)
     made = tmp_path / "made"
     printed = fresh.tkjit("bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", made).printed()
-    assert f"{made}: 3 entries, " in printed and f"TKJIT_CACHE_READONLY={made}\n" in printed
+    assert f"{made}: 4 entries, " in printed and f"TKJIT_CACHE_READONLY={made}\n" in printed
     return made.rename(tmp_path / "bundle")
 
 
@@ -250,7 +251,7 @@ def test_a_bundle_serves_where_there_are_no_compilers(fresh, bundle, tmp_path):
     assert set(listed["files"]) == {
         str(path.relative_to(bundle)) for path in bundle.rglob("*") if path.is_file() and path.name != "bundle.json"
     }
-    assert fresh.tkjit("cache", "verify", bundle).printed() == "3 entries, 0 problems\n"
+    assert fresh.tkjit("cache", "verify", bundle).printed() == "4 entries, 0 problems\n"
     missing = on_a_bare_machine(fresh, bundle, tmp_path, HALF)
     assert missing.code == 1 and "TKJIT_JIT=0 forbids to compile it" in missing.stderr
 
@@ -263,7 +264,7 @@ def test_a_bundle_that_was_tampered_with_is_found_and_not_served(fresh, bundle, 
     files = {**manifest["files"], launcher.name: digest_of_file(launcher)}
     signed.write(launcher.parent / MANIFEST, {**manifest, "files": files})
     found = fresh.tkjit("cache", "verify", bundle)
-    assert (found.code, found.stdout) == (1, "3 entries, 2 problems\n")
+    assert (found.code, found.stdout) == (1, "4 entries, 2 problems\n")
     for name in ("launcher.so", "manifest.json"):
         assert f"{launcher.with_name(name)} is not the file that was bundled\n" in found.stderr
     refused = on_a_bare_machine(fresh, bundle, tmp_path)
@@ -283,16 +284,16 @@ def test_a_stranger_in_a_bundle_and_a_directory_that_is_none(fresh, bundle, tmp_
 # ---- what a run used
 
 
-def test_what_a_run_used_is_built_elsewhere(fresh, warmed, compiler, runtime, tmp_path, monkeypatch):
+def test_what_a_run_used_is_built_elsewhere(fresh, warmed, compiler, runtime, operators, tmp_path, monkeypatch):
     used = tmp_path / "used"
     command = [sys.executable, "-m", "tkjit", "warmup", "--record", used, "--", sys.executable, "-c", CALL]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, RIGHT, f"1 variants in {used}\n")
     assert compiler.compiled == []
     monkeypatch.setenv("TKJIT_CACHE", str(shutil.copytree(runtime, tmp_path / "elsewhere")))
-    assert (
-        fresh.tkjit("warmup", "--from-file", used).printed().splitlines()[-1].startswith("3 ready (1 before), 0 failed")
-    )
+    operators(tmp_path / "elsewhere")
+    printed = fresh.tkjit("warmup", "--from-file", used).printed()
+    assert printed.splitlines()[-1].startswith("4 ready (2 before), 0 failed")
     assert compiler.compiled == ["launcher", "module"]
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
     refused = fresh.tkjit("warmup", "axpy", "--from-file", used)
@@ -306,14 +307,15 @@ in_a_cell(torch.zeros(1))
 """
 
 
-def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, seeded, tmp_path):
+def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, seeded, operators, tmp_path):
+    operators(seeded)
     used = tmp_path / "used"
     fresh.run(CALL + NOTEBOOK + CALL, TKJIT_RECORD=str(used))
     assert [json.loads(line)["name"] for line in used.read_text().splitlines()] == ["axpy", "in_a_cell"]
     fresh.tkjit("cache", "clear", "axpy", "in_a_cell").printed()
     done = fresh.tkjit("warmup", "--from-file", used)
     assert done.code == 1
-    assert done.stdout.splitlines()[-1].startswith("3 ready (1 before), 1 failed")
+    assert done.stdout.splitlines()[-1].startswith("4 ready (2 before), 1 failed")
     assert f"in_a_cell for {CPU}: in_a_cell was defined in a script or a notebook; put it in a module" in done.stderr
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
 
@@ -328,8 +330,9 @@ def test_a_recorded_command_keeps_its_exit_code(fresh, cache, tmp_path):
 
 
 @pytest.mark.parametrize("bound", [("--jobs", "2"), ("--jobs", "4", "--memory", "600M")], ids=" ".join)
-def test_a_warm_up_keeps_to_its_bounds(bound, fresh, seeded, compiler):
+def test_a_warm_up_keeps_to_its_bounds(bound, fresh, seeded, operators, compiler):
     """600 MB are enough for one compiler that nothing is known of, and not for two."""
+    operators(seeded)
     compiler.hold()
     code = "import sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
     running = fresh.start(code, "warmup", "axpy", "--device", "cpu", *bound)
@@ -338,7 +341,7 @@ def test_a_warm_up_keeps_to_its_bounds(bound, fresh, seeded, compiler):
     time.sleep(0.5)  # and no more than that
     assert len(compiler.compiled) == at_once
     compiler.release()
-    assert running.printed().splitlines()[-1].startswith("5 ready (1 before), 0 failed")
+    assert running.printed().splitlines()[-1].startswith("6 ready (2 before), 0 failed")
     assert compiler.compiled == ["launcher"] * 3 + ["module"]
 
 

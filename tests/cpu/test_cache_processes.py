@@ -333,7 +333,8 @@ def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, seeded, compile
 
 @pytest.mark.parametrize("memory", ["100G", "1K"], ids=["all at once", "one at a time"])
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-def test_ctrl_c_ends_a_warm_up(group, memory, python, seeded, compiler):
+def test_ctrl_c_ends_a_warm_up(group, memory, python, seeded, operators, compiler):
+    operators(seeded)
     compiler.hold()
     running = 3 if memory == "100G" else 1
     process = python("-m", "tkjit", "warmup", "axpy", "--device", "cpu", "--jobs", "3", "--memory", memory)

@@ -78,7 +78,7 @@ def test_unknown_kernel(capsys, command):
 
 
 def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
-    tkjit.load("good_one")  # the runtime is there
+    tkjit.load("good_one").operator  # noqa: B018  the runtime is there, and the operators
     assert main(["warmup", "good_one", "--device", "cpu", "--types", "float32,int32", "--jobs", "1"]) == 0
     printed = capsys.readouterr()
     *lines, summary = printed.out.splitlines()
@@ -88,9 +88,10 @@ def test_warmup_builds_what_is_named(capsys, own_kernels, session_cache):
     what = [match["what"] for match in matches]
     assert what[0] == "the runtime (once per environment)"
     variants = [f"good_one (T={dtype}) for {cpu_target().name}" for dtype in ("float32", "int32")]
-    assert sorted(what[1:]) == sorted(["the glue of good_one", *variants])
+    modules = ["the module of operators (once per environment)", "the glue of good_one"]
+    assert sorted(what[1:]) == sorted([*modules, *variants])
     assert {match["state"] for match in matches if "good_one" in match["what"]} != {"ready"}
-    assert summary.startswith("4 ready (1 before), 0 failed, ")
+    assert summary.startswith("5 ready (3 before), 0 failed, ")
     assert "\x1b" not in printed.out and "\r" not in printed.out
     assert printed.err == ""
     assert built(session_cache, "good_one") == [
@@ -107,7 +108,7 @@ def test_warmup_goes_on_after_a_failure(capsys, own_kernels, session_cache):
     assert main(arguments) == 1
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
-    assert lines[-1].startswith("4 ready (2 before), 1 failed, ")
+    assert lines[-1].startswith("5 ready (3 before), 1 failed, ")
     assert next(line for line in lines if "failed" in line).split()[0] == "bad_one"
     assert f"{own_kernels / 'bad_one.cu'}:1:" in printed.err and "reproduce:" in printed.err
     assert len(built(session_cache, "good_one")) == before + 1

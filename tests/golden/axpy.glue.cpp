@@ -43,6 +43,7 @@ PyObject* overload_0(Call& call) {
     TensorView y;
     if (!read(call, "y", given[1], y)) return nullptr;
     if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
+    if (!writable(call, "y", y)) return nullptr;
     if (y.ndim != 1 || y.sizes[0] != N || y.dtype != x.dtype)
         return mismatch(call, "y", given[1], y, {{"N", N}}, false, "x", x), nullptr;
 

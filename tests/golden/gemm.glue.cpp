@@ -54,6 +54,7 @@ PyObject* overload_0(Call& call) {
     if (given[2]) {
         if (!read(call, "c", given[2], c)) return nullptr;
         if (!same_device(call, "c", given[2], c, "a", given[0], a)) return nullptr;
+        if (!writable(call, "c", c)) return nullptr;
         if (!c_shape.matches(c) || c.dtype != a.dtype)
             return mismatch(call, "c", given[2], c, {{"M", Int(M).value()}, {"N", Int(N).value()}}, false, "a", a), nullptr;
         if (!apart(call, "c", c, "a", a)) return nullptr;
@@ -75,6 +76,7 @@ PyObject* overload_0(Call& call) {
     set(args[2], c);
     if (!empty(c) && !launch(call, launch_function, args, a, stream)) return nullptr;
     if (given[2] && !call.table.written(given[2])) return nullptr;
+    if (!given[2] && !as_given(call, c_object, a, given[0])) return nullptr;
     return c_object.release();
 }
 

@@ -46,6 +46,7 @@ PyObject* overload_0(Call& call) {
     if (given[1]) {
         if (!read(call, "y", given[1], y)) return nullptr;
         if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
+        if (!writable(call, "y", y)) return nullptr;
         if (!y_shape.matches(y) || y.dtype != x.dtype)
             return mismatch(call, "y", given[1], y, {{"N", Int(N).value()}}, true, "x", x), nullptr;
         if (!apart(call, "y", y, "x", x)) return nullptr;
@@ -65,6 +66,7 @@ PyObject* overload_0(Call& call) {
     set(args[1], y);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
     if (given[1] && !call.table.written(given[1])) return nullptr;
+    if (!given[1] && !as_given(call, y_object, x, given[0])) return nullptr;
     return y_object.release();
 }
 

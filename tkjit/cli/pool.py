@@ -39,14 +39,14 @@ class Outcome:
 
 
 def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int) -> list[Outcome]:
-    """Build what is missing of the plans, and the runtime before it.
+    """Build what is missing of the plans, the runtime before it, and the module of operators.
 
     Parameters
     ----------
     jobs : int
         How many compilers may run at once; fewer do where ``memory_bytes`` would not suffice.
     """
-    plans = list({plan.shortcut: plan for plan in plans}.values())
+    plans = list({plan.shortcut: plan for plan in [loader.operators_plan, *plans]}.values())
     with silence(), _display(len(plans) + 1) as show:
         # the runtime comes alone: what is compiled after it is loaded through it before it is published
         outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]

@@ -142,7 +142,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
     entries = [outcome.entry for outcome in outcomes if outcome.entry is not None]
     facts = {
         "kernels": arguments.names,
-        "archs": sorted({entry.directory.parents[1].name for entry in entries} - {"glue", "runtime"}),
+        "archs": sorted({entry.directory.parents[1].name for entry in entries} - {"glue", "runtime", "operators"}),
         "python": loader.cache.abi,
         "torch": entries[0].manifest["key"]["torch"],
     }

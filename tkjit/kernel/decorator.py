@@ -51,6 +51,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         fields of the call, ``grad_NAME`` for each output's gradient (contiguous), and ``needed``, the names of the
         inputs whose gradient is asked for. A function returns the gradients of the floating-point inputs in their
         order, None for one that is not needed; a kernel's outputs are ``grad_NAME``.
+    deprecated : str, optional
+        What to use instead: ``"pass beta= by name"``. The first call of this overload warns.
 
     Raises
     ------

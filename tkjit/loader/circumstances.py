@@ -20,7 +20,7 @@ ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 # headers of the machine's own, in which nothing is looked for unless it is there
 _LOCAL_HEADERS = Path("/usr/local/include")
 # settings that decide nothing of a recipe, nor of where it is looked up
-_INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path"])
+_INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync"])
 
 
 class Circumstances:

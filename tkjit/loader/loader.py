@@ -243,7 +243,7 @@ class Loader:
             raise
 
     def open_launcher(self, path: Path) -> int:
-        return int(self.runtime.open_launcher(str(path)))
+        return int(self.runtime.open_launcher(str(path), self.settings.sync))
 
     def target(self, device_type: str, device: int = 0) -> Target:
         """What a device runs."""

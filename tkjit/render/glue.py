@@ -7,8 +7,11 @@ from math import prod
 
 from tkjit.render.tensors import TensorChecks
 from tkjit.render.text import field_text, indent, listed, literal, local, repr_text, signature_text
-from tkjit.spec import SCALAR_TYPES, Field, Spec
+from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
+from tkjit.spec.dtypes import enumerator
 from tkjit.spec.model import MISSING
+from tkjit.spec.schema import has_operator
+from tkjit.spec.values import ValueType
 
 
 def render_glue(specs: Sequence[Spec]) -> str:
@@ -80,6 +83,8 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
 
 def _detours(spec: Spec) -> str:
     """Which calls of an overload become calls of its operator."""
+    if not has_operator(spec):
+        return "0"
     return "kForOperator | kRequiresGrad" if spec.backward is not None else "kForOperator"
 
 
@@ -106,7 +111,8 @@ class _Overload:
             f"PyObject* given[{len(self.parameters)}];",
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
             *self._out_tuple(),
-            *(line for f in spec.fields if not f.is_tensor for line in self._scalar(f)),
+            *(line for f in spec.fields if f.value for line in self._value(f)),
+            *(line for f in spec.fields if not f.is_tensor and not f.value for line in self._scalar(f)),
             "",
             *self.tensors.render(),
             *self._variant(),
@@ -167,6 +173,21 @@ class _Overload:
             f"if ({guard}!read(call, {repr_text(f.name)}, {given}, {local(f.name)}{limits})) return nullptr;",
         ]
 
+    def _value(self, f: Field) -> list[str]:
+        assert f.value is not None
+        given, name = self._given(f.name), local(f.name)
+        static, default = _default_value(f)
+        guard = "" if f.is_required and not f.optional else f"{given} && "
+        most = 0 if self.spec.host else f.max_length
+        what = f"{repr_text(f.name)}, {given}, {repr_text(f.value.code)}, {repr_text(f.value.text)}, {most}"
+        return [
+            "",
+            f"// {field_text(f)}",
+            *static,
+            f"TkjitArg {name} = {default};",
+            f"if ({guard}!read(call, {what}, {name})) return nullptr;",
+        ]
+
     # ---- the launch
 
     def _variant(self) -> list[str]:
@@ -185,9 +206,16 @@ class _Overload:
             f"if (!find_stream(call, {self._given('stream')}, {self.anchor}, stream)) return nullptr;",
             "",
             "call.decided = true;",
+            *self._deprecated(),
             f"const TkjitLaunch launch_function = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
             "if (!launch_function) return nullptr;",
         ]
+
+    def _deprecated(self) -> list[str]:
+        if not self.spec.deprecated:
+            return []
+        what = f"{self.index}, call.kernel, {repr_text(self.spec.deprecated)}"
+        return [f"if (!call.table.deprecated(call.self, {what})) return nullptr;"]
 
     def _integer_choice(self, name: str, options: list[int]) -> list[str]:
         constraint = repr_text(f"{name} is {listed(tuple(map(str, options)))}")
@@ -209,13 +237,18 @@ class _Overload:
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
         for i, f in enumerate(spec.struct_fields):
-            guard = f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) else ""
+            if f.is_list:
+                lines.append(f"if (!set(args[{i}], {f.name}_list, call)) return nullptr;")
+                continue
+            guard = (
+                f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) and not f.value else ""
+            )
             lines.append(f"{guard}set(args[{i}], {local(f.name)});")
         launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [
-            f"({self._given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({local(f.name)})"
+            f"({self._given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({_all_of(f)})"
             for f in written
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
@@ -225,7 +258,9 @@ class _Overload:
         return [
             *lines,
             *(
-                f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
+                f"if (!written(call, {_all_of(f)})) return nullptr;"
+                if f.is_list
+                else f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
                 for guard, f in zip(tell, written, strict=True)
             ),
         ]
@@ -241,6 +276,9 @@ class _Overload:
                     else self._given(name)
                 )
                 lines += [f"Object {name}_object;", f"{name}_object.borrow({value});"]
+        for f in self.outputs:
+            like = f"{self.anchor}, {self.tensors.anchor_object}"
+            lines.append(f"if (!{self._given(f.name)} && !as_given(call, {f.name}_object, {like})) return nullptr;")
         objects = [f"{name}_object" for name in self.spec.returns]
         if not objects:
             return ["Py_RETURN_NONE;"]
@@ -248,6 +286,34 @@ class _Overload:
             return [*lines, f"return {objects[0]}.release();"]
         listed = ", ".join(f"&{name}" for name in objects)
         return [*lines, f"return named_tuple(call, {self.index}, {{{listed}}});"]
+
+
+def _all_of(f: Field) -> str:
+    """The variable that holds a tensor, or a whole list of them."""
+    return f"{f.name}_list" if f.is_list else local(f.name)
+
+
+def _default_value(f: Field) -> tuple[list[str], str]:
+    """What an absent argument means: static data, and the expression that makes the value."""
+    default = f.default
+    if f.value is None or default in (MISSING, None):
+        return [], "{}"
+    if isinstance(default, tuple):
+        items = [_number_value(item, f.value.item) for item in default] or ["{}"]
+        name = f"{f.name}_default"
+        return [f"static const TkjitArg {name}[] = {{{', '.join(items)}}};"], f"list_value({name}, {len(default)})"
+    if f.value.code == "t":
+        return [], f"number_value({enumerator(BY_NAME[default])})"
+    if f.value.code == "d":
+        kind, _, index = default.partition(":")
+        return [], f"number_value({index or -1}, TKJIT_{kind.upper()})"
+    return [], f"text_value({repr_text(default)})"
+
+
+def _number_value(value: float, kind: ValueType | None) -> str:
+    if kind is not None and kind.code == "f":
+        return f"real_value({literal(float(value))})"
+    return f"number_value({_int64(int(value))})"
 
 
 def _int64(value: int) -> str:

@@ -36,6 +36,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     return [
         f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
         "#include <tkjit/launcher.h>",
+        *(["#include <tkjit/containers.h>"] if spec.host and any(f.value or f.is_list for f in spec.fields) else []),
         *(f"#include <{header}>" for header in headers),
         "",
     ]
@@ -50,18 +51,31 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _element(spec: Spec, variant: Variant, field: Field) -> str:
-    """The element type of a tensor, the type of a scalar."""
+    """The element type of a tensor, the type of a scalar or a container."""
     if not field.is_tensor:
         return field.dtype
-    return field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
+    element = field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
+    return f"std::vector<tkjit::gl<{element}>>" if field.is_list else element
 
 
 def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     element = _element(spec, variant, field)
     if field.cpp_type:
         return field.cpp_type
+    if spec.host and (field.value or field.is_list):
+        return f"std::optional<{element}>" if field.optional else element
+    if field.value is not None and field.value.item is not None:
+        items = field.value.cpp.removeprefix("std::vector<").removesuffix(">")
+        element = f"tkjit::list<{items}, {field.max_length}>"
     if not field.is_tensor:
         return f"tkjit::optional<{element}>" if field.optional else element
+    if field.is_list:
+        layout = _layout(variant, field, element.removeprefix("std::vector<tkjit::gl<").removesuffix(">>"))
+        return f"tkjit::list<{layout}, {field.max_length}>"
+    return _layout(variant, field, element)
+
+
+def _layout(variant: Variant, field: Field, element: str) -> str:
     constants = dict(variant.values)
     extents = [_static_extent(dim, constants) for dim in field.dims]
     # an absent tensor has no extents, so its type can fix none
@@ -162,7 +176,8 @@ def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
         return f"args[{position[name]}].integer"
     field_, index = spec.binder(name)
     axis = 4 - len(field_.dims) + index
-    return f"args[{position[field_.name]}].extents[{axis}]"
+    arg = f"args[{position[field_.name]}]"
+    return f"static_cast<const TkjitArg*>({arg}.data)->extents[{axis}]" if field_.is_list else f"{arg}.extents[{axis}]"
 
 
 def _globals_value(spec: Spec, struct: str) -> list[str]:

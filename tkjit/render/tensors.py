@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, field_text, indent, listed, literal, local, repr_text
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.dtypes import enumerator
+
+
+class _Place(NamedTuple):
+    """Where a tensor is, as C++ expressions: its name in messages, the object, and its view."""
+
+    name: str
+    given: str
+    view: str
 
 
 class TensorChecks:
@@ -29,6 +38,11 @@ class TensorChecks:
         self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
         self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
 
+    @property
+    def anchor_object(self) -> str:
+        """The object that says on which device the call runs."""
+        return f"{self.anchor.name}_list.items->object" if self.anchor.is_list else self.given(self.anchor.name)
+
     def render(self) -> list[str]:
         """The checks, in the order in which a call makes them."""
         open_dims = [local(name) for name in self.spec.dim_names if name not in self.bound]
@@ -43,7 +57,9 @@ class TensorChecks:
         ]
 
     def _input(self, f: Field) -> list[str]:
-        body = self._check_tensor(f)
+        if f.is_list:
+            return self._list(f)
+        body = self._check_tensor(f, self._place(f))
         if not f.optional:
             return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
         return [
@@ -55,89 +71,130 @@ class TensorChecks:
             "}",
         ]
 
-    def _read(self, f: Field) -> list[str]:
-        name, given, view = repr_text(f.name), self.given(f.name), local(f.name)
-        lines = [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
-        if f is not self.anchor:
+    def _place(self, f: Field) -> _Place:
+        return _Place(repr_text(f.name), self.given(f.name), local(f.name))
+
+    def _list(self, f: Field) -> list[str]:
+        """Each tensor of a list is checked as one alone would be; the first stands for the list."""
+        item = f"{f.name}_item"
+        place = _Place(f"{item}.name", f"{item}.object", f"{item}.view")
+        most = "INT_MAX" if self.spec.host else f.max_length
+        what = f"{repr_text(f.name)}, {self.given(f.name)}, {most}, {f.name}_list"
+        return [
+            "",
+            f"// {field_text(f)}",
+            f"TensorList {f.name}_list;",
+            f"if (!read(call, {what})) return nullptr;",
+            f"const TensorView& {local(f.name)} = {f.name}_list.items->view;",
+            *([f"int {local(f.dtype)} = 0;"] if self._chooses(f) else []),
+            f"for (int i = 0; i < {f.name}_list.count; ++i) {{",
+            f"    const TensorList::Item& {item} = {f.name}_list.items[i];",
+            *indent(self._check_tensor(f, place)),
+            "}",
+        ]
+
+    def _chooses(self, f: Field) -> bool:
+        return f.dtype in self.spec.type_variants and f.dtype not in self.dtype_of
+
+    def _read(self, f: Field, place: _Place) -> list[str]:
+        name, given, view = place
+        lines = [] if f.is_list else [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
+        if f is not self.anchor or f.is_list:
             anchor = self.anchor.name
-            other = f"{repr_text(anchor)}, {self.given(anchor)}, {local(anchor)}"
+            other = f"{repr_text(anchor)}, {self.anchor_object}, {local(anchor)}"
             lines.append(f"if (!same_device(call, {name}, {given}, {view}, {other})) return nullptr;")
+        if f.is_written:
+            lines.append(f"if (!writable(call, {name}, {view})) return nullptr;")
         if f.align_bytes:
             lines.append(f"if (!aligned(call, {name}, {view}, {f.align_bytes})) return nullptr;")
         return lines
 
-    def _check_tensor(self, f: Field) -> list[str]:
+    def _check_tensor(self, f: Field, place: _Place) -> list[str]:
         first: dict[str, int] = {}  # dims whose value this tensor gives
         for i, dim in enumerate(f.dims):
             if dim.text in self.spec.dim_names and dim.text not in self.bound:
                 first.setdefault(dim.text, i)
         conditions = (
-            [f"{local(f.name)}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
+            [f"{place.view}.ndim {'<' if f.leading else '!='} {len(f.dims)}"] if f.dims or not f.leading else []
         )
         later = []
         for i, dim in enumerate(f.dims):
-            extent = self._extent(f, i)
+            extent = self._extent(f, i, place.view)
             if not dim.names:
                 conditions.append(f"{extent} != {dim.evaluate({})}")
             elif dim.text in self.bound:
                 conditions.append(f"{extent} != {local(dim.text)}")
             elif dim.text in first and first[dim.text] != i:
                 later.append(f"{extent} != {local(dim.text)}")
+            elif dim.text in first and f.is_list:  # the first of the list has given it its value
+                conditions.append(f"({local(dim.text)} != kUnbound && {extent} != {local(dim.text)})")
         if f.leading:
-            conditions.append(f"!leading.matches({local(f.name)}, {len(f.dims)})")
-        # the message names the values that were known before this tensor
-        refuse = f"return {self._mismatch(f)};"
-        dtype = self._check_dtype(f, refuse, conditions)
-        lines = [*self._read(f), *dtype]
+            conditions.append(f"!leading.matches({place.view}, {len(f.dims)})")
+        # the message names the values that were known before this tensor; in a list the first gives them at run time
+        known = {name: local(name) for name in first} if f.is_list else None
+        refuse_dtype = f"return {self._mismatch(f, place, known)};"
+        chooses = self._chooses(f)
+        dtype = self._check_dtype(f, place, refuse_dtype, conditions)
+        refuse = f"return {self._mismatch(f, place, known, of_list=f.is_list and chooses)};"
+        lines = [*self._read(f, place), *dtype]
         if conditions:
             lines += _if(conditions, refuse)
-        lines += [f"{local(name)} = {self._extent(f, i)};" for name, i in first.items()]
+        lines += [f"{local(name)} = {self._extent(f, i, place.view)};" for name, i in first.items()]
         if f.leading:
-            lines.append(f"leading.bind({local(f.name)}, {len(f.dims)});")
+            lines.append(f"leading.bind({place.view}, {len(f.dims)});")
         self.bound |= first.keys()
         if later:
-            lines += _if(later, f"return {self._mismatch(f)};")
+            lines += _if(later, f"return {self._mismatch(f, place)};")
         return lines
 
-    def _check_dtype(self, f: Field, refuse: str, conditions: list[str]) -> list[str]:
+    def _check_dtype(self, f: Field, place: _Place, refuse: str, conditions: list[str]) -> list[str]:
         """Check a dtype, where it can be with one comparison among `conditions`; or choose a variant by it."""
         options = self.spec.type_variants.get(f.dtype)
         if options is None:
-            conditions.append(f"{local(f.name)}.dtype != {enumerator(BY_NAME[f.dtype])}")
+            conditions.append(f"{place.view}.dtype != {enumerator(BY_NAME[f.dtype])}")
         elif f.dtype in self.dtype_of:
-            conditions.append(f"{local(f.name)}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
+            conditions.append(f"{place.view}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
         else:
             self.dtype_of[f.dtype] = f.name
+            if f.is_list:
+                conditions.append(f"{place.view}.dtype != {local(f.name)}.dtype")
             cases = [
                 f"    case {enumerator(BY_NAME[option])}: {local(f.dtype)} = {i}; break;"
                 for i, option in enumerate(options)
             ]
             return [
-                f"int {local(f.dtype)} = 0;",
-                f"switch ({local(f.name)}.dtype) {{",
+                *([] if f.is_list else [f"int {local(f.dtype)} = 0;"]),
+                f"switch ({place.view}.dtype) {{",
                 *cases,
                 f"    default: {refuse}",
                 "}",
             ]
         return []
 
-    def _extent(self, f: Field, i: int) -> str:
-        if f.leading:
-            return f"{local(f.name)}.sizes[{local(f.name)}.ndim - {len(f.dims) - i}]"
-        return f"{local(f.name)}.sizes[{i}]"
+    def _extent(self, f: Field, i: int, view: str = "") -> str:
+        view = view or local(f.name)
+        return f"{view}.sizes[{view}.ndim - {len(f.dims) - i}]" if f.leading else f"{view}.sizes[{i}]"
 
-    def _mismatch(self, f: Field, values: dict[str, str] | None = None) -> str:
-        """The expression that refuses a tensor, with the dims that have a value by now."""
+    def _mismatch(self, f: Field, place: _Place, values: dict[str, str] | None = None, *, of_list: bool = False) -> str:
+        """The expression that refuses a tensor, with the dims that have a value by now.
+
+        Parameters
+        ----------
+        of_list : bool
+            It is of a list, and its dtype must be that of the first.
+        """
         dims = []
         for dim in f.dims:
             value = (values or {}).get(dim.text) or (local(dim.text) if dim.text in self.bound else None)
             dims.append(f"{{{repr_text(dim.text)}{f', {value}' if value else ''}}}")
         chosen_by = self.dtype_of.get(f.dtype)
-        if chosen_by and chosen_by != f.name:
+        if of_list:
+            wanted = f"{repr_text(f'{f.name}[0]')}, {local(f.name)}"
+        elif chosen_by and chosen_by != f.name:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
             wanted = repr_text(listed(self.spec.dtypes_of(f)))
-        what = f"{repr_text(f.name)}, {self.given(f.name)}, {local(f.name)}"
+        what = ", ".join(place)
         return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
 
     def _expression(self, expr: Expr) -> str:
@@ -169,7 +226,7 @@ class TensorChecks:
                     continue
                 present = f"{self.given(f.name)} && " if f.optional else ""
                 value = f"{f.name}_dim_{i}"
-                refuse = self._mismatch(f, {dim.text: f"{value}.value()"})
+                refuse = self._mismatch(f, self._place(f), {dim.text: f"{value}.value()"})
                 lines += [
                     f"const Int {value} = {self._expression(dim)};",
                     f"if ({present}(!{value}.valid() || {self._extent(f, i)} != {value}.value())) return {refuse};",
@@ -200,7 +257,13 @@ class TensorChecks:
             f"TensorView {local(f.name)};",
             f"Object {f.name}_object;",
             f"if ({self.given(f.name)}) {{",
-            *indent([*self._read(f), *_if(conditions, f"return {self._mismatch(f, values)};"), *self._apart(f)]),
+            *indent(
+                [
+                    *self._read(f, self._place(f)),
+                    *_if(conditions, f"return {self._mismatch(f, self._place(f), values)};"),
+                    *self._apart(f),
+                ]
+            ),
             f"    {f.name}_object.borrow({self.given(f.name)});",
             "}",
         ]
@@ -209,7 +272,8 @@ class TensorChecks:
         """A given output against every tensor that was given before it."""
         earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
         return [
-            f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, {local(other.name)})) "
+            f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, "
+            f"{f'{other.name}_list' if other.is_list else local(other.name)})) "
             "return nullptr;"
             for other in earlier
         ]

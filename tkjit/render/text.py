@@ -13,16 +13,17 @@ from tkjit.spec.signature import python_type
 
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
-    "aligned allocate apart args batch bind bool Call call cols depth device Dim dispatch double empty end_of "
+    "aligned allocate apart args as_given batch bind bool Call call cols depth device Dim dispatch double empty end_of "
     "entry execute Expected extent find_stream given globals Int INT64_MIN int64_t kUnbound launch "
     "launch_function launcher Leading leading mismatch module_definition named_tuple nullptr numel Object "
     "Overload overload overloads Parameter Py_None PyObject read rows same_device satisfied self set Shape "
-    "shape Signature slots spread_out stream Table TensorView tkjit TkjitArg TkjitLaunch".split()
+    "shape Signature slots spread_out stream Table TensorList TensorView tkjit TkjitArg TkjitLaunch Values "
+    "list_value number_value real_value text_value writable written".split()
 )
 
 
 # and what they make from the names of fields and dims
-_MADE = ("_shape", "_object", "_option", *(f"_{extent}" for extent in EXTENTS))
+_MADE = ("_shape", "_object", "_option", "_list", "_item", "_default", *(f"_{extent}" for extent in EXTENTS))
 
 
 def local(name: str) -> str:
@@ -45,7 +46,9 @@ def field_text(field: Field) -> str:
         align = [f"Align({field.align_bytes})"] if field.align_bytes else []
         align += [f"CType({repr_text(field.cpp_type)})"] if field.cpp_type else []
         direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
-        text = f"{field.name}: {direction}[{', '.join(['Tensor', repr_text(field.dtype), *dims, *align])}]"
+        text = f"{field.name}: {direction}[{', '.join([python_type(field), repr_text(field.dtype), *dims, *align])}]"
+    elif field.value is not None:
+        text = f"{field.name}: {field.value.text}"
     else:
         plain = {"float": "float", "int": "int", "bool": "bool"}
         kind = "int" if field.is_integer else "float"

@@ -17,6 +17,21 @@ inline void set(TkjitArg& arg, const TensorView& view) {
     arg.present = 1;
     for (int axis = 0; axis < kMaxDims; ++axis) arg.extents[axis] = extent(view, axis);
 }
+inline bool set(TkjitArg& arg, const TensorList& list, Call& call) {
+    auto* const items = call.values.make<TkjitArg>(size_t(list.count));
+    if (!items) return false;
+    for (int i = 0; i < list.count; ++i) set(items[i], list.items[i].view);
+    arg.data = items;
+    arg.extents[0] = list.count;
+    arg.present = 1;
+    return true;
+}
+inline bool written(const Call& call, const TensorList& list) {
+    for (int i = 0; i < list.count; ++i)
+        if (!call.table.written(list.items[i].object)) return false;
+    return true;
+}
+inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
 inline void set(TkjitArg& arg, double value) {
     arg.real = value;
     arg.present = 1;

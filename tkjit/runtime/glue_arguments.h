@@ -33,6 +33,7 @@ struct Call {
     PyObject* kwnames;
     bool quiet = false;    // refuse without a message
     bool decided = false;  // this overload takes the call: whatever fails now is an error, not a refusal
+    Values values{};       // what has to live until the call is over
     uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
     bool detour = false;   // one has
 };
@@ -152,6 +153,51 @@ inline bool read(const Call& call, const char* name, PyObject* object, bool& val
         if (truth >= 0) return true;
     }
     return refuse_object(call, name, object, "a bool");
+}
+
+// ---- other values ----------------------------------------------------------------------------------------------------
+
+// A value by its type's code; `expected` is how a message names the type. A list may have no more than `most` items.
+inline bool read(Call& call, const char* name, PyObject* object, const char* code, const char* expected, int64_t most,
+                 TkjitArg& arg) {
+    if (!call.table.read_value(object, code, &call.values, &arg)) {
+        if (PyErr_Occurred()) return false;
+        return refuse_object(call, name, object, expected);
+    }
+    if (arg.extents[0] <= most || !most) return true;
+    char text[96];
+    PyOS_snprintf(text, sizeof text, "at most %lld items", static_cast<long long>(most));
+    return refuse_object(call, name, object, text);
+}
+
+// What an absent argument means.
+inline TkjitArg text_value(const char* text) {
+    TkjitArg arg{};
+    arg.data = const_cast<char*>(text);
+    arg.extents[0] = int64_t(std::strlen(text));
+    arg.present = 1;
+    return arg;
+}
+template <size_t Count>
+TkjitArg list_value(const TkjitArg (&items)[Count], int64_t count) {
+    TkjitArg arg{};
+    arg.data = const_cast<TkjitArg*>(items);
+    arg.extents[0] = count;
+    arg.present = 1;
+    return arg;
+}
+inline TkjitArg number_value(int64_t integer, int32_t dtype = 0) {
+    TkjitArg arg{};
+    arg.integer = integer;
+    arg.dtype = dtype;
+    arg.present = 1;
+    return arg;
+}
+inline TkjitArg real_value(double real) {
+    TkjitArg arg{};
+    arg.real = real;
+    arg.present = 1;
+    return arg;
 }
 
 }  // namespace tkjit::glue

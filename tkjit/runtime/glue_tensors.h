@@ -5,12 +5,15 @@
 
 #include <tkjit/expr.h>
 
+#include <climits>
+#include <new>
+
 namespace tkjit::glue {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
 inline bool read(Call& call, const char* name, PyObject* object, TensorView& view) {
-    if (!call.table.view(object, &view)) view.problems = kNotATensor;
+    if (!call.table.view(object, &view, &call.values)) view.problems = kNotATensor;
     if (!view.problems) return true;
     if (view.problems & call.detours) {
         call.detour = true;
@@ -20,6 +23,39 @@ inline bool read(Call& call, const char* name, PyObject* object, TensorView& vie
     if (!view.problems) return true;
     if (!call.quiet) call.table.refuse_tensor(call.kernel, name, object, view);
     return false;
+}
+
+// A list's tensors, each with its name for messages: "xs[2]".
+struct TensorList {
+    struct Item {
+        TensorView view;
+        PyObject* object;
+        char name[64];
+    };
+    Item* items = nullptr;
+    int count = 0;
+};
+
+inline bool read(Call& call, const char* name, PyObject* object, int most, TensorList& list) {
+    if (!PyList_Check(object) && !PyTuple_Check(object)) return refuse_object(call, name, object, "a list of tensors");
+    PyObject* const tensors = PySequence_Tuple(object);  // another thread may change the list during the call
+    if (!tensors || !call.values.keep(tensors)) return false;
+    const Py_ssize_t count = PyTuple_GET_SIZE(tensors);
+    if (count < 1 || count > most) {
+        char expected[64];
+        PyOS_snprintf(expected, sizeof expected, most == INT_MAX ? "at least 1 tensor" : "1 to %d tensors", most);
+        return refuse_object(call, name, object, expected);
+    }
+    list.items = call.values.make<TensorList::Item>(size_t(count));
+    if (!list.items) return false;
+    for (; list.count < count; ++list.count) {
+        TensorList::Item& item = list.items[list.count];
+        new (&item.view) TensorView;
+        item.object = PyTuple_GET_ITEM(tensors, list.count);
+        PyOS_snprintf(item.name, sizeof item.name, "%s[%d]", name, list.count);
+        if (!read(call, item.name, item.object, item.view)) return false;
+    }
+    return true;
 }
 
 // The dims, and the dtypes that are allowed.
@@ -86,10 +122,22 @@ inline bool apart(const Call& call, const char* name, const TensorView& view, co
     return false;
 }
 
+inline bool apart(const Call& call, const char* name, const TensorView& view, const char*, const TensorList& others) {
+    for (int i = 0; i < others.count; ++i)
+        if (!apart(call, name, view, others.items[i].name, others.items[i].view)) return false;
+    return true;
+}
+
 inline bool empty(const TensorView& view) {
     for (int i = 0; i < view.ndim; ++i)
         if (view.sizes[i] == 0) return true;
     return false;
+}
+
+inline bool empty(const TensorList& list) {
+    for (int i = 0; i < list.count; ++i)
+        if (!empty(list.items[i].view)) return false;
+    return true;
 }
 
 // batch, depth, rows, cols and numel of a tensor, as expressions use them.
@@ -158,6 +206,7 @@ public:
         Py_INCREF(object);
         object_ = object;
     }
+    PyObject* get() const { return object_; }
     PyObject* release() {
         PyObject* const object = object_;
         object_ = nullptr;
@@ -169,12 +218,31 @@ private:
 };
 
 // A new output: the object, and the view that the launcher gets.
-inline bool allocate(const Call& call, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
+inline bool allocate(Call& call, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                      const TensorView& like) {
     PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like);
     if (!tensor) return false;
     object.own(tensor);
-    return call.table.view(tensor, &view);
+    return call.table.view(tensor, &view, &call.values);
+}
+
+// An output as an array of the caller's framework, where that is not torch.
+inline bool as_given(const Call& call, Object& object, const TensorView& like, PyObject* like_object) {
+    if (!like.foreign) return true;
+    PyObject* const array = call.table.as_array(object.get(), like_object);
+    if (!array) return false;
+    Py_DECREF(object.release());
+    object.own(array);
+    return true;
+}
+
+// What a kernel writes to must not be read-only, as some arrays of NumPy's are, and all of JAX's.
+inline bool writable(const Call& call, const char* name, const TensorView& view) {
+    if (!view.read_only) return true;
+    if (!call.quiet)
+        PyErr_Format(call.table.argument_error, "%s: %s is a read-only array, and the kernel writes to it; pass a copy",
+                     call.kernel, name);
+    return false;
 }
 
 }  // namespace tkjit::glue

@@ -42,7 +42,32 @@ Owned checked(PyObject* object) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-Owned to_python(const c10::IValue& value) {
+// The name of a dtype as Python has it; the glue refuses one that no kernel takes.
+const char* dtype_name(c10::ScalarType type) {
+    switch (type) {
+        case c10::ScalarType::Bool: return "bool";
+        case c10::ScalarType::Byte: return "uint8";
+        case c10::ScalarType::Char: return "int8";
+        case c10::ScalarType::UInt16: return "uint16";
+        case c10::ScalarType::Short: return "int16";
+        case c10::ScalarType::UInt32: return "uint32";
+        case c10::ScalarType::Int: return "int32";
+        case c10::ScalarType::UInt64: return "uint64";
+        case c10::ScalarType::Long: return "int64";
+        case c10::ScalarType::Half: return "float16";
+        case c10::ScalarType::BFloat16: return "bfloat16";
+        case c10::ScalarType::Float: return "float32";
+        case c10::ScalarType::Double: return "float64";
+        case c10::ScalarType::Float8_e4m3fn: return "float8_e4m3fn";
+        case c10::ScalarType::Float8_e5m2: return "float8_e5m2";
+        default: return c10::toString(type);
+    }
+}
+
+Owned to_python(const c10::IValue& value, const c10::Type& type) {
+    if (type.kind() == c10::TypeKind::OptionalType)
+        return value.isNone() ? checked(Py_NewRef(Py_None)) : to_python(value, *type.expectRef<c10::OptionalType>().getElementType());
+    if (type.kind() == c10::ScalarTypeType::Kind) return checked(PyUnicode_FromString(dtype_name(value.toScalarType())));
     if (value.isTensor()) return checked(value.toTensor().defined() ? THPVariable_Wrap(value.toTensor()) : Py_NewRef(Py_None));
     if (value.isDouble()) return checked(PyFloat_FromDouble(value.toDouble()));
     if (value.isBool()) return checked(PyBool_FromLong(value.toBool()));
@@ -54,7 +79,8 @@ Owned to_python(const c10::IValue& value) {
     if (value.isList() || value.isTuple()) {
         const auto items = value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec();
         Owned list = checked(PyList_New(Py_ssize_t(items.size())));
-        for (size_t i = 0; i < items.size(); ++i) PyList_SET_ITEM(list.get(), Py_ssize_t(i), to_python(items[i]).release());
+        for (size_t i = 0; i < items.size(); ++i) 
+            PyList_SET_ITEM(list.get(), Py_ssize_t(i), to_python(items[i], *c10::AnyType::get()).release());
         return list;
     }
     PyErr_Format(PyExc_TypeError, "an operator of tkjit's cannot take a value of type %s", value.tagKind().c_str());
@@ -69,11 +95,13 @@ at::Tensor to_tensor(PyObject* object) {
     return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
 }
 
-// The last `count` values of the stack, as Python sees them, off the stack.
-std::vector<Owned> pop(torch::jit::Stack& stack, size_t count) {
+// An operator's arguments, as Python sees them, off the stack.
+std::vector<Owned> pop(torch::jit::Stack& stack, const c10::FunctionSchema& schema) {
+    const size_t count = schema.arguments().size();
     std::vector<Owned> objects;
     objects.reserve(count);
-    for (size_t i = 0; i < count; ++i) objects.push_back(to_python(torch::jit::peek(stack, i, count)));
+    for (size_t i = 0; i < count; ++i)
+        objects.push_back(to_python(torch::jit::peek(stack, i, count), *schema.arguments()[i].real_type()));
     torch::jit::drop(stack, count);
     return objects;
 }
@@ -102,7 +130,7 @@ public:
         const size_t count = op.schema().arguments().size();
         const c10::AutoGradMode no_grad(false);  // it is recorded above this
         const Gil gil;
-        const std::vector<Owned> arguments = pop(*stack, count);
+        const std::vector<Owned> arguments = pop(*stack, op.schema());
         const Owned cell = checked(PyCell_Get(target_.dispatcher));
         const auto dispatcher = reinterpret_cast<Dispatcher*>(cell.get());
         const Owned capsule = checked(dispatcher->glue ? PyObject_GetAttrString(dispatcher->glue, "entry") : nullptr);
@@ -130,7 +158,7 @@ public:
             return;
         }
         const Gil gil;
-        const std::vector<Owned> arguments = pop(*stack, count);
+        const std::vector<Owned> arguments = pop(*stack, op.schema());
         const Owned result = checked(PyObject_Vectorcall(record_, borrowed(arguments).data(), count, nullptr));
         for (size_t i = 0; i < outputs_; ++i)
             stack->emplace_back(to_tensor(outputs_ == 1 ? result.get() : PyTuple_GET_ITEM(result.get(), Py_ssize_t(i))));

@@ -29,12 +29,17 @@ inline std::string describe_tensor(PyObject* object) {
     const py::handle tensor(object);
     std::string dtype = text_of(tensor.attr("dtype"));
     if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
-    return shape_text(tensor.attr("shape")) + " " + dtype + " on " + text_of(tensor.attr("device"));
+    const std::string where = py::hasattr(tensor, "device") ? " on " + text_of(tensor.attr("device")) : "";
+    return shape_text(tensor.attr("shape")) + " " + dtype + where;
+}
+
+inline bool is_array(PyObject* object) {
+    return !PyType_Check(object) && PyObject_HasAttrString(object, "__dlpack__") && PyObject_HasAttrString(object, "dtype");
 }
 
 // "3.0 (float)", or the tensor.
 inline std::string describe(PyObject* object) {
-    if (is_tensor(object)) return describe_tensor(object);
+    if (is_tensor(object) || is_array(object)) return describe_tensor(object);
     std::string text = py::repr(py::handle(object)).cast<std::string>();
     for (char& c : text)
         if (c == '\n') c = ' ';
@@ -61,8 +66,20 @@ inline void refuse_object(const char* kernel, const char* name, PyObject* object
     });
 }
 
+inline void refuse_array(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
+    explain([&] {
+        const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
+        if (view.problems & kTooManyDims)
+            return raise(shape_error, who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most 4");
+        if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
+        if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
+        raise(argument_error, who + ", which is not contiguous; pass a contiguous copy");
+    });
+}
+
 inline void refuse_tensor(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     if (view.problems & kNotATensor) return refuse_object(kernel, name, object, "a torch.Tensor");
+    if (!is_tensor(object)) return refuse_array(kernel, name, object, view);
     explain([&] {
         const py::handle tensor(object);
         const std::string pass = std::string("; pass ") + name;

@@ -5,6 +5,7 @@
 #include "refusals.h"
 #include "table.h"
 #include "tensor_view.h"
+#include "values.h"
 
 #ifdef __x86_64__
 #include <cpuid.h>
@@ -30,10 +31,11 @@ namespace {
 
 // ---- what the table offers -----------------------------------------------------------------------------------------
 
-bool view(PyObject* object, TensorView* view) {
+bool view(PyObject* object, TensorView* view, Values* values) {
     try {
-        return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view);
-    } catch (py::error_already_set&) {  // an odd subclass: it is not a tensor to us
+        if (!is_tensor(object)) return view_array(object, view, values);
+        return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view, values);
+    } catch (py::error_already_set&) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
         return false;
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
         view->problems = kNoStorage;
@@ -99,6 +101,21 @@ PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView&
     Py_DECREF(shape);
     Py_XDECREF(device);
     return tensor;
+}
+
+// By the array API's own way, or the framework's function.
+PyObject* as_array(PyObject* tensor, PyObject* like) {
+    try {
+        const py::handle array(like);
+        if (py::hasattr(array, "__array_namespace__"))
+            return array.attr("__array_namespace__")().attr("from_dlpack")(py::handle(tensor)).release().ptr();
+        const auto module = py::type::of(array).attr("__module__").cast<std::string>();
+        const py::module_ framework = py::module_::import(module.substr(0, module.find('.')).c_str());
+        return framework.attr("from_dlpack")(py::handle(tensor)).release().ptr();
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return nullptr;
+    }
 }
 
 bool given_stream(const char* kernel, PyObject* given, const TensorView& on, void** stream) {
@@ -186,6 +203,7 @@ PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t n
 
 bool written(PyObject* tensor) {
     try {
+        if (!is_tensor(tensor)) return true;  // another framework's array has no version
         if (torch.impl_word < 0) {
             py::module_::import("torch").attr("autograd").attr("graph").attr("increment_version")(py::handle(tensor));
         } else if (c10::TensorImpl& impl = impl_of(tensor); !impl.is_inference()) {
@@ -215,7 +233,14 @@ bool is_bool(PyObject* object) {
     const char* const name = Py_TYPE(object)->tp_name;
     if (std::strcmp(name, "numpy.bool") == 0 || std::strcmp(name, "numpy.bool_") == 0) return true;
     TensorView tensor;
-    return view(object, &tensor) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
+    Values values;
+    return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
+}
+
+bool deprecated(Dispatcher* self, int overload, const char* kernel, const char* text) {
+    const uint64_t bit = uint64_t(1) << (overload & 63);
+    if (self->warned.fetch_or(bit, std::memory_order_relaxed) & bit) return true;
+    return PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "%s: this signature is deprecated; %s", kernel, text) == 0;
 }
 
 void rethrow() { throw py::error_already_set(); }
@@ -307,7 +332,7 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
-uintptr_t open_launcher(const std::string& path) {
+uintptr_t open_launcher(const std::string& path, bool synchronous) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw py::import_error(dlerror());
     void* const entry = dlsym(library, "tkjit_launch");
@@ -315,6 +340,7 @@ uintptr_t open_launcher(const std::string& path) {
         dlclose(library);  // else the one that is built in its place, which has its name, would be taken for it
         throw py::import_error(path + " has no tkjit_launch");
     }
+    if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     return reinterpret_cast<uintptr_t>(entry);
 }
 
@@ -334,8 +360,8 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion, view,  empty,   stream,         resolve,     watched,      through_operator, written,
-             impl,          is_bool, rethrow, argument_error, shape_error, launch_error, refuse_tensor, refuse_mismatch,
+    table = {kTableVersion, view, as_array, empty,   stream,         resolve,     watched,      through_operator, written,
+             impl,          is_bool, rethrow, read_value, deprecated, argument_error, shape_error, launch_error, refuse_tensor, refuse_mismatch,
              refuse_device, refuse_object};
 }
 
@@ -354,9 +380,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
     module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
 #endif
     module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
-    module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.");
-    module.def("reads_tensors_through", [] { return rt::torch.impl_word >= 0 ? "TensorImpl" : "DLPack"; });
-    module.def("read_tensors_through_dlpack", [](bool force) {
-        rt::torch.impl_word = force ? -1 : rt::find_impl_word();
-    }, "Take the slower, public way of reading tensors; the tests compare the two.");
+    module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
+               pybind11::arg("path"), pybind11::arg("synchronous"));
+    module.def("reads_tensors_through", [] {
+        return rt::torch.impl_word >= 0 ? "TensorImpl" : rt::torch.by_method ? "__dlpack__" : "exchange API";
+    });
+    module.def("read_tensors_through", [](const std::string& way) {
+        rt::torch.by_method = way == "__dlpack__";
+        rt::torch.impl_word = way == "TensorImpl" ? rt::find_impl_word() : -1;
+    }, "Take one of the ways of reading torch's tensors; the tests compare them.");
 }

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 
 namespace tkjit {
 
@@ -50,6 +51,8 @@ struct TensorView {
     DeviceType device_type = DeviceType::cpu;
     int32_t device = 0;
     uint32_t problems = 0;
+    bool foreign = false;  // an array of another framework
+    bool read_only = false;
 };
 
 // A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
@@ -68,6 +71,51 @@ struct Expected {
     int32_t like_dtype;
 };
 
+// Memory for the values of one call: what a string or a list is copied to, and objects that must live as long.
+class Values {
+public:
+    Values() = default;
+    Values(const Values&) = delete;
+    Values& operator=(const Values&) = delete;
+    ~Values() {
+        while (last_) {
+            Block* const before = last_->before;
+            Py_XDECREF(last_->object);
+            std::free(last_);
+            last_ = before;
+        }
+    }
+    // Takes a reference over, until the call is done.
+    bool keep(PyObject* object) {
+        if (!make<char>(0)) {
+            Py_DECREF(object);
+            return false;
+        }
+        last_->object = object;
+        return true;
+    }
+    // Zeroed; null, with an exception, if there is no memory.
+    template <class T>
+    T* make(size_t count) {
+        const size_t bytes = sizeof(Block) + count * sizeof(T);
+        auto* const block = static_cast<Block*>(std::calloc(1, bytes));
+        if (!block) {
+            PyErr_NoMemory();
+            return nullptr;
+        }
+        block->before = last_;
+        last_ = block;
+        return reinterpret_cast<T*>(block + 1);
+    }
+
+private:
+    struct alignas(16) Block {
+        Block* before;
+        PyObject* object;  // one that is kept, or null
+    };
+    Block* last_ = nullptr;
+};
+
 struct Table;
 
 // A loaded kernel, as the interpreter calls it: `vectorcall` is the glue's own function.
@@ -79,14 +127,17 @@ struct Dispatcher {
     PyObject* result_types;                  // per overload: a named tuple's type, or None
     std::atomic<TkjitLaunch>* launchers;     // [device slot][variant over all overloads]
     int variant_count;
+    std::atomic<uint64_t> warned;            // which overloads have
 };
 
 // Functions that return a pointer or a bool set a Python exception where they fail.
 struct Table {
     uint32_t version;
 
-    // Fills a view. False, without an exception, if the object is no tensor.
-    bool (*view)(PyObject* object, TensorView* view);
+    // Fills a view. False, without an exception, if the object is no tensor, and no array that DLPack shows.
+    bool (*view)(PyObject* object, TensorView* view, Values* values);
+    // A tensor as an array of another array's framework.
+    PyObject* (*as_array)(PyObject* tensor, PyObject* like);
     // A new contiguous tensor of the same device as `like`.
     PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like);
     // The stream to launch on: `given`, or the device's current one.
@@ -105,6 +156,12 @@ struct Table {
     bool (*is_bool)(PyObject* object);
     // Throws the Python exception that is set as torch knows it.
     void (*rethrow)();
+
+    // Reads a value by its type's code (tkjit/spec/values.py). False, without an exception, if it is of another type.
+    bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
+
+    // Warns of a deprecated overload, once; false if the warning is an error.
+    bool (*deprecated)(Dispatcher* self, int overload, const char* kernel, const char* text);
 
     // The error kinds of tkjit/errors.py.
     PyObject* argument_error;

@@ -1,4 +1,4 @@
-// Two ways to look at a torch tensor: through its TensorImpl, or through DLPack's C exchange API.
+// Ways to look at a tensor: torch's through its TensorImpl or through DLPack's C exchange API, any array by `__dlpack__`.
 //
 // The first is fast (30 ns a tensor with every check), and rests on an assumption: that the TensorImpl's address is one
 // of the words that follow the Python object's header. The runtime proves it on a probe tensor when it is imported, by
@@ -25,6 +25,7 @@ struct Torch {
     PyObject* strided = nullptr;
     PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
     const DLPackExchangeAPI* exchange = nullptr;
+    bool by_method = false;  // take __dlpack__ for torch's tensors too, as the tests do
     int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
 };
 inline Torch torch;
@@ -118,7 +119,6 @@ inline c10::TensorImpl& impl_of(PyObject* object) {
 
 inline bool view_through_impl(PyObject* object, TensorView* view) {
     using Key = c10::DispatchKey;
-    if (!is_tensor(object)) return false;
     c10::TensorImpl& impl = impl_of(object);
     const c10::DispatchKeySet keys = impl.key_set();
     constexpr c10::DispatchKeySet unusual =
@@ -163,8 +163,72 @@ inline bool dispatches_by_itself(py::handle tensor) {
     return !method_of(reinterpret_cast<PyObject*>(type)).equal(method_of(reinterpret_cast<PyObject*>(torch.tensor_type)));
 }
 
-inline bool view_through_exchange(PyObject* object, TensorView* view) {
-    if (!is_tensor(object)) return false;
+// Strides as row-major tensors have them; those of extents of 1 are of no consequence.
+inline bool is_contiguous(const DLTensor& tensor) {
+    if (!tensor.strides) return true;
+    int64_t expected = 1;
+    for (int i = tensor.ndim; i-- > 0; expected *= tensor.shape[i]) {
+        if (tensor.shape[i] == 0) return true;
+        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
+    }
+    return true;
+}
+
+inline void note(const DLTensor& tensor, TensorView* view) {
+    view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
+    view->sizes = tensor.shape;
+    view->ndim = tensor.ndim;
+    view->dtype = tensor.dtype.lanes == 1 ? dtype_of(tensor.dtype) : -1;
+    view->device_type = device_type_of(tensor.device.device_type);
+    view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
+    if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
+    note_sizes(*view);
+}
+
+// The capsule of `__dlpack__`, which shows the memory as long as it lives.
+inline py::object dlpack_capsule(py::handle array) {
+    const auto device = array.attr("__dlpack_device__")().cast<py::tuple>();
+    py::dict keywords;
+    keywords["max_version"] = py::make_tuple(1, 1);
+    if (device[0].cast<int>() == kDLCUDA) {
+        void* stream = nullptr;
+        torch.exchange->current_work_stream(kDLCUDA, device[1].cast<int>(), &stream);
+        // the producer makes this stream wait for its own; 1 stands for the default stream
+        keywords["stream"] = stream ? reinterpret_cast<uintptr_t>(stream) : 1;
+    }
+    try {
+        return array.attr("__dlpack__")(**keywords);
+    } catch (py::error_already_set& error) {
+        if (!error.matches(PyExc_TypeError)) throw;
+        keywords.attr("pop")("max_version");  // from before there were versions
+        return array.attr("__dlpack__")(**keywords);
+    }
+}
+
+// Any array's memory, by `__dlpack__`.
+inline bool view_through_method(PyObject* object, TensorView* view, Values* values) {
+    const py::object capsule = dlpack_capsule(object);
+    const bool versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned");
+    if (!versioned && !PyCapsule_IsValid(capsule.ptr(), "dltensor")) return false;
+    void* const managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? "dltensor_versioned" : "dltensor");
+    const auto* const latest = static_cast<DLManagedTensorVersioned*>(managed);
+    if (versioned && latest->version.major != DLPACK_MAJOR_VERSION) return false;
+    const DLTensor& tensor = versioned ? latest->dl_tensor : static_cast<DLManagedTensor*>(managed)->dl_tensor;
+    view->read_only = versioned && latest->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    note(tensor, view);
+    if (!is_contiguous(tensor)) view->problems |= kNotContiguous;
+    return values->keep(capsule.inc_ref().ptr());
+}
+
+// An array of another framework; numbers and lists are none.
+inline bool view_array(PyObject* object, TensorView* view, Values* values) {
+    if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type) || !PyObject_HasAttrString(object, "__dlpack__")) return false;
+    view->problems = 0;
+    view->foreign = true;
+    return view_through_method(object, view, values);
+}
+
+inline bool view_through_exchange(PyObject* object, TensorView* view, Values* values) {
     const py::handle tensor(object);
     view->problems = 0;
     if (tensor.attr("is_nested").cast<bool>()) view->problems = kNotStrided;
@@ -178,22 +242,20 @@ inline bool view_through_exchange(PyObject* object, TensorView* view) {
     if (view->problems) return true;
     if (!is_plain_type(Py_TYPE(object)) && is_watching(Py_TYPE(object))) view->problems |= kWatched;
 
-    DLTensor borrowed;
-    if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
-        PyErr_Clear();
-        view->problems = kNoStorage;
-        return true;
+    if (torch.by_method) {
+        // which refuses what requires a gradient; that is seen below
+        if (!view_through_method(tensor.attr("detach")().ptr(), view, values)) return false;
+    } else {
+        DLTensor borrowed;
+        if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
+            PyErr_Clear();
+            view->problems = kNoStorage;
+            return true;
+        }
+        note(borrowed, view);
     }
-    view->data = static_cast<char*>(borrowed.data) + borrowed.byte_offset;
-    view->sizes = borrowed.shape;
-    view->ndim = borrowed.ndim;
-    view->dtype = dtype_of(borrowed.dtype);
-    view->device_type = device_type_of(borrowed.device.device_type);
-    view->device = view->device_type == DeviceType::cpu ? 0 : borrowed.device.device_id;
-    if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     if (!asks(object, "is_contiguous")) view->problems |= kNotContiguous;
     if (tensor.attr("requires_grad").cast<bool>() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
-    note_sizes(*view);
     const auto number = [&](const char* method) { return tensor.attr(method)().cast<int64_t>(); };
     const int64_t needed = (number("storage_offset") + number("numel")) * number("element_size");
     const auto held = tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>();

@@ -1,6 +1,6 @@
 """Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
 
-from tkjit.spec.annotations import Align, CType, In, InOut, Out, Scalar, Tensor
+from tkjit.spec.annotations import Align, CType, In, InOut, MaxLength, Out, Scalar, Tensor
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.model import Field, Source, Spec
 from tkjit.spec.read import spec_of_function
@@ -16,6 +16,7 @@ __all__ = [
     "Field",
     "In",
     "InOut",
+    "MaxLength",
     "Out",
     "Scalar",
     "Source",

@@ -31,6 +31,17 @@ class CType:
 
 
 @dataclass(frozen=True)
+class MaxLength:
+    """How many items a list has at most, in a kernel's struct: ``In[list[Tensor], "T", "N", MaxLength(32)]``."""
+
+    items: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.items <= 256:
+            raise SpecError(f"MaxLength({self.items}): expected 1 to 256 items")
+
+
+@dataclass(frozen=True)
 class Marker:
     """What ``In``, ``InOut``, ``Out`` and ``Scalar`` leave in an annotation."""
 
@@ -74,4 +85,4 @@ else:
         """A global layout; to a type checker, ``torch.Tensor``."""
 
 
-__all__ = ["Align", "CType", "In", "InOut", "Marker", "Out", "Scalar", "Tensor"]
+__all__ = ["Align", "CType", "In", "InOut", "Marker", "MaxLength", "Out", "Scalar", "Tensor"]

@@ -37,6 +37,7 @@ def check(spec: Spec) -> None:
     _check_names(spec)
     _check_dtypes(spec)
     _check_dims(spec)
+    _check_values(spec)
     _check_launch(spec)
     _check_backward(spec)
 
@@ -48,6 +49,18 @@ def differentiable(spec: Spec) -> tuple[Field, ...]:
         for f in spec.tensors
         if f.direction == "in" and any(name.startswith(("float", "bfloat")) for name in spec.dtypes_of(f))
     )
+
+
+def _check_values(spec: Spec) -> None:
+    for f in spec.fields:
+        if f.value is None or spec.host:
+            continue
+        if f.value.item is None or f.value.item.code not in "ifb":
+            _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {f.value.text} is for a host function")
+        if spec.args or spec.struct:
+            _fail(spec, f"{f.name}: a list goes into a struct that is rendered, and not into one of the source's own")
+    if spec.args and any(f.is_list for f in spec.fields) and not spec.host:
+        _fail(spec, "a list of tensors goes into a struct that is rendered, and not into plain arguments")
 
 
 def _fail(spec: Spec, text: str) -> None:
@@ -105,13 +118,14 @@ def _check_dtypes(spec: Spec) -> None:
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {', '.join([*types, *BY_NAME])}")
-        if not f.is_tensor and f.dtype not in SCALAR_TYPES:
+        if not f.is_tensor and f.value is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
 
 def _bound_names(spec: Spec) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
-    tensors = {f"{f.name}.{extent}" for f in spec.tensors if f.direction != "out" for extent in EXTENTS}
+    alone = [f for f in spec.tensors if f.direction != "out" and not f.is_list]
+    tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
     return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors}
 
 
@@ -195,6 +209,8 @@ def _check_backward(spec: Spec) -> None:
     in_place = [f.name for f in spec.tensors if f.direction == "inout"]
     if in_place:
         _fail(spec, f"backward= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
+    if any(f.is_list for f in spec.tensors):
+        _fail(spec, "backward= takes a kernel without lists of tensors")
     outputs = [f.name for f in spec.tensors if f.direction == "out"]
     if not outputs or not differentiable(spec):
         _fail(spec, "backward= takes a kernel with outputs, and with floating-point tensors among its inputs")

@@ -11,6 +11,7 @@ from tkjit.errors import SpecError
 from tkjit.expr import Expr
 from tkjit.spec.checks import check
 from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.values import ValueType
 
 
 class _Missing:
@@ -72,6 +73,10 @@ class Field:
         The alignment that the pointer must have; 0 for the dtype's own.
     cpp_type : str or None
         The member's C++ type where it is not ``tkjit::gl``.
+    value : ValueType or None
+        The type of a value that is no number: a string, a dtype, a device, a container.
+    max_length : int
+        How many items a list of tensors, or of values in a kernel's struct, has at most; 0 for what is no list.
     """
 
     name: str
@@ -84,10 +89,18 @@ class Field:
     keyword_only: bool = False
     align_bytes: int = 0
     cpp_type: str | None = None
+    value: ValueType | None = None
+    max_length: int = 0
 
     @property
     def is_tensor(self) -> bool:
+        """Whether it is a tensor, or a list of them."""
         return self.direction != "scalar"
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a list of tensors."""
+        return self.is_tensor and self.max_length > 0
 
     @property
     def is_written(self) -> bool:
@@ -101,7 +114,7 @@ class Field:
     @property
     def is_integer(self) -> bool:
         """Whether expressions may use it."""
-        return self.direction == "scalar" and SCALAR_TYPES.get(self.dtype) is not None
+        return self.direction == "scalar" and self.value is None and SCALAR_TYPES.get(self.dtype) is not None
 
 
 @dataclass(frozen=True)
@@ -149,6 +162,8 @@ class Spec:
         The Python module that defines the kernel.
     backward : Backward or None
         What computes the gradients.
+    deprecated : str
+        What to use instead; a call of the overload then warns, once in a process.
     """
 
     name: str
@@ -176,6 +191,7 @@ class Spec:
     module: str = field(default="", compare=False, repr=False)
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     backward: Backward | None = None
+    deprecated: str = ""
 
     def __post_init__(self) -> None:
         check(self)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.expr import Expr, parse_list
-from tkjit.spec.annotations import Align, CType, Marker, Tensor
-from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.annotations import Align, CType, Marker, MaxLength, Tensor
+from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
+from tkjit.spec.values import ValueType, value_type_of
 
+_MAX_LENGTH = 16  # of a list in a kernel's struct, where the spec says no other
 _SCALARS = {float: "float", int: "int", bool: "bool"}
 
 
@@ -42,6 +46,7 @@ def spec_of_function(
     std: str = "c++20",
     forbid_spills: bool = False,
     backward: str | Callable[..., Any] | None = None,
+    deprecated: str = "",
 ) -> Spec:
     """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
 
@@ -89,6 +94,7 @@ def spec_of_function(
         module=function.__module__,
         reference=function if _has_body(function) else None,
         backward=_backward(name, backward),
+        deprecated=deprecated,
     )
 
 
@@ -136,10 +142,16 @@ def _field(kernel: str, parameter: inspect.Parameter) -> Field:
         "keyword_only": parameter.kind is parameter.KEYWORD_ONLY,
     }
     if marker.direction == "scalar":
+        if python_type not in _SCALARS and value_type_of(python_type) is not None:
+            return _value_field(kernel, python_type, marker, common)
         return _scalar_field(kernel, python_type, marker, common)
+    if python_type not in (Tensor, list[Tensor]):
+        raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, or list[Tensor]")
     if python_type is not Tensor:
-        raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; expected Tensor")
-    if default not in (MISSING, None):
+        if marker.direction == "out" or optional:
+            raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")
+        common["max_length"] = _MAX_LENGTH
+    if default is not MISSING and default is not None:
         raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
     if marker.direction == "out":
         common |= {"keyword_only": True, "optional": False, "default": MISSING}
@@ -162,10 +174,58 @@ def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
         markers = [item for item in rest if isinstance(item, Marker)]
         if len(markers) == 1:
             return python_type, markers[0]
+    if value_type_of(annotation) is not None:
+        return annotation, Marker("scalar", ())
     raise SpecError(
         f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, "
-        "int or bool"
+        "int, bool, str, torch.dtype, torch.device, or a list, tuple, dict or set of such"
     )
+
+
+def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:
+    value = value_type_of(python_type)
+    assert value is not None
+    lengths = [item.items for item in marker.items if isinstance(item, MaxLength)]
+    named = [item for item in marker.items if isinstance(item, str)]
+    if named:
+        value = _items_as(kernel, common["name"], value, named[0])
+    common["default"] = _value_default(kernel, common["name"], value, common["default"])
+    return Field(
+        direction="scalar",
+        dtype=value.cpp,
+        value=value,
+        max_length=lengths[0] if lengths else _MAX_LENGTH if value.code[0] == "L" else 0,
+        **common,
+    )
+
+
+def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
+    """A list whose numbers have a C++ type that the spec says."""
+    if value.item is None:
+        raise SpecError(f"{kernel}: {name}: a scalar is float, int or bool, not {value.text}")
+    codes = {"int": {"int": "j", "int32_t": "j", "int64_t": "i"}, "float": {"float": "f", "double": "f"}}
+    known = codes.get(value.item.text, {})
+    if cpp not in known:
+        raise SpecError(f"{kernel}: {name}: the items of {value.text} cannot be {cpp}; known are {', '.join(known)}")
+    return replace(value, code=f"L{known[cpp]}", cpp=f"std::vector<{cpp}>")
+
+
+def _value_default(kernel: str, name: str, value: ValueType, default: Any) -> Any:
+    """A default as a value that nobody can change and that C++ can be rendered of."""
+    if default is MISSING or default is None:
+        return default
+    numbers = value.item is not None and value.item.code in "ifb"
+    if numbers and isinstance(default, (list, tuple)):
+        kinds = {"i": (int,), "f": (int, float), "b": (bool,)}[value.item.code if value.item else "i"]
+        if all(isinstance(item, kinds) and (isinstance(item, bool) == (kinds == (bool,))) for item in default):
+            return tuple(default)
+    if value.code == "s" and isinstance(default, str):
+        return default
+    if value.code == "t" and str(default).removeprefix("torch.") in BY_NAME:
+        return str(default).removeprefix("torch.")
+    if value.code == "d" and re.fullmatch(r"cpu|cuda(:\d{1,3})?", str(default)):
+        return str(default)
+    raise SpecError(f"{kernel}: {name}: {default!r} cannot be the default of {value.text}; None can")
 
 
 def _scalar_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:
@@ -199,6 +259,8 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
             align = item.bytes
         elif isinstance(item, CType):
             cpp_type = item.name
+        elif isinstance(item, MaxLength):
+            common["max_length"] = item.items
         else:
             plain.append(item)
     if not plain or not isinstance(plain[0], str):

@@ -15,6 +15,11 @@ def operator_name(overload: int, *, out: bool = False) -> str:
     return "_".join(parts)
 
 
+def has_operator(spec: Spec) -> bool:
+    """Whether PyTorch has types for all of a spec's arguments; it has none for dicts and sets."""
+    return all(f.value is None or f.value.schema for f in spec.fields)
+
+
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
     """The arguments of an operator in their order; all can be given by position, which torch's library asks for."""
     inputs = [f for f in spec.fields if f.direction != "out"]
@@ -63,10 +68,19 @@ def _default(field: Field) -> str:
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
         return ""
-    return f"={default!r}"
+    if field.value is not None and field.value.code in "td" and default is not None:
+        return ""  # the binding gives it
+    if isinstance(default, tuple):
+        return f"=[{', '.join(map(str, default))}]"
+    return f'="{default}"' if isinstance(default, str) and field.value and field.value.code == "s" else f"={default!r}"
 
 
 def schema_type(field: Field, alias: str = "") -> str:
     """A field's type: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
-    plain = f"Tensor{alias}" if field.is_tensor else _NUMBERS.get(field.dtype, "SymInt")
+    if field.value is not None:
+        plain = field.value.schema
+    elif field.is_tensor:
+        plain = f"Tensor{alias}{'[]' if field.is_list else ''}"
+    else:
+        plain = _NUMBERS.get(field.dtype, "SymInt")
     return f"{plain}?" if field.optional else plain

@@ -8,9 +8,11 @@ from tkjit.spec.model import MISSING, Field, Spec
 
 
 def python_type(field: Field) -> str:
-    """What a caller passes for a field: ``Tensor``, ``int``, ``bool`` or ``float``."""
+    """What a caller passes for a field: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
     if field.is_tensor:
-        return "Tensor"
+        return "list[Tensor]" if field.is_list else "Tensor"
+    if field.value is not None:
+        return field.value.text
     return "int" if field.is_integer else "bool" if field.dtype == "bool" else "float"
 
 

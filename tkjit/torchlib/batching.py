@@ -19,7 +19,8 @@ def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callabl
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
         for f, value, dim in zip(fields, args, in_dims, strict=False):
-            if f.is_written and dim is None and value is not None:
+            dims = dim if isinstance(dim, (list, tuple)) else [dim]
+            if f.is_written and value is not None and None in dims:
                 raise ArgumentError(
                     f"{spec.name}: {f.name} is written in place and has no batch of its own under vmap; expand it first"
                 )
@@ -28,10 +29,8 @@ def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callabl
             slices = [_slice(value, dim, i) for value, dim in zip(args, in_dims, strict=True)]
             results.append(operator(*slices))
             for f, value, dim, part in zip(fields, args, in_dims, slices, strict=False):
-                if f.is_written and dim is not None:
-                    place = value.select(dim, i)
-                    if place.data_ptr() != part.data_ptr():
-                        place.copy_(part)
+                if f.is_written and value is not None:
+                    _put_back(value, dim, i, part)
         if outputs == 0:
             return None, None
         if outputs == 1:
@@ -47,3 +46,12 @@ def _slice(value: Any, dim: Any, i: int) -> Any:
     if isinstance(dim, (list, tuple)):
         return [_slice(one, its, i) for one, its in zip(value, dim, strict=True)]
     return value.select(dim, i).contiguous()
+
+
+def _put_back(value: Any, dim: Any, i: int, part: Any) -> None:
+    """Write a slice back to where it came from, if it is a copy."""
+    if isinstance(value, (list, tuple)):
+        for one, its, piece in zip(value, dim, part, strict=True):
+            _put_back(one, its, i, piece)
+    elif (place := value.select(dim, i)).data_ptr() != part.data_ptr():
+        place.copy_(part)

@@ -29,9 +29,12 @@ class OverloadCall:
         self.required = tuple(f.name for f in inputs if f.is_required)
         self.defaults = {f.name: None if f.default is MISSING else f.default for f in inputs}
         self.tensors = tuple((f.name, len(f.dims), f.leading, f.optional) for f in inputs if f.is_tensor)
+        self.lists = tuple(f.name for f in inputs if f.is_list)
         self.dtypes = {f.name: tuple(getattr(torch, name) for name in spec.dtypes_of(f)) for f in inputs if f.is_tensor}
         self.dtype_names = {f.name: listed(spec.dtypes_of(f)) for f in inputs if f.is_tensor}
-        self.scalars = tuple(_Scalar(f) for f in inputs if not f.is_tensor)
+        self.scalars: tuple[_Value | _Scalar, ...] = tuple(
+            _Value(f) if f.value else _Scalar(f) for f in inputs if not f.is_tensor
+        )
         self.returns = spec.returns
         self.result_type: Any = namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None
         self.operator = operator_name(overload) or "default"
@@ -68,6 +71,13 @@ class OverloadCall:
         """What is no tensor where one is asked for, or no number of the right kind; the numbers are read."""
         for name, _, _, optional in self.tensors:
             value = given[name]
+            if name in self.lists:
+                if not isinstance(value, (list, tuple)):
+                    return f"{name} is {described(value)}; expected a list of tensors"
+                for i, item in enumerate(value):
+                    if not isinstance(item, torch.Tensor):
+                        return _no_tensor(f"{name}[{i}]", item)
+                continue
             if not isinstance(value, torch.Tensor) and not (value is None and optional):
                 return _no_tensor(name, value)
         for name in self.outputs:
@@ -89,12 +99,11 @@ class OverloadCall:
         """Why the tensors are another overload's; extents are not looked at, which may be symbols."""
         for name, ndim, leading, _ in self.tensors:
             value = given[name]
-            if value is None:
-                continue
-            if value.dtype not in self.dtypes[name]:
-                return f"{name} is {value.dtype}; expected {self.dtype_names[name]}"
-            if value.dim() < ndim or (value.dim() > ndim and not leading):
-                return f"{name} has {value.dim()} dimensions; expected {ndim}{' or more' if leading else ''}"
+            for tensor in value if name in self.lists else () if value is None else (value,):
+                if tensor.dtype not in self.dtypes[name]:
+                    return f"{name} is {tensor.dtype}; expected {self.dtype_names[name]}"
+                if tensor.dim() < ndim or (tensor.dim() > ndim and not leading):
+                    return f"{name} has {tensor.dim()} dimensions; expected {ndim}{' or more' if leading else ''}"
         return ""
 
     def call(self, packet: Any, given: Mapping[str, Any]) -> Any:
@@ -151,6 +160,35 @@ class _Scalar:
             return kind
         low, high = self.bounds
         return "" if self.kind != "int" or low <= value <= high else f"{kind} from {low} to {high}"
+
+
+class _Value:
+    """How a value that is no number is read."""
+
+    def __init__(self, f: Field) -> None:
+        assert f.value is not None
+        self.name = f.name
+        self.optional = f.optional
+        self.type = f.value
+
+    def read(self, value: Any) -> Any:
+        """The value as an operator takes it; None if it is of another type."""
+        code = self.type.code
+        if code == "t":
+            found = getattr(torch, value, None) if isinstance(value, str) else value
+            return found if isinstance(found, torch.dtype) else None
+        if code == "d":
+            return torch.device(value) if isinstance(value, (str, torch.device)) else None
+        if code == "s":
+            return value if isinstance(value, str) else None
+        if not isinstance(value, (list, tuple)):
+            return None
+        kinds: tuple[type, ...] = {"i": (int,), "j": (int,), "f": (int, float), "b": (bool,), "s": (str,)}[code[1]]
+        fitting = [item for item in value if isinstance(item, kinds) and isinstance(item, bool) == (code[1] == "b")]
+        return fitting if len(fitting) == len(value) else None
+
+    def unfit(self, value: Any) -> str:
+        return self.type.text if value is None else ""
 
 
 def _no_tensor(name: str, value: Any) -> str:

@@ -11,6 +11,7 @@ from tkjit.errors import ArgumentError, ShapeError, TkjitError
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, listed
 from tkjit.spec import Field, Spec
+from tkjit.torchlib.calls import described
 
 
 def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -40,22 +41,29 @@ class _Call:
         spec = self.spec
         inputs = sorted((f for f in spec.tensors if f.direction != "out"), key=lambda f: f.optional)
         given = [f for f in inputs if self.arguments[f.name] is not None]
-        self.device = self.arguments[given[0].name].device
+        self.device = self._tensors(given[0])[0].device
         for f in given:
-            self._input(f)
+            for tensor in self._tensors(f):
+                self._input(f, tensor)
         for name, expr in derived_in_order(spec, [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints]):
             self.values[name] = expr.evaluate(self.values)
         for f in given:
-            self._computed_dims(f)
+            for tensor in self._tensors(f):
+                self._computed_dims(f, tensor)
         for expr in spec.constraints:
             failure = ShapeError(f"{spec.name}: the constraint {expr} does not hold")
             self._require(expr.evaluate(self.values), lambda failure=failure: failure)  # type: ignore[misc]
         return tuple(made for f in spec.tensors if f.direction == "out" for made in self._output(f))
 
-    def _computed_dims(self, f: Field) -> None:
-        for dim, size in zip(f.dims, self._own_sizes(f), strict=True):
+    def _tensors(self, f: Field) -> list[torch.Tensor]:
+        """A field's tensors: its one, or those of its list."""
+        given = self.arguments[f.name]
+        return list(given) if f.is_list else [given]
+
+    def _computed_dims(self, f: Field, tensor: torch.Tensor) -> None:
+        for dim, size in zip(f.dims, self._own_sizes(f, tensor), strict=True):
             if dim.names and dim.text not in self.values:
-                self._require(dim.evaluate(self.values) == size, lambda: self._mismatch(f, ShapeError))
+                self._require(dim.evaluate(self.values) == size, lambda: self._mismatch(f, tensor))
 
     def _output(self, f: Field) -> list[torch.Tensor]:
         """A new output; nothing for one that was given, which is checked."""
@@ -64,43 +72,42 @@ class _Call:
         given = self.arguments.get(f.name)
         if given is None:
             return [torch.empty(shape, dtype=self._dtype(f), device=self.device)]
-        self._require_kind(given.dtype == self._dtype(f) and given.device == self.device, f, ArgumentError)
-        self._require_kind(given.dim() == len(shape), f)
+        self._require_kind(given.dtype == self._dtype(f) and given.device == self.device, f, given, ArgumentError)
+        self._require_kind(given.dim() == len(shape), f, given)
         for size, expected in zip(given.shape, shape, strict=True):
-            self._require(size == expected, lambda: self._mismatch(f, ShapeError))
+            self._require(size == expected, lambda: self._mismatch(f, given))
         return []
 
-    def _input(self, f: Field) -> None:
-        tensor = self.arguments[f.name]
-        self._require_kind(tensor.device == self.device, f, ArgumentError)
+    def _input(self, f: Field, tensor: torch.Tensor) -> None:
+        self._require_kind(tensor.device == self.device, f, tensor, ArgumentError)
         allowed = [getattr(torch, name) for name in self.spec.dtypes_of(f)]
         if f.dtype in self.spec.type_variants:
             allowed = [self.chosen.setdefault(f.dtype, tensor.dtype)] if tensor.dtype in allowed else []
-        self._require_kind(tensor.dtype in allowed, f, ArgumentError)
+        self._require_kind(tensor.dtype in allowed, f, tensor, ArgumentError)
         missing = tensor.dim() - len(f.dims)
-        self._require_kind(missing == 0 or (f.leading and 0 < missing <= 4 - len(f.dims)), f)
+        self._require_kind(missing == 0 or (f.leading and 0 < missing <= 4 - len(f.dims)), f, tensor)
         if f.leading:
-            self._leading(f, tuple(tensor.shape[:missing]))
-        for dim, size in zip(f.dims, self._own_sizes(f), strict=True):
+            self._leading(f, tensor, tuple(tensor.shape[:missing]))
+        for dim, size in zip(f.dims, self._own_sizes(f, tensor), strict=True):
             if not dim.names:
-                self._require(size == dim.evaluate({}), lambda: self._mismatch(f, ShapeError))
+                self._require(size == dim.evaluate({}), lambda: self._mismatch(f, tensor))
             elif dim.is_name and (dim.text in self.values or dim.text in self.spec.dim_names):
                 known = self.values.setdefault(dim.text, size)
-                self._require(known == size, lambda: self._mismatch(f, ShapeError))
+                self._require(known == size, lambda: self._mismatch(f, tensor))
         padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)
         self.values |= {f"{f.name}.{name}": size for name, size in zip(EXTENTS, padded, strict=False)}
         self.values[f"{f.name}.numel"] = tensor.numel()
 
-    def _leading(self, f: Field, sizes: tuple[Any, ...]) -> None:
+    def _leading(self, f: Field, tensor: torch.Tensor, sizes: tuple[Any, ...]) -> None:
         if self.leading is None:
             self.leading = sizes
-        self._require_kind(len(sizes) == len(self.leading), f)
+        self._require_kind(len(sizes) == len(self.leading), f, tensor)
         for size, other in zip(sizes, self.leading, strict=True):
-            self._require(size == other, lambda: self._mismatch(f, ShapeError))
+            self._require(size == other, lambda: self._mismatch(f, tensor))
 
-    def _own_sizes(self, f: Field) -> tuple[Any, ...]:
-        sizes = tuple(self.arguments[f.name].shape)
-        return sizes[len(sizes) - len(f.dims) :]
+    @staticmethod
+    def _own_sizes(f: Field, tensor: torch.Tensor) -> tuple[Any, ...]:
+        return tuple(tensor.shape[tensor.dim() - len(f.dims) :])
 
     def _dtype(self, f: Field) -> torch.dtype:
         found: torch.dtype = self.chosen.get(f.dtype) or getattr(torch, f.dtype)
@@ -114,19 +121,17 @@ class _Call:
         else:
             torch._check(holds, lambda: str(error()))  # type: ignore[no-untyped-call]
 
-    def _require_kind(self, holds: bool, f: Field, kind: type[TkjitError] = ShapeError) -> None:
+    def _require_kind(self, holds: bool, f: Field, tensor: torch.Tensor, kind: type[TkjitError] = ShapeError) -> None:
         if not holds:
-            raise self._mismatch(f, kind)
+            raise self._mismatch(f, tensor, kind)
 
-    def _mismatch(self, f: Field, kind: type[TkjitError]) -> TkjitError:
-        tensor = self.arguments[f.name]
-        came = f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')} on {tensor.device}"
+    def _mismatch(self, f: Field, tensor: torch.Tensor, kind: type[TkjitError] = ShapeError) -> TkjitError:
         dims = [*(["..."] if f.leading else []), *(self._dim_text(dim) for dim in f.dims)]
         dtypes = (
             [str(self.chosen[f.dtype]).removeprefix("torch.")] if f.dtype in self.chosen else self.spec.dtypes_of(f)
         )
         expected = f"({', '.join(dims)}{',' if len(dims) == 1 else ''}) {listed(dtypes)} on {self.device}"
-        return kind(f"{self.spec.name}: {f.name} is {came}; expected {expected}")
+        return kind(f"{self.spec.name}: {f.name} is {described(tensor)}; expected {expected}")
 
     def _dim_text(self, dim: Expr) -> str:
         value = self.values.get(dim.text)

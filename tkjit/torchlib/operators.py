@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from tkjit.errors import ArgumentError
+from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Spec
 from tkjit.spec.schema import operator_fields, operator_name, schema_of
+from tkjit.torchlib.arrays import call_with_arrays, is_array
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads, described
 from tkjit.torchlib.gradients import recorder, refusal
@@ -104,6 +105,10 @@ def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[
     find : callable
         Gives the kernel of a name, for ``backward``.
     """
+    for spec in kernel.specs:
+        for f in spec.fields:
+            if f.value is not None and not f.value.schema:
+                raise SpecError(f"{kernel.name} has no operator: PyTorch has no {f.value.text}, which {f.name} is")
     name = _registry.register(kernel, implementation, find)
     kernel._overload_calls = tuple(OverloadCall(spec, overload) for overload, spec in enumerate(kernel.specs))
     return name
@@ -118,6 +123,8 @@ def call_operator(name: str, overloads: Sequence[OverloadCall], args: Sequence[A
     """A kernel's call through its operator. ``torch.compile`` traces it."""
     packet = getattr(torch.ops.tkjit, name)
     stream = kwargs.get("stream")
+    if any(is_array(value) for value in (*args, *kwargs.values())):
+        return call_with_arrays(lambda *args, **kwargs: call_operator(name, overloads, args, kwargs), args, kwargs)
     if stream is None:
         return call_overloads(overloads, packet, args, kwargs)
     if torch.compiler.is_compiling():

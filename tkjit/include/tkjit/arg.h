@@ -26,8 +26,17 @@ typedef enum TkjitDtype {
     TKJIT_DTYPE_COUNT
 } TkjitDtype;
 
+// A device argument: a cpu or a CUDA device, -1 for the current one.
+typedef enum TkjitDeviceType { TKJIT_CPU, TKJIT_CUDA } TkjitDeviceType;
+typedef struct TkjitDevice {
+    int32_t type;
+    int32_t index;
+} TkjitDevice;
+
 // One field. A tensor fills data, extents (batch, depth, rows, cols: right-aligned, padded with 1) and dtype;
-// a scalar fills integer (also for bool) or real.
+// a scalar fills integer (also for bool, a dtype's TkjitDtype, and a device's index with its type in dtype) or real;
+// a string its characters and extents[0]; a list, set or tuple points to its items, and extents[0] says how many; a
+// dict points to a key and a value in turns, and extents[0] says how many pairs.
 typedef struct TkjitArg {
     union {
         void* data;
@@ -41,7 +50,8 @@ typedef struct TkjitArg {
 
 // Launches one variant, without synchronising. `args` are in the order of the struct's fields; `device` is the ordinal
 // (ignored by a CPU variant); `stream` is a cudaStream_t. Returns null, or an error text that stays valid until this
-// thread's next launch; one that begins with "shape: " is about the extents that were passed.
+// thread's next launch; one that begins with "shape: " is about the extents that were passed. With the exported int32_t
+// `tkjit_synchronous` set to 1 each launch waits for its kernel, so that what a kernel does wrong is its own launch's error.
 typedef const char* (*TkjitLaunch)(const TkjitArg* args, int32_t device, void* stream);
 
 #endif  // TKJIT_ARG_H

@@ -7,7 +7,9 @@
 
 #include <tkjit/arg.h>
 #include <tkjit/gl.h>
+#include <tkjit/list.h>
 
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <type_traits>
@@ -72,9 +74,40 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
     return nullptr;
 }
 
+// How a type that is no layout and no number is made of an argument (tkjit/containers.h): `from`, and `as`.
+template <class T>
+struct converter;
+
+namespace detail {
+
+template <class T>
+struct spec_type_of {
+    using type = T;
+};
+template <std::floating_point T>
+struct spec_type_of<T> {
+    using type = double;
+};
+template <std::integral T>
+    requires(!std::is_same_v<T, bool>)
+struct spec_type_of<T> {
+    using type = int64_t;
+};
+template <class T>
+    requires requires { typename converter<T>::as; }
+struct spec_type_of<T> {
+    using type = typename converter<T>::as;
+};
+
+}  // namespace detail
+
+// The type that a spec has for what a container holds: it knows int64_t and double alone.
+template <class T>
+using spec_type = typename detail::spec_type_of<std::remove_cvref_t<T>>::type;
+
 // The field of type `Field` that an argument gives.
 template <class Field>
-Field convert(const TkjitArg& arg) {
+std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     using Value = std::remove_cvref_t<Field>;
     if constexpr (detail::is_own_layout<Value>::value) {
         return {static_cast<typename Value::dtype*>(arg.data),
@@ -91,11 +124,26 @@ Field convert(const TkjitArg& arg) {
         return {convert<decltype(Value::value)>(arg), true};
     } else if constexpr (std::is_floating_point_v<Value>) {
         return static_cast<Value>(arg.real);
+    } else if constexpr (std::is_same_v<Value, TkjitDevice>) {
+        return {arg.dtype, int32_t(arg.integer)};
+    } else if constexpr (requires { converter<Value>::from(arg); }) {
+        return converter<Value>::from(arg);
     } else {
-        static_assert(std::is_integral_v<Value>, "tkjit: a field must be a global layout, a pointer or a scalar");
+        static_assert(std::is_integral_v<Value> || std::is_enum_v<Value>,
+                      "tkjit: a field must be a global layout, a pointer, a scalar or a container of tkjit/containers.h");
         return static_cast<Value>(arg.integer);
     }
 }
+
+template <class T, int MaxLength>
+struct converter<list<T, MaxLength>> {
+    static list<T, MaxLength> from(const TkjitArg& arg) {
+        list<T, MaxLength> made;  // the glue has refused a longer one
+        const auto items = static_cast<const TkjitArg*>(arg.data);
+        for (made.count = 0; made.count < arg.extents[0]; ++made.count) made.items[made.count] = convert<T>(items[made.count]);
+        return made;
+    }
+};
 
 // Whether a field's type holds elements of `Element` (a tensor) or is `Element` (a scalar): what the spec says of it.
 template <class Field, class Element>
@@ -112,6 +160,8 @@ constexpr bool holds() {
         // long and long long are one type to a caller
         return sizeof(Value) == sizeof(Element) && std::is_signed_v<Value> == std::is_signed_v<Element> &&
                std::is_same_v<Value, bool> == std::is_same_v<Element, bool>;
+    } else if constexpr (requires { typename converter<Value>::as; }) {
+        return std::is_same_v<spec_type<Value>, spec_type<Element>> || std::is_same_v<spec_type<Value>, optional<spec_type<Element>>>;
     } else {
         return std::is_same_v<Value, optional<Element>>;
     }

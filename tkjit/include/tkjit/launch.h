@@ -11,7 +11,14 @@
 #include <type_traits>
 #include <utility>
 
+// Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. One for each launcher.
+extern "C" {
+TKJIT_EXPORT inline int32_t tkjit_synchronous = 0;
+}
+
 namespace tkjit {
+
+inline const int32_t& synchronous = tkjit_synchronous;
 
 // A grid, a block and the bytes of dynamic shared memory, each checked against what the hardware takes.
 struct LaunchShape {
@@ -80,12 +87,23 @@ const char* host_result(Function&& function, void* stream, Arguments&&... argume
 
 }  // namespace detail
 
+// An error text with the shape of the launch behind it.
+inline const char* with_shape(const char* error, const LaunchShape& shape) {
+    static thread_local char text[2048];
+    const dim3 grid = shape.grid, block = shape.block;
+    std::snprintf(text, sizeof text, "%s; grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of dynamic shared memory", error,
+                  grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_memory_bytes);
+    return text;
+}
+
 #ifdef TKJIT_SIM
 
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
-    return sim::launch(kernel, shape.grid, shape.block, shape.shared_memory_bytes, std::forward<Arguments>(arguments)...);
+    const char* const error =
+        sim::launch(kernel, shape.grid, shape.block, shape.shared_memory_bytes, std::forward<Arguments>(arguments)...);
+    return error ? with_shape(error, shape) : nullptr;
 }
 
 template <class Function, class... Arguments>
@@ -97,11 +115,32 @@ const char* call_host(Function&& function, int32_t, void* stream, Arguments&&...
 
 namespace detail {
 
+// Whether an error ends the process's use of the device: each later call returns it too.
+constexpr bool loses_device(cudaError_t code) {
+    return code == cudaErrorIllegalAddress || code == cudaErrorLaunchTimeout || code == cudaErrorAssert ||
+           code == cudaErrorHardwareStackError || code == cudaErrorIllegalInstruction || code == cudaErrorMisalignedAddress ||
+           code == cudaErrorInvalidAddressSpace || code == cudaErrorInvalidPc || code == cudaErrorLaunchFailure ||
+           code == cudaErrorECCUncorrectable || code == cudaErrorContextIsDestroyed;
+}
+
 inline const char* cuda_error(const char* what, cudaError_t code) {
-    static thread_local char text[256];
+    static thread_local char text[512];
     cudaGetLastError();  // a sticky error stays; any other must not be blamed on the next call
-    std::snprintf(text, sizeof text, "%s: %s (%s)", what, cudaGetErrorString(code), cudaGetErrorName(code));
+    const char* const lost =
+        !loses_device(code) ? ""
+        : synchronous       ? "; the device is lost to this process, which has to be started again"
+                            : "; the device is lost to this process, which has to be started again; this launch or an "
+                              "earlier one did it, and TKJIT_SYNC=1 says which";
+    std::snprintf(text, sizeof text, "%s: %s (%s)%s", what, cudaGetErrorString(code), cudaGetErrorName(code), lost);
     return text;
+}
+
+// Waits for a launch where each is waited for; not while a CUDA graph is captured, which nothing may wait for.
+inline cudaError_t finish(void* stream) {
+    if (!synchronous) return cudaSuccess;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &status);
+    return status == cudaStreamCaptureStatusNone ? cudaStreamSynchronize(static_cast<cudaStream_t>(stream)) : cudaSuccess;
 }
 
 // Makes a device current, and the one that was current again at the end.
@@ -145,7 +184,8 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
                    Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
     const detail::DeviceGuard guard(device);
-    if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
+    const auto failed = [&](const char* what, cudaError_t code) { return with_shape(detail::cuda_error(what, code), shape); };
+    if (guard.error != cudaSuccess) return failed("cudaSetDevice", guard.error);
 
     constexpr int max_devices = 64;
     static size_t allowed[max_devices];  // one launcher holds one kernel
@@ -153,13 +193,15 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
     const auto function = reinterpret_cast<const void*>(kernel);
     const cudaError_t refused = detail::allow_shared_memory(
         function, device < max_devices ? &allowed[device] : &unknown, shape.shared_memory_bytes);
-    if (refused != cudaSuccess) return detail::cuda_error("dynamic shared memory", refused);
+    if (refused != cudaSuccess) return failed("dynamic shared memory", refused);
 
     return [&](Parameters... values) -> const char* {
         void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
         const cudaError_t error = cudaLaunchKernel(function, shape.grid, shape.block, pointers,
                                                    shape.shared_memory_bytes, static_cast<cudaStream_t>(stream));
-        return error == cudaSuccess ? nullptr : detail::cuda_error("launch", error);
+        if (error != cudaSuccess) return failed("launch", error);
+        const cudaError_t later = detail::finish(stream);
+        return later == cudaSuccess ? nullptr : failed("kernel", later);
     }(std::forward<Arguments>(arguments)...);
 }
 
@@ -171,7 +213,9 @@ const char* call_host(Function&& function, int32_t device, void* stream, Argumen
     const char* const own = detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
     if (own) return own;
     const cudaError_t error = cudaGetLastError();
-    return error == cudaSuccess ? nullptr : detail::cuda_error("launch", error);
+    if (error != cudaSuccess) return detail::cuda_error("launch", error);
+    const cudaError_t later = detail::finish(stream);
+    return later == cudaSuccess ? nullptr : detail::cuda_error("kernel", later);
 }
 
 #endif  // TKJIT_SIM

@@ -1,0 +1,234 @@
+"""What a call promises beside its result: threads, processes, references, warnings, errors."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import sysconfig
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Out, Tensor
+
+F32 = "float32"
+
+
+@tkjit.kernel(
+    "inline void nothing(tkjit::gl<float> x, tkjit::gl<float> y, double a) {}", entry="nothing", host=True, args=True
+)
+def nothing(x: In[Tensor, F32, "N"], y: InOut[Tensor, F32, "N"], a: float = 1.0) -> Tensor: ...
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x] + 1; }", entry="f", grid=1, block="N")
+def one_more(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+
+# ---- threads
+
+
+def test_eight_threads_call_one_kernel():
+    loaded = tkjit.load(one_more)
+    loaded(torch.zeros(4))
+    failures, start = [], threading.Barrier(8)
+
+    def work(number: int) -> None:
+        x = torch.full((4,), float(number))
+        start.wait()
+        try:
+            for i in range(2000):
+                if i % 7 == 0:
+                    with pytest.raises(tkjit.ShapeError):
+                        loaded(x, out=torch.zeros(3))
+                assert loaded(x).tolist() == [number + 1] * 4
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+
+
+def test_another_thread_counts_while_a_kernel_runs_for_a_second():
+    @tkjit.kernel(
+        "#include <unistd.h>\n__global__ void wait(Globals g) { usleep(1000000); g.x[0] = 1; }",
+        entry="wait",
+        grid=1,
+        block=1,
+    )
+    def wait(x: InOut[Tensor, F32, 1]) -> Tensor: ...
+
+    wait.operator  # noqa: B018  what is compiled is compiled before
+    counted, done = [0], threading.Event()
+
+    def count() -> None:
+        while not done.is_set():
+            counted[0] += 1
+            time.sleep(0.001)
+
+    x = torch.zeros(1)
+    wait(x)
+    for call in (wait, wait.operator.default):
+        done.clear()
+        thread = threading.Thread(target=count)
+        thread.start()
+        time.sleep(0.05)
+        before = counted[0]
+        call(x)
+        during = counted[0] - before
+        done.set()
+        thread.join()
+        assert during > 300, "the GIL was held"
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="runs on a free-threaded Python (3.13t or newer)"
+)
+def test_without_a_gil():
+    test_eight_threads_call_one_kernel()
+    assert not sys._is_gil_enabled(), "a module switched the GIL on"
+
+
+# ---- references
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_million_calls_leak_nothing():
+    """Of three tensors and a float, of which some are refused, by the memory of the process."""
+    loaded = tkjit.load(nothing)
+    x, y, short = torch.zeros(8), torch.zeros(8), torch.zeros(3)
+    bad = [((x,), {}), ((x, short), {}), ((x, y, "a"), {}), ((x, y), {"b": 1}), ((x.double(), y), {}), ((x, [y]), {})]
+
+    def calls(count: int) -> None:
+        for i in range(count // 10):
+            for _ in range(9):
+                loaded(x, y, a=2.0)
+            args, kwargs = bad[i % len(bad)]
+            try:
+                loaded(*args, **kwargs)
+            except tkjit.TkjitError:
+                pass
+            else:
+                raise AssertionError(args)
+
+    calls(50_000)
+    gc.collect()
+    before, objects = resident_bytes(), [sys.getrefcount(one) for one in (x, y, short, None, loaded)]
+    calls(1_000_000)
+    gc.collect()
+    # a leak of one object of 16 bytes a call would be 16 MB
+    assert resident_bytes() - before < 8 << 20
+    after = [sys.getrefcount(one) for one in (x, y, short, None, loaded)]
+    assert all(abs(a - b) < 1000 for a, b in zip(after, objects, strict=True)), (objects, after)
+
+
+def test_outputs_lists_and_operators_leak_nothing():
+    @tkjit.kernel("inline void sum(Globals g) { for (auto x : g.xs) g.y[0] += x[0]; }", entry="sum", host=True)
+    def total(xs: In[list[Tensor], F32, "N"], names: list[str], y: Out[Tensor, F32, 1]) -> Tensor: ...
+
+    x = torch.ones(2)
+    loaded, softmax = tkjit.load(total), tkjit.load("softmax")
+    names = ["a" * 100]
+
+    def calls(count: int) -> None:
+        for _ in range(count):
+            loaded([x, x], names)
+            softmax.operator(x)
+            with pytest.raises(tkjit.TkjitError):
+                loaded([x, names], names)
+            with pytest.raises(tkjit.TkjitError):
+                softmax.operator(x.double())
+
+    calls(300)
+    gc.collect()
+    before, counts = resident_bytes(), [sys.getrefcount(one) for one in (x, names, names[0])]
+    calls(20_000)
+    gc.collect()
+    assert [sys.getrefcount(one) for one in (x, names, names[0])] == counts
+    assert resident_bytes() - before < 6 << 20
+
+
+# ---- outputs
+
+
+def test_outputs_are_torchs_own():
+    y = tkjit.load(one_more)(torch.zeros(4))
+    y.resize_(100)
+    assert y.shape == (100,) and y.untyped_storage().resizable()
+    assert y._base is None and not y.requires_grad and y.is_leaf
+
+
+# ---- deprecated signatures
+
+
+def test_a_deprecated_signature_warns_once():
+    @tkjit.kernel("__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1)
+    def add(x: InOut[Tensor, F32, "N"], *, by: float) -> Tensor: ...
+
+    @add.overload(
+        "__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1, deprecated="pass by= by name"
+    )
+    def add(x: InOut[Tensor, F32, "N"], by: float) -> Tensor: ...
+
+    x = torch.zeros(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        add(x, by=1.0)
+        loaded = tkjit.load(add)
+        with pytest.raises(DeprecationWarning):
+            loaded(x, 1.0)
+        assert x.item() == 1, "where a warning is an error nothing has been launched"
+    again = tkjit.load(tkjit.Kernel(*add.specs))
+    with pytest.warns(DeprecationWarning, match="add: this signature is deprecated; pass by= by name") as caught:
+        again(x, 1.0)
+        again(x, 1.0)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert x.item() == 3
+
+
+# ---- errors
+
+
+def test_an_error_says_the_shape_of_the_launch():
+    @tkjit.kernel(
+        "#include <cassert>\n__global__ void f(Globals g) { assert(g.x[0] > 0); }",
+        entry="f",
+        grid=(2, 3),
+        block=(4, 5),
+        shared_memory=64,
+    )
+    def positive(x: InOut[Tensor, F32, "N"]) -> Tensor: ...
+
+    positive(torch.ones(1))
+    with pytest.raises(tkjit.LaunchError, match=r"^positive: .*; grid \(2, 3, 1\), block \(4, 5, 1\), 64 bytes"):
+        positive(torch.zeros(1))
+    positive(torch.ones(1))
+    with pytest.raises(tkjit.LaunchError, match=r"^positive: .*grid \(2, 3, 1\)"):
+        positive.operator(torch.zeros(1))
+
+
+def test_a_kernels_exception_is_an_error_with_its_name():
+    @tkjit.kernel(
+        '#include <stdexcept>\ninline void f(Globals g) { if (g.kind) throw std::out_of_range("row 7"); throw 7; }',
+        entry="f",
+        host=True,
+    )
+    def throws(x: InOut[Tensor, F32, "N"], kind: int) -> Tensor: ...
+
+    for call in (throws, throws.operator.default):
+        with pytest.raises(tkjit.LaunchError, match=r"^throws: C\+\+ exception: row 7$"):
+            call(torch.zeros(1), 1)
+        with pytest.raises(tkjit.LaunchError, match=r"^throws: C\+\+ exception of a type that is not std::exception$"):
+            call(torch.zeros(1), 0)

@@ -1,0 +1,148 @@
+// Reading values that are neither tensors nor numbers, by the codes of tkjit/spec/values.py:
+//
+//   i int   j int of 32 bits   f float   b bool   s str   t dtype   d device   Lx list of x   Sx set   Dkv dict   Tnxy.. tuple of n
+#pragma once
+
+#include "refusals.h"
+#include "table.h"
+
+#include <cstring>
+
+namespace tkjit::runtime {
+
+// Behind the type that a code begins with.
+inline const char* after(const char* code) {
+    switch (*code++) {
+        case 'L': case 'S': return after(code);
+        case 'D': return after(after(code));
+        case 'T': {
+            int count = *code++ - '0';
+            while (count--) code = after(code);
+            return code;
+        }
+        default: return code;
+    }
+}
+
+class ValueReader {
+public:
+    explicit ValueReader(Values& values) : values_(values) {}
+
+    bool read(PyObject* object, const char* code, TkjitArg& arg) {
+        arg.present = 1;
+        switch (*code) {
+            case 'i': return read_int(object, arg);
+            case 'j': return read_int(object, arg) && arg.integer == int32_t(arg.integer);
+            case 'f': return read_float(object, arg);
+            case 'b': arg.integer = object == Py_True; return PyBool_Check(object);
+            case 's': return read_string(object, arg);
+            case 't': return read_dtype(object, arg);
+            case 'd': return read_device(object, arg);
+            case 'L': return (PyList_Check(object) || PyTuple_Check(object)) && read_items(object, code + 1, false, arg);
+            case 'S': return PyAnySet_Check(object) && read_items(object, code + 1, false, arg);
+            case 'T': {
+                const bool fits = PyTuple_Check(object) && PyTuple_GET_SIZE(object) == code[1] - '0';
+                return fits && read_items(object, code + 2, true, arg);
+            }
+            case 'D': return PyDict_Check(object) && read_dict(object, code + 1, arg);
+            default: return false;
+        }
+    }
+
+private:
+    static bool read_int(PyObject* object, TkjitArg& arg) {
+        if (PyBool_Check(object) || !PyIndex_Check(object)) return false;
+        arg.integer = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+        return arg.integer != -1 || !PyErr_Occurred();
+    }
+
+    static bool read_float(PyObject* object, TkjitArg& arg) {
+        if (PyUnicode_Check(object) || PyComplex_Check(object)) return false;
+        arg.real = PyFloat_AsDouble(object);
+        return arg.real != -1.0 || !PyErr_Occurred();
+    }
+
+    // Copied: while a kernel runs without the GIL another thread may take the string out of its list.
+    bool read_string(PyObject* object, TkjitArg& arg) {
+        if (!PyUnicode_Check(object)) return false;
+        Py_ssize_t size = 0;
+        const char* const text = PyUnicode_AsUTF8AndSize(object, &size);
+        char* const copy = text ? values_.make<char>(size_t(size) + 1) : nullptr;
+        if (!copy) return false;
+        std::memcpy(copy, text, size_t(size));
+        arg.data = copy;
+        arg.extents[0] = size;
+        return true;
+    }
+
+    // A torch.dtype or its name.
+    static bool read_dtype(PyObject* object, TkjitArg& arg) {
+        const bool is_name = PyUnicode_Check(object);
+        if (!is_name && std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") != 0) return false;
+        std::string name = text_of(object);
+        if (!is_name && name.rfind("torch.", 0) == 0) name.erase(0, 6);
+        for (arg.integer = 0; arg.integer < TKJIT_DTYPE_COUNT; ++arg.integer)
+            if (name == dtype_name(int32_t(arg.integer))) return true;
+        return false;
+    }
+
+    // A torch.device or its text.
+    static bool read_device(PyObject* object, TkjitArg& arg) {
+        if (!PyUnicode_Check(object) && std::strcmp(Py_TYPE(object)->tp_name, "torch.device") != 0) return false;
+        const std::string text = text_of(object);
+        const std::string type = text.substr(0, text.find(':'));
+        if (type != "cpu" && type != "cuda") return false;
+        arg.dtype = type == "cpu" ? TKJIT_CPU : TKJIT_CUDA;
+        arg.integer = -1;
+        if (type.size() == text.size()) return true;
+        const std::string index = text.substr(type.size() + 1);
+        if (index.empty() || index.size() > 3 || index.find_first_not_of("0123456789") != std::string::npos) return false;
+        arg.integer = std::stoi(index);
+        return true;
+    }
+
+    bool read_items(PyObject* object, const char* code, bool each_its_own, TkjitArg& arg) {
+        const auto sequence = py::reinterpret_steal<py::object>(PySequence_Tuple(object));  // nobody changes it meanwhile
+        if (!sequence) return false;
+        const Py_ssize_t count = PyTuple_GET_SIZE(sequence.ptr());
+        auto* const items = values_.make<TkjitArg>(size_t(count));
+        if (!items) return false;
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            if (!read(PyTuple_GET_ITEM(sequence.ptr(), i), code, items[i])) return false;
+            if (each_its_own) code = after(code);
+        }
+        arg.data = items;
+        arg.extents[0] = count;
+        return true;
+    }
+
+    bool read_dict(PyObject* object, const char* code, TkjitArg& arg) {
+        const auto pairs = py::reinterpret_steal<py::object>(PyDict_Items(object));
+        if (!pairs) return false;
+        const Py_ssize_t count = PyList_GET_SIZE(pairs.ptr());
+        auto* const items = values_.make<TkjitArg>(2 * size_t(count));
+        if (!items) return false;
+        const char* const value_code = after(code);
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            PyObject* const pair = PyList_GET_ITEM(pairs.ptr(), i);
+            if (!read(PyTuple_GET_ITEM(pair, 0), code, items[2 * i])) return false;
+            if (!read(PyTuple_GET_ITEM(pair, 1), value_code, items[2 * i + 1])) return false;
+        }
+        arg.data = items;
+        arg.extents[0] = count;
+        return true;
+    }
+
+    Values& values_;
+};
+
+inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
+    try {
+        if (ValueReader(*values).read(object, code, *arg)) return true;
+    } catch (py::error_already_set&) {  // an object's own: it is not what was asked for
+    }
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError)) PyErr_Clear();
+    return false;
+}
+
+}  // namespace tkjit::runtime

@@ -1,0 +1,83 @@
+"""Values that are neither tensors nor plain numbers: strings, dtypes, devices, and containers of values."""
+
+from __future__ import annotations
+
+import types
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The type of such a value.
+
+    Parameters
+    ----------
+    text : str
+        As a signature shows it: ``list[int]``.
+    code : str
+        As the runtime reads it (``runtime/values.h``): ``Li``.
+    cpp : str
+        The C++ type that a host function takes: ``std::vector<int64_t>``.
+    schema : str
+        PyTorch's name for it in a schema; empty if it has none.
+    item : ValueType or None
+        What a list holds.
+    """
+
+    text: str
+    code: str
+    cpp: str
+    schema: str = ""
+    item: ValueType | None = None
+
+
+_PLAIN = {
+    int: ValueType("int", "i", "int64_t", "SymInt"),
+    float: ValueType("float", "f", "double", "float"),
+    bool: ValueType("bool", "b", "bool", "bool"),
+    str: ValueType("str", "s", "std::string", "str"),
+}
+_TORCHS = {
+    "dtype": ValueType("torch.dtype", "t", "TkjitDtype", "ScalarType"),
+    "device": ValueType("torch.device", "d", "TkjitDevice", "Device"),
+}
+
+
+def value_type_of(annotation: Any) -> ValueType | None:
+    """The type that an annotation names, if it is one of these.
+
+    Examples
+    --------
+    >>> value_type_of(dict[str, list[float]]).cpp
+    'std::map<std::string, std::vector<double>>'
+    """
+    if isinstance(annotation, type) and annotation in _PLAIN:
+        return _PLAIN[annotation]
+    if isinstance(annotation, type) and annotation.__module__ in ("torch", "tkjit.spec.annotations"):
+        return _TORCHS.get(annotation.__name__)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        origin, arguments = list, arguments[:1]
+    items = [value_type_of(argument) for argument in arguments]
+    if not isinstance(annotation, types.GenericAlias) or not items or None in items:
+        return None
+    return _container(origin, [item for item in items if item is not None])
+
+
+def _container(origin: Any, items: list[ValueType]) -> ValueType | None:
+    codes = "".join(item.code for item in items)
+    inner = ", ".join(item.cpp for item in items)
+    text = f"{getattr(origin, '__name__', '')}[{', '.join(item.text for item in items)}]"
+    if origin is list:
+        (item,) = items
+        schema = f"{item.schema}[]" if item.code in "ifbs" else ""
+        return ValueType(text, f"L{codes}", f"std::vector<{inner}>", schema, item)
+    if origin in (set, frozenset):
+        return ValueType(text, f"S{codes}", f"std::set<{inner}>")
+    if origin is dict:
+        return ValueType(text, f"D{codes}", f"std::map<{inner}>")
+    if origin is tuple and len(items) < 10:
+        return ValueType(text, f"T{len(items)}{codes}", f"std::tuple<{inner}>")
+    return None
