@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -233,3 +234,31 @@ def test_a_kernels_exception_is_an_error_with_its_name():
             call(torch.zeros(1), 1)
         with pytest.raises(tkjit.LaunchError, match=r"^throws: C\+\+ exception of a type that is not std::exception$"):
             call(torch.zeros(1), 0)
+
+
+# ---- ThreadSanitizer
+
+
+def test_parser_and_dispatcher_are_clean_under_thread_sanitizer(tmp_path):
+    """A C++ host calls a rendered glue from eight threads (``threads/host.cpp``)."""
+    library = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("LDLIBRARY"))
+    if library.suffix != ".so":
+        pytest.skip("this Python has no shared library to link a host with; use one built with --enable-shared")
+
+    @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1)
+    def threaded_glue(x: In[Tensor, "int32", "N"], y: InOut[Tensor, F32, "N"], factor: int) -> Tensor: ...
+
+    @threaded_glue.overload("__global__ void f(Globals g) {}", entry="f", grid=1, block=1)
+    def threaded_glue(x: In[Tensor, F32, "N"], y: InOut[Tensor, F32, "N"], factor: float = 1.0) -> Tensor: ...
+
+    (tmp_path / "glue.cpp").write_text(threaded_glue.render().glue)
+    package, here = Path(tkjit.__file__).parent, Path(__file__).parent
+    sources = [str(tmp_path / "glue.cpp"), str(here / "threads" / "host.cpp")]
+    includes = [f"-I{path}" for path in (package / "runtime", package / "include", sysconfig.get_path("include"))]
+    flags = ["-std=c++20", "-O1", "-g", "-fsanitize=thread", "-DTORCH_EXTENSION_NAME=threaded_glue", "-pthread"]
+    linked = [str(library), f"-Wl,-rpath,{library.parent}", "-o", str(tmp_path / "host")]
+    subprocess.run(["g++", *flags, *includes, *sources, *linked], check=True)
+    environ = {**os.environ, "PYTHONHOME": sys.base_prefix, "TSAN_OPTIONS": "halt_on_error=0 exitcode=66"}
+    done = subprocess.run([str(tmp_path / "host")], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[:4000]
+    assert done.stdout.startswith("0 failures, ") and "WARNING: ThreadSanitizer" not in done.stderr

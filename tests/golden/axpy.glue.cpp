@@ -59,6 +59,7 @@ PyObject* overload_0(Call& call) {
     set(args[1], y);
     set(args[2], alpha);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
+    if (!record_stream(call, given[3], x, {given[0], given[1]})) return nullptr;
     if (!call.table.written(given[1])) return nullptr;
     Object y_object;
     y_object.borrow(given[1]);

@@ -75,6 +75,7 @@ PyObject* overload_0(Call& call) {
     set(args[1], b);
     set(args[2], c);
     if (!empty(c) && !launch(call, launch_function, args, a, stream)) return nullptr;
+    if (!record_stream(call, given[4], a, {given[0], given[1], c_object.get()})) return nullptr;
     if (given[2] && !call.table.written(given[2])) return nullptr;
     if (!given[2] && !as_given(call, c_object, a, given[0])) return nullptr;
     return c_object.release();

@@ -65,6 +65,7 @@ PyObject* overload_0(Call& call) {
     set(args[0], x);
     set(args[1], y);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
+    if (!record_stream(call, given[3], x, {given[0], y_object.get()})) return nullptr;
     if (given[1] && !call.table.written(given[1])) return nullptr;
     if (!given[1] && !as_given(call, y_object, x, given[0])) return nullptr;
     return y_object.release();

@@ -253,6 +253,15 @@ class _Overload:
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
         lines.append(f"if ({guard}!{launch}) return nullptr;")
+        where = f"call, {self._given('stream')}, {self.anchor}"
+        used = [
+            f"{f.name}_object.get()" if f.direction == "out" else self._given(f.name)
+            for f in spec.tensors
+            if not f.is_list
+        ]
+        lists = [f"{f.name}_list" for f in spec.tensors if f.is_list]
+        uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
+        lines += [f"if (!record_stream({where}, {tensors})) return nullptr;" for tensors in uses]
         # a tensor that is allocated here has no past to tell autograd of
         tell = [f"{self._given(f.name)} && " if f.optional or f.direction == "out" else "" for f in written]
         return [

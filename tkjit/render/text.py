@@ -13,12 +13,12 @@ from tkjit.spec.signature import python_type
 
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
-    "aligned allocate apart args as_given batch bind bool Call call cols depth device Dim dispatch double empty end_of "
-    "entry execute Expected extent find_stream given globals Int INT64_MIN int64_t kUnbound launch "
-    "launch_function launcher Leading leading mismatch module_definition named_tuple nullptr numel Object "
-    "Overload overload overloads Parameter Py_None PyObject read rows same_device satisfied self set Shape "
-    "shape Signature slots spread_out stream Table TensorList TensorView tkjit TkjitArg TkjitLaunch Values "
-    "list_value number_value real_value text_value writable written".split()
+    ".split( aligned allocate apart args as_given batch bind bool call Call cols depth device Dim dispatch double "
+    "empty end_of entry execute Expected extent find_stream given globals Int INT64_MIN int64_t kUnbound launch "
+    "launch_function launcher Leading leading list_value mismatch module_definition named_tuple nullptr "
+    "number_value numel Object overload Overload overloads Parameter Py_None PyObject read real_value record_stream "
+    "rows same_device satisfied self set shape Shape Signature slots spread_out stream Table TensorList TensorView "
+    "text_value tkjit TkjitArg TkjitLaunch Values writable written".split()
 )
 
 

@@ -56,11 +56,24 @@ inline TkjitLaunch launcher(const Call& call, int overload, int variant, const T
 }
 
 // The stream to launch on: the given one, or the current one of the device of `on`.
-inline bool find_stream(const Call& call, PyObject* given, const TensorView& on, void*& stream) {
+inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*& stream) {
     if (on.device_type == DeviceType::cpu && !given) return true;
-    if (call.table.stream(call.kernel, given, on, &stream)) return true;
+    if (call.table.stream(call.kernel, given, on, &stream, &call.other_stream)) return true;
     if (call.quiet) PyErr_Clear();
     return false;
+}
+
+// Memory that a stream other than the current one uses must not be given to another tensor before it is done.
+inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, std::initializer_list<PyObject*> tensors) {
+    if (!call.other_stream) return true;
+    for (PyObject* tensor : tensors)
+        if (tensor && !call.table.record_stream(tensor, stream, on.device)) return false;
+    return true;
+}
+inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, const TensorList& list) {
+    for (int i = 0; i < list.count; ++i)
+        if (!record_stream(call, stream, on, {list.items[i].object})) return false;
+    return true;
 }
 
 inline bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg* args, const TensorView& on, void* stream) {

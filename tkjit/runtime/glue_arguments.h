@@ -36,6 +36,7 @@ struct Call {
     Values values{};       // what has to live until the call is over
     uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
     bool detour = false;   // one has
+    bool other_stream = false;  // the call has a stream of its own, not the current one
 };
 
 // ---- parameters ----------------------------------------------------------------------------------------------------

@@ -143,11 +143,30 @@ bool given_stream(const char* kernel, PyObject* given, const TensorView& on, voi
     return false;
 }
 
-bool stream(const char* kernel, PyObject* given, const TensorView& on, void** stream) {
-    if (given) return given_stream(kernel, given, on, stream);
-    if (torch.exchange->current_work_stream(kDLCUDA, on.device, stream) == 0) return true;
-    if (!PyErr_Occurred()) PyErr_Format(launch_error, "%s: the device's current stream is unknown", kernel);
-    return false;
+bool stream(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other) {
+    if (given && !given_stream(kernel, given, on, stream)) return false;
+    void* current = nullptr;
+    if (torch.exchange->current_work_stream(kDLCUDA, on.device, &current) != 0) {
+        if (!PyErr_Occurred()) PyErr_Format(launch_error, "%s: the device's current stream is unknown", kernel);
+        return false;
+    }
+    if (!given) *stream = current;
+    *other = *stream != current;
+    return true;
+}
+
+bool record_stream(PyObject* tensor, PyObject* stream, int device) {
+    if (!is_tensor(tensor)) return true;  // another framework has an allocator of its own
+    try {
+        py::object as_torchs = py::reinterpret_borrow<py::object>(stream);
+        if (PyLong_Check(stream))
+            as_torchs = py::module_::import("torch").attr("cuda").attr("ExternalStream")(as_torchs, py::arg("device") = device);
+        py::handle(tensor).attr("record_stream")(as_torchs);
+        return true;
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return false;
+    }
 }
 
 TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorView& on) {
@@ -360,9 +379,10 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion, view, as_array, empty,   stream,         resolve,     watched,      through_operator, written,
-             impl,          is_bool, rethrow, read_value, deprecated, argument_error, shape_error, launch_error, refuse_tensor, refuse_mismatch,
-             refuse_device, refuse_object};
+    table = {kTableVersion,  view,        as_array,        empty,         stream,        record_stream, resolve,
+             watched,        through_operator, written,    impl,          is_bool,       rethrow,       read_value,
+             deprecated,     argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
+             refuse_device,  refuse_object};
 }
 
 }  // namespace

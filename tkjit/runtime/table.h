@@ -140,8 +140,10 @@ struct Table {
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
     // A new contiguous tensor of the same device as `like`.
     PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like);
-    // The stream to launch on: `given`, or the device's current one.
-    bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream);
+    // The stream to launch on: `given`, or the device's current one; `other` says that it is not the current one.
+    bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other);
+    // Tells torch's allocator that a stream other than the current one uses a tensor.
+    bool (*record_stream)(PyObject* tensor, PyObject* stream, int device);
     // Finds or builds a variant's launcher, and remembers it in the dispatcher.
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
     // Whether a profiler or a mode of torch's wants to see calls.
