@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import torch
+
 import tkjit
 from benchmarks import peers
 from benchmarks.calls import Peer, compare
@@ -37,7 +41,50 @@ BINDINGS = (
 ADD = Peer("torch.add(out=), 8 elements", peers.torch_add, "call(x, y, alpha=1.0, out=z)", limit=0.2)
 
 
+OPERATOR = Peer("tkjit's operator", lambda device: nothing.operator.default)
+COMPILED = Peer("tkjit, compiled", lambda device: _compiled(tkjit.load(nothing)), "call(x, y, z)")
+COMPILED_PEERS = (
+    # a tenth is what two runs of the same differ by
+    Peer(
+        "an operator in C++, no checks",
+        lambda device: _compiled(_traceable(peers.torch_op)),
+        "call(x, y, z)",
+        limit=1.1,
+    ),
+    Peer("torch.library.custom_op in Python", lambda device: _compiled(_custom_op()), "call(x, y, z)"),
+)
+
+
 def run() -> list[Row]:
     """tkjit with all its checks, against other bindings and torch's own operator with its arithmetic."""
     what = "call: 3 tensors and a float on the CPU, all checks, no kernel"
-    return compare(what, OURS, (*BINDINGS, ADD), "cpu")
+    in_torch = Peer("an operator in C++, no checks", peers.torch_op)
+    return [
+        *compare(what, OURS, (*BINDINGS, ADD), "cpu"),
+        *compare("the same through torch.ops", OPERATOR, (in_torch,), "cpu"),
+        *compare("the same in a compiled graph, beside an addition", COMPILED, COMPILED_PEERS, "cpu"),
+    ]
+
+
+def _compiled(call: Callable[..., object]) -> Callable[..., object]:
+    def function(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        call(x, y, z, 1.0)
+        return x + z
+
+    compiled: Callable[..., object] = torch.compile(function, fullgraph=True)
+    return compiled
+
+
+def _traceable(peer: Callable[[str], Callable[..., object]]) -> Callable[..., object]:
+    """A peer's operator with what ``torch.compile`` needs to know of it: that it returns nothing."""
+    operator = peer("cpu")
+    name = str(operator).removesuffix(".default").replace(".", "::")
+    torch.library.register_fake(name, lambda x, y, z, alpha: None)
+    return operator
+
+
+def _custom_op() -> Callable[..., object]:
+    @torch.library.custom_op("bench_call::nothing", mutates_args=("z",))
+    def nothing(x: torch.Tensor, y: torch.Tensor, z: torch.Tensor, alpha: float) -> None: ...
+
+    return nothing

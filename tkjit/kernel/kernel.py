@@ -73,7 +73,7 @@ class Kernel:
         self._remembered: Remembered | None = None
         self._token = token_for(self)
         self._operator = ""  # the name of its operator below torch.ops.tkjit, once there is one
-        self._overload_calls: tuple[Any, ...] = ()
+        self._in_graph: Any = None  # what a traced call is
 
     @property
     def name(self) -> str:
@@ -120,7 +120,7 @@ class Kernel:
         """Register the kernel with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
         loaded = load(self)
         self._operator = loaded.register_operator()
-        self._overload_calls = loaded._overload_calls
+        self._in_graph = loaded._in_graph
         return self._operator
 
     @property
@@ -203,11 +203,10 @@ class Kernel:
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         """The call where torch.compile traces it."""
-        from tkjit.kernel.traced import registered_operator
-        from tkjit.torchlib import call_operator
+        from tkjit.kernel.traced import register_operator
 
-        name = registered_operator(self._token)
-        return call_operator(name, self._overload_calls, args, kwargs)
+        register_operator(self._token)
+        return self._in_graph(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
@@ -342,17 +341,19 @@ def _loaded_class(loader: Loader) -> type[Any]:
 
         def _call_operator(self, *args: Any, **kwargs: Any) -> Any:
             """A call that the glue sends on, for torch's dispatcher has to do with it."""
-            from tkjit.torchlib import call_operator
-
-            return call_operator(self._operator or self.register_operator(), self._overload_calls, args, kwargs)
+            self.register_operator()
+            return self._through_operator(*args, **kwargs)
 
         def register_operator(self) -> str:
-            from tkjit.torchlib import register_operators
+            from tkjit import torchlib
 
             if not self._operator:
                 if not self._opened:
                     self._attach(loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
-                self._operator = register_operators(self, loader.operators, load)
+                name = torchlib.register_operators(self, loader.operators, load)
+                self._through_operator = torchlib.calls_of(name, self.specs)
+                self._in_graph = torchlib.opaque(self._through_operator)
+                self._operator = name
             return self._operator
 
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:

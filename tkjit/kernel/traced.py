@@ -8,6 +8,6 @@ from tkjit.kernel.tokens import by_token
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def registered_operator(token: str) -> str:
-    """The name of a kernel's operator, which is registered while the call is traced, and not traced itself."""
+def register_operator(token: str) -> str:
+    """Register a kernel's operator while its call is traced; this is not traced itself."""
     return by_token[token].register_operator()

@@ -68,7 +68,10 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
     if (type.kind() == c10::TypeKind::OptionalType)
         return value.isNone() ? checked(Py_NewRef(Py_None)) : to_python(value, *type.expectRef<c10::OptionalType>().getElementType());
     if (type.kind() == c10::ScalarTypeType::Kind) return checked(PyUnicode_FromString(dtype_name(value.toScalarType())));
-    if (value.isTensor()) return checked(value.toTensor().defined() ? THPVariable_Wrap(value.toTensor()) : Py_NewRef(Py_None));
+    if (value.isTensor()) {
+        const at::Tensor& tensor = value.toTensor();
+        return checked(tensor.defined() ? THPVariable_Wrap(tensor) : Py_NewRef(Py_None));
+    }
     if (value.isDouble()) return checked(PyFloat_FromDouble(value.toDouble()));
     if (value.isBool()) return checked(PyBool_FromLong(value.toBool()));
     if (value.isInt()) return checked(PyLong_FromLongLong(value.toInt()));
@@ -96,21 +99,29 @@ at::Tensor to_tensor(PyObject* object) {
 }
 
 // An operator's arguments, as Python sees them, off the stack.
-std::vector<Owned> pop(torch::jit::Stack& stack, const c10::FunctionSchema& schema) {
-    const size_t count = schema.arguments().size();
-    std::vector<Owned> objects;
-    objects.reserve(count);
-    for (size_t i = 0; i < count; ++i)
-        objects.push_back(to_python(torch::jit::peek(stack, i, count), *schema.arguments()[i].real_type()));
-    torch::jit::drop(stack, count);
-    return objects;
-}
+class Arguments {
+public:
+    // By way of the other constructor, so that what was converted is let go if the next value cannot be.
+    Arguments(torch::jit::Stack& stack, const c10::FunctionSchema& schema) : Arguments() {
+        const size_t count = schema.arguments().size();
+        for (size_t i = 0; i < count; ++i)
+            objects_.push_back(to_python(torch::jit::peek(stack, i, count), *schema.arguments()[i].real_type()).release());
+        torch::jit::drop(stack, count);
+    }
+    ~Arguments() {
+        for (PyObject* object : objects_) Py_DECREF(object);
+    }
+    Arguments(const Arguments&) = delete;
+    Arguments& operator=(const Arguments&) = delete;
 
-std::vector<PyObject*> borrowed(const std::vector<Owned>& objects) {
-    std::vector<PyObject*> pointers;
-    for (const Owned& object : objects) pointers.push_back(object.get());
-    return pointers;
-}
+    PyObject* const* data() const { return objects_.data(); }
+    size_t count() const { return objects_.size(); }
+
+private:
+    Arguments() = default;
+
+    c10::SmallVector<PyObject*, 16> objects_;
+};
 
 // ---- kernels of the dispatcher -------------------------------------------------------------------------------------
 
@@ -127,17 +138,13 @@ public:
     explicit CallKernel(Target target) : target_(std::move(target)) {}
 
     void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
-        const size_t count = op.schema().arguments().size();
         const c10::AutoGradMode no_grad(false);  // it is recorded above this
         const Gil gil;
-        const std::vector<Owned> arguments = pop(*stack, op.schema());
+        const Arguments arguments(*stack, op.schema());
         const Owned cell = checked(PyCell_Get(target_.dispatcher));
-        const auto dispatcher = reinterpret_cast<Dispatcher*>(cell.get());
-        const Owned capsule = checked(dispatcher->glue ? PyObject_GetAttrString(dispatcher->glue, "entry") : nullptr);
-        const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(capsule.get(), kGlueCapsule));
-        const size_t positional = count - size_t(PyTuple_GET_SIZE(target_.keywords));
-        const Owned result = checked(entry->call_overload(cell.get(), target_.overload, borrowed(arguments).data(), positional,
-                                                          target_.keywords));
+        const auto call = reinterpret_cast<Dispatcher*>(cell.get())->entry->call_overload;
+        const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
+        const Owned result = checked(call(cell.get(), target_.overload, arguments.data(), positional, target_.keywords));
         for (const int position : target_.returned)
             stack->emplace_back(to_tensor(position < 0 ? result.get() : PyTuple_GET_ITEM(result.get(), position)));
     }
@@ -158,8 +165,8 @@ public:
             return;
         }
         const Gil gil;
-        const std::vector<Owned> arguments = pop(*stack, op.schema());
-        const Owned result = checked(PyObject_Vectorcall(record_, borrowed(arguments).data(), count, nullptr));
+        const Arguments arguments(*stack, op.schema());
+        const Owned result = checked(PyObject_Vectorcall(record_, arguments.data(), count, nullptr));
         for (size_t i = 0; i < outputs_; ++i)
             stack->emplace_back(to_tensor(outputs_ == 1 ? result.get() : PyTuple_GET_ITEM(result.get(), Py_ssize_t(i))));
     }

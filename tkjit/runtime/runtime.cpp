@@ -344,6 +344,7 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
     self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
     self->variant_count = entry->variant_count;
     self->result_types = py::object(result_types).release().ptr();
+    self->entry = entry;
     self->glue = py::object(glue).release().ptr();
     self->vectorcall = entry->call;
 }

@@ -117,6 +117,7 @@ private:
 };
 
 struct Table;
+struct GlueEntry;
 
 // A loaded kernel, as the interpreter calls it: `vectorcall` is the glue's own function.
 struct Dispatcher {
@@ -124,6 +125,7 @@ struct Dispatcher {
     vectorcallfunc vectorcall;
     const Table* table;
     PyObject* glue;                          // the module that owns `vectorcall`
+    const GlueEntry* entry;                  // what it exports
     PyObject* result_types;                  // per overload: a named tuple's type, or None
     std::atomic<TkjitLaunch>* launchers;     // [device slot][variant over all overloads]
     int variant_count;

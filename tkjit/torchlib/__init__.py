@@ -3,6 +3,6 @@
 A plain call does not come here: the glue sends on what only torch's dispatcher can deal with.
 """
 
-from tkjit.torchlib.operators import call_operator, operator_of, register_operators
+from tkjit.torchlib.operators import calls_of, opaque, operator_of, register_operators
 
-__all__ = ["call_operator", "operator_of", "register_operators"]
+__all__ = ["calls_of", "opaque", "operator_of", "register_operators"]

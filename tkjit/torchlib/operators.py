@@ -109,9 +109,7 @@ def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[
         for f in spec.fields:
             if f.value is not None and not f.value.schema:
                 raise SpecError(f"{kernel.name} has no operator: PyTorch has no {f.value.text}, which {f.name} is")
-    name = _registry.register(kernel, implementation, find)
-    kernel._overload_calls = tuple(OverloadCall(spec, overload) for overload, spec in enumerate(kernel.specs))
-    return name
+    return _registry.register(kernel, implementation, find)
 
 
 def operator_of(name: str) -> Any:
@@ -119,18 +117,32 @@ def operator_of(name: str) -> Any:
     return getattr(torch.ops.tkjit, name)
 
 
-def call_operator(name: str, overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A kernel's call through its operator. ``torch.compile`` traces it."""
-    packet = getattr(torch.ops.tkjit, name)
-    stream = kwargs.get("stream")
-    if any(is_array(value) for value in (*args, *kwargs.values())):
-        return call_with_arrays(lambda *args, **kwargs: call_operator(name, overloads, args, kwargs), args, kwargs)
-    if stream is None:
-        return call_overloads(overloads, packet, args, kwargs)
-    if torch.compiler.is_compiling():
-        raise ArgumentError(f"{overloads[0].kernel}: stream= cannot be given in compiled code; use torch.cuda.stream()")
-    with _current(overloads[0].kernel, stream, args, kwargs):
-        return call_overloads(overloads, packet, args, kwargs)
+def calls_of(name: str, specs: Sequence[Spec]) -> Callable[..., Any]:
+    """A function that takes a kernel's arguments and calls its operator."""
+    packet = operator_of(name)
+    overloads = tuple(OverloadCall(spec, overload) for overload, spec in enumerate(specs))
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if any(is_array(value) for value in (*args, *kwargs.values())):
+            return call_with_arrays(call, args, kwargs)
+        stream = kwargs.get("stream")
+        if stream is None:
+            return call_overloads(overloads, packet, args, kwargs)
+        if torch.compiler.is_compiling():
+            raise ArgumentError(f"{name}: stream= cannot be given in compiled code; use torch.cuda.stream()")
+        with _current(overloads[0].kernel, stream, args, kwargs):
+            return call_overloads(overloads, packet, args, kwargs)
+
+    return call
+
+
+def opaque(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that ``torch.compile`` puts into its graph as it is, and looks into when shapes are traced.
+
+    If it were traced with everything else, each call of compiled code would guard all that it reads: 3 us.
+    """
+    kept: Callable[..., Any] = torch.compiler.allow_in_graph(function)  # type: ignore[no-untyped-call]
+    return kept
 
 
 def _current(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
