@@ -41,7 +41,7 @@ print(tkjit.__file__)
 def test_after_a_warmup_a_fresh_process_compiles_nothing(seeded, python):
     assert main(["warmup", "axpy", "--device", "cpu", "--types", "float32"]) == 0
     built = entries(seeded)
-    assert {path.parent.parent.name.split("-")[0] for path in built} == {"runtime", "glue", "cpu"}
+    assert {path.parent.parent.name.split("-")[0] for path in built} == {"runtime", "operators", "glue", "cpu"}
     result, imported, _ = python(CALL_WITHOUT_A_PROCESS).split("\n")[:3]
     assert result == "[3.0, 3.0, 3.0]"
     assert imported == ""
@@ -238,3 +238,16 @@ def test_a_kernel_that_does_not_compile_is_compiled_once(monkeypatch):
     with pytest.raises(tkjit.CompileError, match=r"inline\.cu:1:"):
         once(torch.zeros(1))
     assert len(compiled) == 1
+
+
+def test_tkjit_sync_reaches_every_launcher(fresh, filled, cache):
+    """On the CPU a launch waits anyway; the launcher is told all the same."""
+    code = (
+        "import ctypes, torch, tkjit\n"
+        "axpy = tkjit.load('axpy')\n"
+        "axpy(torch.ones(3), torch.ones(3))\n"
+        "paths = [one.entry.shared_object for one in axpy._opened]\n"
+        "(launcher,) = [path for path in paths if path.name == 'launcher.so']\n"
+        "print(ctypes.c_int32.in_dll(ctypes.CDLL(str(launcher)), 'tkjit_synchronous').value)\n"
+    )
+    assert [fresh.run(code, TKJIT_SYNC=value, TKJIT_CACHE=str(filled)) for value in ("1", "0")] == ["1\n", "0\n"]

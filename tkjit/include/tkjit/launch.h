@@ -11,9 +11,10 @@
 #include <type_traits>
 #include <utility>
 
-// Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. One for each launcher.
+// Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. Defined here and not inline, since a
+// launcher is one file: an inline variable would be one for all launchers of a process.
 extern "C" {
-TKJIT_EXPORT inline int32_t tkjit_synchronous = 0;
+TKJIT_EXPORT int32_t tkjit_synchronous = 0;
 }
 
 namespace tkjit {
