@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import tkjit
+from tkjit import In, Out, Tensor
 
 
 def test_numpy_arrays_without_a_copy():
@@ -90,6 +91,27 @@ def test_arrays_under_a_mode_stay_arrays():
         c = gemm(a, a)
         assert axpy(a[0], y) is y
     assert type(c) is np.ndarray and c.tolist() == a.tolist() and y.tolist() == [1, 0, 0]
+
+
+def test_arrays_in_every_position_under_a_mode():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[1][0]; }", entry="f", grid=1, block=1)
+    def second_of(xs: In[list[Tensor], "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    def profiled(call, *args, **kwargs):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            return call(*args, **kwargs)
+
+    gemm, axpy = tkjit.load("gemm"), tkjit.load("axpy")
+    array, tensor = np.eye(2, dtype=np.float32), torch.eye(2)
+    for call in (lambda function, *args: function(*args), profiled):
+        assert type(call(second_of, [array[0], array[1]])) is np.ndarray
+        assert type(call(gemm, tensor, array)) is torch.Tensor
+        assert type(call(gemm, array, tensor)) is np.ndarray
+        assert type(call(axpy, tensor[0], tensor[1], np.ones(()))) is torch.Tensor
+        frozen = read_only()
+        with pytest.raises(tkjit.ArgumentError, match="y is a read-only array"):
+            call(axpy, np.ones(3, np.float32), frozen)
+        assert frozen.sum() == 0
 
 
 class Producer:

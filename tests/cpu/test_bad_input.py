@@ -624,3 +624,42 @@ def test_a_first_call_may_be_bad(bad):
     with pytest.raises(ShapeError, match=r"^first: the constraint mode is 1 or 2 does not hold \(mode=3\)$"):
         tkjit.Kernel(*first.specs)(torch.ones(2), 3)
     assert first(torch.zeros(2), 2).tolist() == [2, 2]
+
+
+class Surrogate:
+    """Its text has a character that UTF-8 has no bytes for."""
+
+    def __repr__(self) -> str:
+        return "\ud800"
+
+
+def test_texts_that_are_not_utf8():
+    loaded = tkjit.load(probe)
+    with pytest.raises(ArgumentError, match=r"probe: x is \\ud800 \(Surrogate\); expected a torch.Tensor"):
+        loaded(Surrogate(), torch.zeros(2))
+    with pytest.raises(ArgumentError, match="é" * 59 + r"\.\.\. \(str\); expected a torch.Tensor"):
+        loaded("é" * 100, torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"alpha": torch.ones(1)}, r"alpha is \(1,\) float32 on cpu; expected a float"),
+        ({"alpha": torch.tensor(2.0, requires_grad=True)}, r"alpha is \(\) float32 on cpu; expected a float"),
+        ({"alpha": torch.tensor(1j)}, r"alpha is \(\) complex64 on cpu; expected a float"),
+        ({"alpha": np.complex64(1)}, r"alpha is np.complex64\(1\+0j\) \(numpy.complex64\); expected a float"),
+        ({"count": torch.ones(1, dtype=torch.int64)}, r"count is \(1,\) int64 on cpu; expected an int"),
+    ],
+)
+def test_what_is_no_single_real_number(keywords, message):
+    with pytest.raises(ArgumentError, match=f"^probe: {message}$"):
+        tkjit.load(probe)(x23(), torch.zeros(2), **keywords)
+
+
+def test_ctrl_c_in_a_conversion_is_not_swallowed():
+    class Interrupted:
+        def __float__(self) -> float:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tkjit.load(probe)(x23(), torch.zeros(2), alpha=Interrupted())

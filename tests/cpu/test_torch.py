@@ -507,3 +507,150 @@ def test_a_kernel_is_pickled_as_a_function_is():
     torch.testing.assert_close(softmax(x), x.softmax(-1))
     for kernel in (scale, tkjit.load(scale)):
         torch.testing.assert_close(pickle.loads(pickle.dumps(kernel))(x[0]), 2 * x[0])
+
+
+# ---- what a plain call and one through the operator must have in common
+
+
+def profiled(call, *args, **kwargs):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        return call(*args, **kwargs)
+
+
+def test_a_list_that_requires_a_gradient_is_refused():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[0][0]; }", entry="f", grid=1, block=1)
+    def first_of(xs: In[list[Tensor], "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    xs = [torch.zeros(2), torch.zeros(2, requires_grad=True)]
+    for call in (first_of, first_of.operator.default):
+        with pytest.raises(tkjit.ArgumentError, match=r"xs\[1\] is .* requires a gradient"):
+            call(xs)
+
+
+def test_a_kernel_that_is_defined_again_with_another_gradient():
+    def define(factor):
+        def gradient(grad_y):
+            return grad_y * factor
+
+        @tkjit.kernel(SCALE, **LAUNCH, backward=gradient)
+        def again(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], *, factor: float = 2.0) -> Tensor: ...
+
+        return again
+
+    for factor in (0.0, 2.0):
+        x = torch.ones(3, requires_grad=True)
+        define(factor)(x).sum().backward()
+        assert x.grad.tolist() == [factor] * 3
+
+
+def test_forward_mode_is_refused_and_not_forgotten():
+    softmax, x = tkjit.load("softmax"), torch.randn(3)
+    with pytest.raises(tkjit.ArgumentError, match="forward-mode gradients are not recorded"):
+        torch.func.jvp(parts, (x,), (torch.ones(3),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(tkjit.ArgumentError, match="requires a gradient"):
+        parts(torch.autograd.forward_ad.make_dual(x, torch.ones(3)))
+    # of a kernel with a backward it is autograd that says so
+    with pytest.raises(NotImplementedError, match="forward mode AD"):
+        torch.func.hessian(lambda x: softmax(x).square().sum())(x)
+
+
+def test_integers_from_shapes_are_no_reason_to_compile_again():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.n + 1000 * g.sizes[1]; }", entry="f", grid=1, block=1)
+    def count(x: In[Tensor, "float32", "N"], n: int, sizes: list[int], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    function = compiled(lambda x: count(x, 2 * x.shape[0], [1, x.shape[0]]), dynamic=True, backend="aot_eager")
+    for n in range(3, 15):
+        assert function(torch.zeros(n)).item() == 2 * n + 1000 * n
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def test_the_same_overload_is_called_however_the_call_comes():
+    body = "__global__ void f(Globals g) { g.y[0] = %d; }"
+    options = {"entry": "f", "grid": 1, "block": 1}
+
+    @tkjit.kernel(body % 1, **options, variants={"T": ("float32", "float64")}, constraints="N % 2 == 0")
+    def pick(x: In[Tensor, "T", "N"], z: In[Tensor, "T", "N"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    @pick.overload(body % 2, **options)
+    def pick(x: In[Tensor, "float32", "N"], z: In[Tensor, "float64", "N"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    @pick.overload(body % 3, **options)
+    def pick(x: In[Tensor, "float32", "N"], z: In[Tensor, "float32", "M"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    traced = compiled(lambda x, z: pick(x, z) * 1, backend="aot_eager", dynamic=False)
+    for arguments, expected in [
+        ((torch.zeros(2), torch.zeros(2)), 1),
+        ((torch.zeros(2), torch.zeros(2).double()), 2),
+        ((torch.zeros(3), torch.zeros(3)), 3),
+        ((torch.zeros(2), torch.zeros(4)), 3),
+    ]:
+        found = [call(*arguments).item() for call in (pick, traced, lambda *args: profiled(pick, *args))]
+        assert found == [expected] * 3
+    with pytest.raises(tkjit.ArgumentError, match="no overload takes these arguments"):
+        profiled(pick, torch.zeros(2).int(), torch.zeros(2))
+
+
+def test_outputs_that_share_memory_are_refused_through_the_operator_too():
+    x = torch.zeros(4)
+    for call in (parts, lambda *args, **kwargs: profiled(parts, *args, **kwargs)):
+        with pytest.raises(tkjit.ArgumentError, match="the output twice shares memory with x"):
+            call(x, twice=x)
+
+
+def test_an_overload_without_an_operator_keeps_the_kernel_out_of_the_dispatcher():
+    @tkjit.kernel("inline void f(Globals g) { g.x[0] = 1; }", entry="f", host=True)
+    def mix(x: InOut[Tensor, "float32", "N"], name: str) -> Tensor: ...
+
+    @mix.overload("inline void f(Globals g) { g.x[0] = 2; }", entry="f", host=True)
+    def mix(x: InOut[Tensor, "float32", "N"], weights: dict[str, float]) -> Tensor: ...
+
+    assert [profiled(mix, torch.zeros(1), one).item() for one in ("a", {"a": 1.0})] == [1, 2]
+
+
+def test_a_backward_that_is_not_there_can_be_mended():
+    def define(backward):
+        @tkjit.kernel(SCALE, **LAUNCH, backward=backward)
+        def mended(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], *, factor: float = 2.0) -> Tensor: ...
+
+        return mended
+
+    for _ in range(2):
+        with pytest.raises(tkjit.SpecError, match="no kernel is named"):
+            _ = define("not_there").operator
+    x = torch.ones(2, requires_grad=True)
+    define(gradient)(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_nested_and_compiled_vmap_in_place():
+    axpy = tkjit.load("axpy")
+    x, y = torch.randn(2, 3, 4), torch.zeros(2, 3, 4)
+    torch.vmap(torch.vmap(axpy))(x, y)
+    torch.testing.assert_close(y, x)
+    y.zero_()
+    torch.compile(torch.vmap(axpy), backend="aot_eager")(x[0], y[0])
+    torch.testing.assert_close(y[0], x[0])
+
+
+def test_results_are_of_one_type_and_pickled():
+    x = torch.ones(3)
+    plain, through = parts(x), profiled(parts, x)
+    assert type(plain) is type(through) and type(plain).__name__ == "parts_result"
+    again = pickle.loads(pickle.dumps(plain))
+    assert type(again) is type(plain) and again.twice.tolist() == [2, 2, 2]
+
+
+def test_fx_traces_a_call():
+    softmax = tkjit.load("softmax")
+    module = torch.fx.symbolic_trace(lambda x: softmax(x) + 1)
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(module(x), x.softmax(-1) + 1)
+    assert any("tkjit" in str(node.target) for node in module.graph.nodes)
+
+
+@pytest.mark.parametrize("name", ["name", "_dir"])
+def test_a_name_that_torchs_namespaces_have(name):
+    space = {"In": In[Tensor, "float32", "N"], "Out": Out[Tensor, "float32", "N"], "__name__": __name__}
+    exec(compile(f"def {name}(x: In, y: Out): ...", __file__, "exec", dont_inherit=True), space)
+    kernel = tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 5; }", entry="f", grid=1, block=1)(space[name])
+    assert kernel.operator(torch.zeros(1)).tolist() == [5]

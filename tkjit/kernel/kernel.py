@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import namedtuple
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -20,6 +19,7 @@ from tkjit.loader import Loader, Opened, Remembered, Use, guess_variant, loader_
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec.results import result_type
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of
 
@@ -339,10 +339,10 @@ def _loaded_class(loader: Loader) -> type[Any]:
                 return self._traced_call(*args, **kwargs)
             return runtime.Dispatcher.__call__(self, *args, **kwargs)
 
-        def _call_operator(self, *args: Any, **kwargs: Any) -> Any:
-            """A call that the glue sends on, for torch's dispatcher has to do with it."""
+        def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
+            """A call that the glue sends on, for torch's dispatcher has to do with it; it says which overload's."""
             self.register_operator()
-            return self._through_operator(*args, **kwargs)
+            return self._through_operator(chosen, *args, **kwargs)
 
         def register_operator(self) -> str:
             from tkjit import torchlib
@@ -383,13 +383,8 @@ def _loaded_class(loader: Loader) -> type[Any]:
             return int(launcher.loaded)
 
         def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
-            self._opened.append(glue)
-            runtime.attach(self, glue.loaded, tuple(_result_type(self.name, names) for names in returns))
+            runtime.attach(self, glue.loaded, tuple(result_type(self.name, tuple(names)) for names in returns))
+            self._opened.append(glue)  # it says that the glue is attached
 
     runtime.enable_vectorcall(LoadedKernel)
     return LoadedKernel
-
-
-def _result_type(name: str, returns: Sequence[str]) -> Any:
-    """The named tuple of several outputs."""
-    return namedtuple(f"{name}_result", returns) if len(returns) > 1 else None

@@ -109,16 +109,28 @@ struct Overload {
 
 // Tries each overload in order; when none takes the call, raises with every signature and why it was refused.
 inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
-    const auto through_operator = [&] { return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames); };
-    if (overloads[0].detours && call.table.watched()) return through_operator();
+    const auto through_operator = [&]() -> PyObject* {
+        if (call.choosing) return PyLong_FromLong(-1);  // there is no data to choose by
+        return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames);
+    };
+    // an operator for each overload, or none is used
+    uint32_t detours = ~0u;
+    for (int i = 0; i < count; ++i) detours &= overloads[i].detours ? ~0u : 0;
+    const auto detours_of = [&](int i) {
+        const uint32_t own = overloads[i].detours & detours;
+        return call.choosing ? own & ~(kWatched | kRequiresGrad) : own;
+    };
+    if (detours && !call.choosing && call.table.watched()) return through_operator();
     if (count == 1) {
-        call.detours = overloads[0].detours;
+        call.detours = detours_of(0);
+        call.records_gradients = overloads[0].detours & kRequiresGrad;
         PyObject* const result = overloads[0].call(call);
         return call.detour ? through_operator() : result;
     }
     call.quiet = true;
     for (int i = 0; i < count; ++i) {
-        call.detours = overloads[i].detours;
+        call.detours = detours_of(i);
+        call.records_gradients = overloads[i].detours & kRequiresGrad;
         PyObject* const result = overloads[i].call(call);
         if (call.detour) return through_operator();
         if (result || call.decided || PyErr_Occurred()) return result;

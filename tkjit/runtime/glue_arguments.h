@@ -36,6 +36,8 @@ struct Call {
     Values values{};       // what has to live until the call is over
     uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
     bool detour = false;   // one has
+    bool records_gradients = false;  // the overload has a backward
+    bool choosing = false;  // ask which overload takes the call, and do no more
     bool other_stream = false;  // the call has a stream of its own, not the current one
 };
 
@@ -114,6 +116,7 @@ inline bool spread_out(const Call& call, const Signature& signature, PyObject** 
 // ---- scalars -------------------------------------------------------------------------------------------------------
 
 inline bool refuse_object(const Call& call, const char* name, PyObject* object, const char* expected) {
+    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return false;  // Ctrl-C
     PyErr_Clear();  // what a conversion raised says less than this
     if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
     return false;
@@ -124,13 +127,15 @@ inline bool read(const Call& call, const char* name, PyObject* object, double& v
         value = PyFloat_AS_DOUBLE(object);
         return true;
     }
-    if (PyUnicode_Check(object) || PyComplex_Check(object)) return refuse_object(call, name, object, "a float");
+    if (PyUnicode_Check(object) || PyComplex_Check(object) || !call.table.is_number(object))
+        return refuse_object(call, name, object, "a float");
     value = PyFloat_AsDouble(object);
     return value != -1.0 || !PyErr_Occurred() || refuse_object(call, name, object, "a float");
 }
 
 inline bool read(const Call& call, const char* name, PyObject* object, int64_t& value, int64_t low, int64_t high) {
-    if (PyBool_Check(object) || !PyIndex_Check(object)) return refuse_object(call, name, object, "an int");
+    if (PyBool_Check(object) || !PyIndex_Check(object) || (!PyLong_Check(object) && !call.table.is_number(object)))
+        return refuse_object(call, name, object, "an int");
     value = PyNumber_AsSsize_t(object, PyExc_OverflowError);
     const bool failed = value == -1 && PyErr_Occurred();
     if (failed && !PyErr_ExceptionMatches(PyExc_OverflowError)) return refuse_object(call, name, object, "an int");

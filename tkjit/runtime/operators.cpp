@@ -92,7 +92,6 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
 }
 
 at::Tensor to_tensor(PyObject* object) {
-    if (object == Py_None) return {};
     void* const impl = table->impl(object);
     if (!impl) table->rethrow();
     return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
@@ -142,9 +141,11 @@ public:
         const Gil gil;
         const Arguments arguments(*stack, op.schema());
         const Owned cell = checked(PyCell_Get(target_.dispatcher));
-        const auto call = reinterpret_cast<Dispatcher*>(cell.get())->entry->call_overload;
+        const GlueEntry* const entry = reinterpret_cast<Dispatcher*>(cell.get())->entry;
+        if (!entry) PyErr_SetString(PyExc_RuntimeError, "tkjit: the operator's kernel has not been loaded");
+        if (!entry) table->rethrow();
         const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
-        const Owned result = checked(call(cell.get(), target_.overload, arguments.data(), positional, target_.keywords));
+        const Owned result = checked(entry->call_overload(cell.get(), target_.overload, arguments.data(), positional, target_.keywords));
         for (const int position : target_.returned)
             stack->emplace_back(to_tensor(position < 0 ? result.get() : PyTuple_GET_ITEM(result.get(), position)));
     }
@@ -167,14 +168,22 @@ public:
         const Gil gil;
         const Arguments arguments(*stack, op.schema());
         const Owned result = checked(PyObject_Vectorcall(record_, arguments.data(), count, nullptr));
+        const bool several = outputs_ > 1;
+        if (several && (!PyTuple_Check(result.get()) || size_t(PyTuple_GET_SIZE(result.get())) != outputs_)) {
+            PyErr_SetString(PyExc_RuntimeError, "tkjit: what records a gradient gave no result");
+            table->rethrow();
+        }
         for (size_t i = 0; i < outputs_; ++i)
-            stack->emplace_back(to_tensor(outputs_ == 1 ? result.get() : PyTuple_GET_ITEM(result.get(), Py_ssize_t(i))));
+            stack->emplace_back(to_tensor(several ? PyTuple_GET_ITEM(result.get(), Py_ssize_t(i)) : result.get()));
     }
 
 private:
     static bool requires_gradient(torch::jit::Stack& stack, size_t count) {
         if (!c10::GradMode::is_enabled()) return false;
-        const auto requires_it = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+        // of its own kind or of forward mode, which the function that records refuses
+        const auto requires_it = [](const at::Tensor& tensor) {
+            return tensor.defined() && (tensor.requires_grad() || tensor._fw_grad(0).defined());
+        };
         for (size_t i = 0; i < count; ++i) {
             const c10::IValue& value = torch::jit::peek(stack, i, count);
             if (value.isTensor() && requires_it(value.toTensor())) return true;

@@ -15,7 +15,14 @@ namespace py = pybind11;
 // The kinds of tkjit/errors.py; never released, since no destructor may run without an interpreter.
 inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error = nullptr;
 
-inline std::string text_of(const py::handle& object) { return py::str(object).cast<std::string>(); }
+// Characters that UTF-8 has no bytes for are escaped: half of a surrogate pair cannot be a message.
+inline std::string utf8_of(const py::object& text) {
+    const auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+    if (!bytes) throw py::error_already_set();
+    return {PyBytes_AS_STRING(bytes.ptr()), size_t(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+inline std::string text_of(const py::handle& object) { return utf8_of(py::str(object)); }
 
 // "(512, 64)": torch.Size is a tuple that prints itself otherwise.
 inline std::string shape_text(const py::handle& shape) {
@@ -40,11 +47,14 @@ inline bool is_array(PyObject* object) {
 // "3.0 (float)", or the tensor.
 inline std::string describe(PyObject* object) {
     if (is_tensor(object) || is_array(object)) return describe_tensor(object);
-    std::string text = py::repr(py::handle(object)).cast<std::string>();
+    constexpr Py_ssize_t longest = 60;
+    py::object whole = py::repr(py::handle(object));
+    const bool cut = PyUnicode_GET_LENGTH(whole.ptr()) > longest;
+    if (cut) whole = py::reinterpret_steal<py::object>(PyUnicode_Substring(whole.ptr(), 0, longest));
+    std::string text = utf8_of(whole);
     for (char& c : text)
         if (c == '\n') c = ' ';
-    constexpr size_t longest = 60;
-    if (text.size() > longest) text = text.substr(0, longest) + "...";
+    if (cut) text += "...";
     return text + " (" + Py_TYPE(object)->tp_name + ")";
 }
 
@@ -57,6 +67,8 @@ void explain(Body&& body) {
         body();
     } catch (py::error_already_set& error) {
         error.restore();
+    } catch (const std::exception& error) {
+        PyErr_SetString(argument_error, error.what());
     }
 }
 
@@ -79,6 +91,7 @@ inline void refuse_array(const char* kernel, const char* name, PyObject* object,
 
 inline void refuse_tensor(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     if (view.problems & kNotATensor) return refuse_object(kernel, name, object, "a torch.Tensor");
+    if (!is_tensor(object) && view.problems & kNoStorage) return refuse_object(kernel, name, object, "a torch.Tensor");
     if (!is_tensor(object)) return refuse_array(kernel, name, object, view);
     explain([&] {
         const py::handle tensor(object);

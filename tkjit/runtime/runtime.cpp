@@ -14,7 +14,10 @@
 #include <dlfcn.h>
 #include <structmember.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string>
 
@@ -52,6 +55,7 @@ struct Allocation {
     PyObject* device_class = nullptr;
 };
 Allocation allocation;
+std::atomic<bool> allocation_found{false};
 
 // A reference that is never given back: the module lives as long as the process.
 PyObject* keep(py::object object) { return object.release().ptr(); }
@@ -60,12 +64,17 @@ PyObject* keep(py::object object) { return object.release().ptr(); }
 bool find_allocation() {
     try {
         const py::module_ module = py::module_::import("torch");
+        static std::mutex finding;
+        const std::lock_guard lock(finding);
+        if (allocation_found.load(std::memory_order_relaxed)) return true;
         for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
             allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
         allocation.keywords = keep(py::make_tuple("dtype", "device"));
         allocation.device_class = keep(module.attr("device"));
         allocation.cpu = keep(module.attr("device")("cpu"));
         allocation.empty = keep(module.attr("empty"));
+        for (int device = 0; device < kMaxDevices; ++device) allocation.cuda[device] = keep(module.attr("device")("cuda", device));
+        allocation_found.store(true, std::memory_order_release);
         return true;
     } catch (py::error_already_set& error) {
         error.restore();
@@ -77,14 +86,12 @@ bool find_allocation() {
 PyObject* device_object(const TensorView& like) {
     if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
     if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
-    PyObject*& known = allocation.cuda[like.device];
-    if (!known) known = PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
-    return Py_XNewRef(known);
+    return Py_NewRef(allocation.cuda[like.device]);
 }
 
 // torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
 PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
-    if (!allocation.empty && !find_allocation()) return nullptr;
+    if (!allocation_found.load(std::memory_order_acquire) && !find_allocation()) return nullptr;
     PyObject* const shape = PyTuple_New(ndim);
     if (!shape) return nullptr;
     for (int i = 0; i < ndim; ++i) {
@@ -217,7 +224,16 @@ PyObject* call_method(PyObject* self, const char* name, PyObject* const* args, P
 }
 
 PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    return call_method(reinterpret_cast<PyObject*>(self), "_call_operator", args, nargs, kwnames);
+    PyObject* const chosen = self->entry->choose(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames);
+    if (!chosen) return nullptr;
+    Values values;  // which hold it
+    const Py_ssize_t count = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+    if (!values.keep(chosen)) return nullptr;
+    auto** const all = values.make<PyObject*>(size_t(count) + 1);
+    if (!all) return nullptr;
+    all[0] = chosen;
+    std::copy(args, args + count, all + 1);
+    return call_method(reinterpret_cast<PyObject*>(self), "_call_operator", all, nargs + 1, kwnames);
 }
 
 bool written(PyObject* tensor) {
@@ -260,6 +276,15 @@ bool deprecated(Dispatcher* self, int overload, const char* kernel, const char* 
     const uint64_t bit = uint64_t(1) << (overload & 63);
     if (self->warned.fetch_or(bit, std::memory_order_relaxed) & bit) return true;
     return PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "%s: this signature is deprecated; %s", kernel, text) == 0;
+}
+
+bool is_number(PyObject* object) {
+    if (PyFloat_Check(object) || PyLong_Check(object)) return true;
+    if (std::strstr(Py_TYPE(object)->tp_name, "complex")) return false;
+    if (!is_tensor(object)) return true;
+    TensorView tensor;
+    Values values;
+    return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype >= 0 && !(tensor.problems & kRequiresGrad);
 }
 
 void rethrow() { throw py::error_already_set(); }
@@ -340,13 +365,15 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
     const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(glue.attr("entry").ptr(), kGlueCapsule));
     if (!entry) throw py::error_already_set();
     if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
+    static std::mutex attaching;  // nothing below lets go of the GIL, where there is one
+    const std::lock_guard lock(attaching);
     if (self->glue) return;  // another thread was first
     self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
     self->variant_count = entry->variant_count;
     self->result_types = py::object(result_types).release().ptr();
     self->entry = entry;
     self->glue = py::object(glue).release().ptr();
-    self->vectorcall = entry->call;
+    std::atomic_ref(self->vectorcall).store(entry->call, std::memory_order_release);
 }
 
 // ---- launchers -----------------------------------------------------------------------------------------------------
@@ -381,7 +408,7 @@ void fill_table() {
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        as_array,        empty,         stream,        record_stream, resolve,
-             watched,        through_operator, written,    impl,          is_bool,       rethrow,       read_value,
+             watched,        through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
              deprecated,     argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};
 }
@@ -389,7 +416,7 @@ void fill_table() {
 }  // namespace
 }  // namespace tkjit::runtime
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
     namespace rt = tkjit::runtime;
     rt::find_torch();
     rt::fill_table();

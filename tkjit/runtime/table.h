@@ -158,6 +158,9 @@ struct Table {
     void* (*impl)(PyObject* tensor);
     // Whether an object that is no bool of Python's is a single one: of NumPy's, or a tensor without dimensions.
     bool (*is_bool)(PyObject* object);
+    // Whether an object that is no number of Python's may stand for one: no array, but one value; real, and with no
+    // gradient that would be lost.
+    bool (*is_number)(PyObject* object);
     // Throws the Python exception that is set as torch knows it.
     void (*rethrow)();
 
@@ -186,6 +189,8 @@ struct GlueEntry {
     vectorcallfunc call;
     // One overload, with tensors that are plain: what an operator does.
     PyObject* (*call_overload)(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames);
+    // Which overload takes a call, as an int; -1 if a tensor has no data to tell by. Refuses as a call would.
+    vectorcallfunc choose;
     int variant_count;
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";

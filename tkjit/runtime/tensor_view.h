@@ -10,6 +10,7 @@
 #include <ATen/dlpack.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <pybind11/pybind11.h>
 
 #include <array>
@@ -117,6 +118,15 @@ inline c10::TensorImpl& impl_of(PyObject* object) {
     return *words[torch.impl_word];
 }
 
+// Whether it has a gradient of forward mode. An at::Tensor is a pointer to its TensorImpl, and the word that holds it is
+// one; its class is not known here, since ATen's headers take seconds to compile.
+inline bool has_forward_gradient(PyObject* object) {
+    const auto words = reinterpret_cast<c10::TensorImpl**>(reinterpret_cast<char*>(object) + sizeof(PyObject));
+    const auto& tensor = reinterpret_cast<const at::TensorBase&>(words[torch.impl_word]);
+    const auto& gradient = words[torch.impl_word]->autograd_meta()->fw_grad(0, tensor);
+    return reinterpret_cast<c10::TensorImpl* const&>(gradient) != c10::UndefinedTensorImpl::singleton();
+}
+
 inline bool view_through_impl(PyObject* object, TensorView* view) {
     using Key = c10::DispatchKey;
     c10::TensorImpl& impl = impl_of(object);
@@ -140,7 +150,8 @@ inline bool view_through_impl(PyObject* object, TensorView* view) {
     view->device = device.is_cpu() ? 0 : device.index();
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     if (!impl.is_contiguous()) view->problems |= kNotContiguous;
-    if (impl.requires_grad() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
+    if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(object)))
+        view->problems |= kRequiresGrad;
     note_sizes(*view);
     if (view->problems & ~kWatched) return true;
     // a storage can be freed or shrunk under its tensors, as some training code does
@@ -222,8 +233,11 @@ inline bool view_through_method(PyObject* object, TensorView* view, Values* valu
 
 // An array of another framework; numbers and lists are none.
 inline bool view_array(PyObject* object, TensorView* view, Values* values) {
-    if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type) || !PyObject_HasAttrString(object, "__dlpack__")) return false;
-    view->problems = 0;
+    if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
+    // what stands for a tensor and is none, as torch.fx's proxies do
+    view->problems = PyObject_HasAttrString(object, "__torch_function__") ? kNoStorage | kWatched : 0;
+    if (view->problems) return true;
+    if (!PyObject_HasAttrString(object, "__dlpack__")) return false;
     view->foreign = true;
     return view_through_method(object, view, values);
 }

@@ -139,7 +139,7 @@ private:
 inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
     try {
         if (ValueReader(*values).read(object, code, *arg)) return true;
-    } catch (py::error_already_set&) {  // an object's own: it is not what was asked for
+    } catch (const std::exception&) {  // an object's own: it is not what was asked for
     }
     if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError)) PyErr_Clear();
     return false;

@@ -49,8 +49,8 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     'axpy(Tensor x, Tensor(a!) y, float alpha=1.0) -> ()'
     """
     fields = operator_fields(spec, out=out)
-    aliases = iter("abcdefghijklmnopqrstuvwxyz")
-    kinds = [schema_type(f, f"({next(aliases)}!)" if f.is_written else "") for f in fields]
+    written = [f.name for f in fields if f.is_written]
+    kinds = [schema_type(f, f"({_alias(written.index(f.name))}!)" if f.is_written else "") for f in fields]
     defaults = [_default(f) for f in fields]
     # a default before an argument without one could not be used, and torch refuses it
     first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
@@ -64,6 +64,11 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     return f"{name or spec.name}{'.' if qualifier else ''}{qualifier}({', '.join(listed)}) -> {returned}"
 
 
+def _alias(number: int) -> str:
+    """``a`` to ``z``, then ``a1`` and on."""
+    return f"{chr(ord('a') + number % 26)}{number // 26 or ''}"
+
+
 def _default(field: Field) -> str:
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
@@ -72,7 +77,10 @@ def _default(field: Field) -> str:
         return ""  # the binding gives it
     if isinstance(default, tuple):
         return f"=[{', '.join(map(str, default))}]"
-    return f'="{default}"' if isinstance(default, str) and field.value and field.value.code == "s" else f"={default!r}"
+    if isinstance(default, str):
+        # the schema's strings have no escapes to speak of; the binding gives what they cannot
+        return f'="{default}"' if default.isprintable() and not {'"', "\\"} & set(default) else ""
+    return f"={default!r}"
 
 
 def schema_type(field: Field, alias: str = "") -> str:

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array of another framework."""
-    return not isinstance(value, (torch.Tensor, type)) and hasattr(value, "__dlpack__") and hasattr(value, "shape")
+class Arrays:
+    """The arrays of one call, and the tensors that share their memory."""
 
+    def __init__(self) -> None:
+        self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # by the tensor
+        self._like: Any = None  # the first argument, if it is an array
 
-def call_with_arrays(call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call with tensors that share the arrays' memory; the results are arrays of the first one's framework."""
-    arrays: dict[int, Any] = {}  # by the tensor that stands for it
-
-    def tensor_of(value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and any(map(is_array, value)):
-            return type(value)([tensor_of(one) for one in value])
-        if not is_array(value):
+    def tensor(self, value: Any) -> torch.Tensor | None:
+        """A tensor, or an array as one; None for anything else."""
+        is_first = not self._arrays and self._like is None
+        if isinstance(value, torch.Tensor):
+            if is_first:
+                self._like = value
             return value
-        tensor = from_dlpack(value)
-        arrays[id(tensor)] = (tensor, value)
+        if hasattr(type(value), "__torch_function__"):
+            proxy: torch.Tensor = value  # it stands for a tensor, and torch asks it
+            return proxy
+        if isinstance(value, type) or not hasattr(value, "__dlpack__"):
+            return None
+        try:
+            tensor: torch.Tensor = from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):
+            return None
+        if is_first:
+            self._like = value
+        self._arrays[id(tensor)] = (tensor, value)
         return tensor
 
-    result = call(*map(tensor_of, args), **{name: tensor_of(value) for name, value in kwargs.items()})
-    like = next(iter(arrays.values()))[1]
+    @staticmethod
+    def is_read_only(value: Any) -> bool:
+        """Whether an array may not be written to: NumPy's flag, and JAX's nature."""
+        if isinstance(value, torch.Tensor):
+            return False
+        flags = getattr(value, "flags", None)
+        return type(value).__module__.startswith("jax") or not getattr(flags, "writeable", True)
 
-    def array_of(value: Any) -> Any:
+    def given_back(self, value: Any) -> Any:
+        """A result in the first argument's framework; an argument as it came."""
         if not isinstance(value, torch.Tensor):
             return value
-        known = arrays.get(id(value))
-        return known[1] if known else like.__array_namespace__().from_dlpack(value)
-
-    return type(result)(*map(array_of, result)) if isinstance(result, tuple) else array_of(result)
+        if id(value) in self._arrays:
+            return self._arrays[id(value)][1]
+        if self._like is None or isinstance(self._like, torch.Tensor):
+            return value
+        return self._like.__array_namespace__().from_dlpack(value.detach())

@@ -53,5 +53,5 @@ def _put_back(value: Any, dim: Any, i: int, part: Any) -> None:
     if isinstance(value, (list, tuple)):
         for one, its, piece in zip(value, dim, part, strict=True):
             _put_back(one, its, i, piece)
-    elif (place := value.select(dim, i)).data_ptr() != part.data_ptr():
+    elif not (place := value.select(dim, i)).is_contiguous():  # the slice is a copy
         place.copy_(part)

@@ -1,198 +1,222 @@
-"""A kernel's call as a call of its operator, in Python that ``torch.compile`` can trace."""
+"""A kernel's call as a call of its operator: arguments bound by name, values read, arrays made tensors."""
 
 from __future__ import annotations
 
 import operator
-from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from tkjit.errors import ArgumentError, ShapeError
-from tkjit.render.text import listed, signature_text
+from tkjit.errors import ArgumentError, TkjitError
+from tkjit.render.text import signature_text
 from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
+from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
+from tkjit.torchlib.arrays import Arrays
+from tkjit.torchlib.meta import described, meta_outputs
 
 
 class OverloadCall:
-    """One overload's call: binds its arguments and calls its operator. All it needs is put into tuples beforehand."""
+    """One overload's call.
 
-    def __init__(self, spec: Spec, overload: int) -> None:
-        inputs = operator_fields(spec)
-        self.kernel = spec.name
-        self.signature = signature_text(spec)
+    Parameters
+    ----------
+    packet : torch._ops.OpOverloadPacket
+        The kernel's operator.
+    """
+
+    def __init__(self, spec: Spec, overload: int, packet: Any) -> None:
+        self.spec = spec
+        self.inputs = operator_fields(spec)
         self.positional = tuple(f.name for f in spec.fields if not f.keyword_only)
-        self.inputs = tuple(f.name for f in inputs)
         self.outputs = tuple(f.name for f in spec.fields if f.direction == "out")
-        self.required = tuple(f.name for f in inputs if f.is_required)
-        self.defaults = {f.name: None if f.default is MISSING else f.default for f in inputs}
-        self.tensors = tuple((f.name, len(f.dims), f.leading, f.optional) for f in inputs if f.is_tensor)
-        self.lists = tuple(f.name for f in inputs if f.is_list)
-        self.dtypes = {f.name: tuple(getattr(torch, name) for name in spec.dtypes_of(f)) for f in inputs if f.is_tensor}
-        self.dtype_names = {f.name: listed(spec.dtypes_of(f)) for f in inputs if f.is_tensor}
-        self.scalars: tuple[_Value | _Scalar, ...] = tuple(
-            _Value(f) if f.value else _Scalar(f) for f in inputs if not f.is_tensor
-        )
-        self.returns = spec.returns
-        self.result_type: Any = namedtuple(f"{spec.name}_result", spec.returns) if len(spec.returns) > 1 else None
-        self.operator = operator_name(overload) or "default"
-        self.out_operator = operator_name(overload, out=True)
+        self.names = {*(f.name for f in spec.fields), "stream", *(["out"] if self.outputs else [])}
+        self.operator = getattr(packet, operator_name(overload) or "default")
+        self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
 
-    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """Why this overload does not take a call (empty if it does), and the arguments by name."""
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, check: bool = False) -> Any:
+        """Call the operator; it gives what a call of the kernel does.
+
+        Parameters
+        ----------
+        check : bool
+            Whether to look at dtypes, dims and constraints before the operator does.
+
+        Raises
+        ------
+        ArgumentError, ShapeError
+            If the arguments are not this overload's.
+        """
+        arrays = Arrays()
+        given = self._read(self._bind(args, kwargs), arrays)
+        outputs = [given.get(name) for name in self.outputs]
+        if check:
+            meta_outputs(self.spec, given)
+        arguments = [given[f.name] for f in self.inputs]
+        if any(output is not None for output in outputs):
+            missing = iter(meta_outputs(self.spec, given))
+            outputs = [next(missing) if output is None else output for output in outputs]
+            assert self.out_operator is not None
+            self.out_operator(*arguments, *outputs)
+        else:
+            made = self.operator(*arguments)
+            outputs = [*made] if len(self.outputs) > 1 else [made]
+        values = {**given, **dict(zip(self.outputs, outputs, strict=False))}
+        returned = [arrays.given_back(values[name]) for name in self.spec.returns]
+        named = result_type(self.spec.name, self.spec.returns)
+        return named(*returned) if named else returned[0] if returned else None
+
+    def _refuse(self, text: str) -> ArgumentError:
+        return ArgumentError(f"{self.spec.name}: {text}")
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.positional):
-            return f"takes at most {len(self.positional)} positional arguments, got {len(args)}", {}
+            raise self._refuse(f"takes at most {len(self.positional)} positional arguments, got {len(args)}")
         given = dict(zip(self.positional, args, strict=False))
         for name, value in kwargs.items():
-            if name in given:
-                return f"the argument {name} is given twice", {}
-            if name not in self.inputs and name not in self.outputs and name not in ("out", "stream"):
-                return f"unknown argument {name}", {}
+            if name in given or name not in self.names:
+                raise self._refuse(
+                    f"the argument {name} is given twice" if name in given else f"unknown argument {name}"
+                )
             given[name] = value
         if given.get("out") is not None:
-            out = given["out"]
-            several = len(self.outputs) > 1
-            if not self.outputs or (several and (not isinstance(out, tuple) or len(out) != len(self.outputs))):
-                return f"out= must be a tuple of {len(self.outputs)} tensors, one for each output", {}
-            for name, tensor in zip(self.outputs, out if several else (out,), strict=True):
-                if given.get(name) is not None:
-                    return f"{name} is given both by name and in out=", {}
-                given[name] = tensor
-        for name in self.inputs:
-            if name not in given:
-                if name in self.required:
-                    return f"the argument {name} is missing", {}
-                given[name] = self.defaults[name]
-        return self._misplaced(given), given
+            self._spread(given["out"], given)
+        for f in self.inputs:
+            if f.name not in given and f.is_required:
+                raise self._refuse(f"the argument {f.name} is missing")
+            given.setdefault(f.name, None if f.default is MISSING else f.default)
+        return given
 
-    def _misplaced(self, given: dict[str, Any]) -> str:
-        """What is no tensor where one is asked for, or no number of the right kind; the numbers are read."""
-        for name, _, _, optional in self.tensors:
-            value = given[name]
-            if name in self.lists:
-                if not isinstance(value, (list, tuple)):
-                    return f"{name} is {described(value)}; expected a list of tensors"
-                for i, item in enumerate(value):
-                    if not isinstance(item, torch.Tensor):
-                        return _no_tensor(f"{name}[{i}]", item)
+    def _spread(self, out: Any, given: dict[str, Any]) -> None:
+        several = len(self.outputs) > 1
+        if several and (not isinstance(out, tuple) or len(out) != len(self.outputs)):
+            raise self._refuse(f"out= must be a tuple of {len(self.outputs)} tensors, one for each output")
+        for name, tensor in zip(self.outputs, out if several else (out,), strict=True):
+            if given.get(name) is not None:
+                raise self._refuse(f"{name} is given both by name and in out=")
+            given[name] = tensor
+
+    def _read(self, given: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+        """The arguments as the operator takes them."""
+        tensors = [f for f in self.spec.tensors if f.direction != "out" or given.get(f.name) is not None]
+        # an optional tensor comes after those that are there in every call: the first says the framework
+        for f in sorted(tensors, key=lambda f: (f.direction == "out", f.optional)):
+            if given[f.name] is not None or not f.optional:
+                given[f.name] = self._read_tensors(f, given[f.name], arrays)
+        for f in self.inputs:
+            if f.is_tensor or (given[f.name] is None and f.optional):
                 continue
-            if not isinstance(value, torch.Tensor) and not (value is None and optional):
-                return _no_tensor(name, value)
-        for name in self.outputs:
-            value = given.get(name)
-            if value is not None and not isinstance(value, torch.Tensor):
-                return _no_tensor(name, value)
-        for scalar in self.scalars:
-            value = given[scalar.name]
-            if value is None and scalar.optional:
-                continue
-            read = scalar.read(value)
-            expected = scalar.unfit(read)
+            value, expected = read_value(f, given[f.name])
             if expected:
-                return f"{scalar.name} is {described(value)}; expected {expected}"
-            given[scalar.name] = read
-        return ""
+                raise self._refuse(f"{f.name} is {described(given[f.name])}; expected {expected}")
+            given[f.name] = value
+        return given
 
-    def unfit(self, given: Mapping[str, Any]) -> str:
-        """Why the tensors are another overload's; extents are not looked at, which may be symbols."""
-        for name, ndim, leading, _ in self.tensors:
-            value = given[name]
-            for tensor in value if name in self.lists else () if value is None else (value,):
-                if tensor.dtype not in self.dtypes[name]:
-                    return f"{name} is {tensor.dtype}; expected {self.dtype_names[name]}"
-                if tensor.dim() < ndim or (tensor.dim() > ndim and not leading):
-                    return f"{name} has {tensor.dim()} dimensions; expected {ndim}{' or more' if leading else ''}"
-        return ""
+    def _read_tensors(self, f: Field, value: Any, arrays: Arrays) -> Any:
+        if not f.is_list:
+            return self._read_tensor(f, f.name, value, arrays)
+        if not isinstance(value, (list, tuple)):
+            raise self._refuse(f"{f.name} is {described(value)}; expected a list of tensors")
+        return [self._read_tensor(f, f"{f.name}[{i}]", item, arrays) for i, item in enumerate(value)]
 
-    def call(self, packet: Any, given: Mapping[str, Any]) -> Any:
-        """Call the operator; what a call of the kernel returns."""
-        arguments = [given[name] for name in self.inputs]
-        outputs: list[Any] = [given.get(name) for name in self.outputs]
-        if outputs and all(output is not None for output in outputs):
-            getattr(packet, self.out_operator)(*arguments, *outputs)
-        else:
-            result = getattr(packet, self.operator)(*arguments)
-            made = result if len(self.outputs) > 1 else (result,)
-            for i in range(len(self.outputs)):
-                outputs[i] = made[i] if outputs[i] is None else self._copied(self.outputs[i], made[i], outputs[i])
-        values = dict(zip(self.outputs, outputs, strict=True))
-        returned = [values[name] if name in values else given[name] for name in self.returns]
-        if self.result_type is not None:
-            return self.result_type(*returned)
-        return returned[0] if returned else None
-
-    def _copied(self, name: str, made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
-        """Give the value of an output to the one of several that was given."""
-        if given.shape != made.shape or given.dtype != made.dtype:
-            kind = ShapeError if given.dtype == made.dtype else ArgumentError
-            raise kind(f"{self.kernel}: {name} is {described(given)}; expected {described(made)}")
-        return given.copy_(made)
+    def _read_tensor(self, f: Field, name: str, value: Any, arrays: Arrays) -> torch.Tensor:
+        tensor = arrays.tensor(value)
+        if tensor is None:
+            raise self._refuse(f"{name} is {described(value)}; expected a torch.Tensor")
+        if f.is_written and arrays.is_read_only(value):
+            raise self._refuse(f"{name} is a read-only array, and the kernel writes to it; pass a copy")
+        return tensor
 
 
-class _Scalar:
-    """How a number is read: as the glue reads it (``runtime/glue_arguments.h``), in Python that can be traced."""
+def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call the first overload that takes the arguments, where they have no data by which the glue could say it.
 
-    def __init__(self, f: Field) -> None:
-        bounds = SCALAR_TYPES.get(f.dtype)
-        self.name = f.name
-        self.optional = f.optional
-        self.kind = "int" if bounds else "bool" if f.dtype == "bool" else "float"
-        self.bounds = bounds or (0, 0)
-
-    def read(self, value: Any) -> Any:
-        """The number; None if it is none of this kind."""
-        if isinstance(value, torch.Tensor) and value.dim() == 0:
-            value = value.item()
-        if self.kind == "bool":
-            return bool(value) if isinstance(value, bool) or _type_name(value) in _NUMPY_BOOL else None
-        if isinstance(value, (bool, torch.Tensor, str, complex)):
-            return float(value) if self.kind == "float" and isinstance(value, bool) else None
-        if self.kind == "float":
-            return value if isinstance(value, (int, float)) else _converted(float, value)
-        return value if isinstance(value, int) else _converted(operator.index, value)
-
-    def unfit(self, value: Any) -> str:
-        """What was expected, if a value that was read does not fit."""
-        kind = f"{'an' if self.kind == 'int' else 'a'} {self.kind}"
-        if value is None:
-            return kind
-        low, high = self.bounds
-        return "" if self.kind != "int" or low <= value <= high else f"{kind} from {low} to {high}"
+    Raises
+    ------
+    ArgumentError
+        If none does; with every signature and the reason.
+    """
+    if len(overloads) == 1:
+        return overloads[0](args, kwargs)
+    reasons = []
+    for overload in overloads:
+        try:
+            return overload(args, kwargs, check=True)
+        except TkjitError as error:
+            reasons.append(f"\n  {signature_text(overload.spec)}\n    {error}")
+    name = overloads[0].spec.name
+    raise ArgumentError(f"{name}: no overload takes these arguments:{''.join(reasons)}")
 
 
-class _Value:
-    """How a value that is no number is read."""
+def read_value(f: Field, value: Any) -> tuple[Any, str]:
+    """A value as an operator takes it, and what was expected if it is none of a field's type."""
+    if f.value is not None:
+        read = _read_by_code(f.value.code, value)
+        return read, "" if read is not None else f.value.text
+    bounds = SCALAR_TYPES.get(f.dtype)
+    kind = "int" if bounds else "bool" if f.dtype == "bool" else "float"
+    read = _READERS[kind](value)
+    expected = f"{'an' if kind == 'int' else 'a'} {kind}"
+    if read is None:
+        return None, expected
+    # a bound on a symbol would be a guard
+    if bounds and isinstance(read, int) and not bounds[0] <= read <= bounds[1]:
+        return None, f"{expected} from {bounds[0]} to {bounds[1]}"
+    return read, ""
 
-    def __init__(self, f: Field) -> None:
-        assert f.value is not None
-        self.name = f.name
-        self.optional = f.optional
-        self.type = f.value
 
-    def read(self, value: Any) -> Any:
-        """The value as an operator takes it; None if it is of another type."""
-        code = self.type.code
-        if code == "t":
+def _number_of(value: Any) -> Any:
+    return value.item() if isinstance(value, torch.Tensor) and value.dim() == 0 else value
+
+
+def _read_int(value: Any) -> Any:
+    value = _number_of(value)
+    if isinstance(value, torch.SymInt) or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return None if isinstance(value, (bool, torch.Tensor)) else _converted(operator.index, value)
+
+
+def _read_float(value: Any) -> Any:
+    value = _number_of(value)
+    if isinstance(value, (torch.SymInt, torch.SymFloat)):
+        return value
+    unfit = isinstance(value, (str, complex, torch.Tensor)) or "complex" in type(value).__name__
+    return None if unfit else _converted(float, value)
+
+
+def _read_bool(value: Any) -> Any:
+    value = _number_of(value)
+    if isinstance(value, (bool, torch.SymBool)):
+        return value
+    return bool(value) if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_") else None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"int": _read_int, "float": _read_float, "bool": _read_bool}
+
+
+def _read_by_code(code: str, value: Any) -> Any:
+    """A value of ``tkjit/spec/values.py``; None if it is of another type."""
+    match code[0]:
+        case "t":
             found = getattr(torch, value, None) if isinstance(value, str) else value
             return found if isinstance(found, torch.dtype) else None
-        if code == "d":
-            return torch.device(value) if isinstance(value, (str, torch.device)) else None
-        if code == "s":
+        case "d":
+            return _converted(torch.device, value) if isinstance(value, (str, torch.device)) else None
+        case "s":
             return value if isinstance(value, str) else None
-        if not isinstance(value, (list, tuple)):
+        case "L" if isinstance(value, (list, tuple)):
+            items = [_read_by_code(code[1:], item) for item in value]
+            return None if any(item is None for item in items) else items
+        case "i" | "j":
+            return _read_int(value)
+        case "f":
+            return _read_float(value)
+        case "b":
+            return value if isinstance(value, bool) else None
+        case _:
             return None
-        kinds: tuple[type, ...] = {"i": (int,), "j": (int,), "f": (int, float), "b": (bool,), "s": (str,)}[code[1]]
-        fitting = [item for item in value if isinstance(item, kinds) and isinstance(item, bool) == (code[1] == "b")]
-        return fitting if len(fitting) == len(value) else None
-
-    def unfit(self, value: Any) -> str:
-        return self.type.text if value is None else ""
-
-
-def _no_tensor(name: str, value: Any) -> str:
-    return f"{name} is {described(value)}; expected a torch.Tensor"
 
 
 def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
@@ -200,48 +224,3 @@ def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
         return kind(value)
     except Exception:  # whatever an object of the caller's raises
         return None
-
-
-def described(value: Any) -> str:
-    """``3.0 (float)``, or the tensor, as the runtime's texts have it."""
-    if isinstance(value, torch.Tensor):
-        shape = f"({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''})"
-        return f"{shape} {str(value.dtype).removeprefix('torch.')} on {value.device}"
-    text = repr(value).replace("\n", " ")
-    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({_type_name(value)})"
-
-
-_NUMPY_BOOL = ("numpy.bool", "numpy.bool_")
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-
-
-def _type_name(value: Any) -> str:
-    """A type as C knows it: with its module where it was not made in Python."""
-    kind = type(value)
-    plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
-    return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"
-
-
-def call_overloads(
-    overloads: Sequence[OverloadCall], packet: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    """Call the first overload that takes the arguments.
-
-    Raises
-    ------
-    ArgumentError
-        If none does; with every signature and the reason.
-    """
-    reasons = []
-    for overload in overloads:
-        reason, given = overload.bind(args, kwargs)
-        if not reason and len(overloads) > 1:
-            reason = overload.unfit(given)
-        if not reason:
-            return overload.call(packet, given)
-        reasons.append(reason)
-    name = overloads[0].kernel
-    if len(reasons) == 1:
-        raise ArgumentError(f"{name}: {reasons[0]}")
-    lines = [f"\n  {one.signature}\n    {name}: {reason}" for one, reason in zip(overloads, reasons, strict=True)]
-    raise ArgumentError(f"{name}: no overload takes these arguments:{''.join(lines)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Field, Spec
 from tkjit.spec.checks import differentiable
 from tkjit.spec.schema import operator_fields
-from tkjit.torchlib.calls import described
+from tkjit.torchlib.meta import described
 
 NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
 
@@ -23,27 +23,30 @@ def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
     who = "out= does" if out and spec.backward else "this kernel does"
 
     def refuse(*arguments: Any) -> Any:
-        for f, value in zip(fields, arguments, strict=True):
-            if isinstance(value, torch.Tensor) and value.requires_grad:
+        for name, value in _tensors(fields, arguments):
+            if value.requires_grad:
                 raise ArgumentError(
-                    f"{spec.name}: {f.name} is {described(value)} and requires a gradient, which {who} not record; "
-                    f"call it under torch.no_grad(), or pass {f.name}.detach()"
+                    f"{spec.name}: {name} is {described(value)} and requires a gradient, which {who} not record; "
+                    f"call it under torch.no_grad(), or pass {name}.detach()"
                 )
+        raise ArgumentError(f"{spec.name}: forward-mode gradients are not recorded; use reverse mode")
 
     return refuse
 
 
-def recorder(spec: Spec, operator: Callable[..., Any], find: Callable[[str], Any]) -> Callable[..., Any]:
-    """A function that calls an operator and records its gradient.
+def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Every tensor among an operator's arguments, by its name for messages."""
+    for f, value in zip(fields, arguments, strict=True):
+        if f.is_list:
+            yield from ((f"{f.name}[{i}]", item) for i, item in enumerate(value))
+        elif f.is_tensor and value is not None:
+            yield f.name, value
 
-    Parameters
-    ----------
-    find : callable
-        Gives the kernel of a name.
-    """
+
+def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Callable[..., Any]:
+    """A function that calls an operator and records its gradient."""
     fields = operator_fields(spec)
     outputs = [f.name for f in spec.fields if f.direction == "out"]
-    gradient = _Gradient(spec, find)
     saved_names = [name for name in gradient.parameters if name not in gradient.of_outputs and name != NEEDED]
     position = {f.name: i for i, f in enumerate(fields)}
 
@@ -80,8 +83,14 @@ def recorder(spec: Spec, operator: Callable[..., Any], find: Callable[[str], Any
     return record
 
 
-class _Gradient:
-    """A spec's ``backward``: what it takes, and what it gives for each input."""
+class Gradient:
+    """A spec's ``backward``: what it takes, and what it gives for each input.
+
+    Parameters
+    ----------
+    find : callable
+        Gives the kernel of a name.
+    """
 
     def __init__(self, spec: Spec, find: Callable[[str], Any]) -> None:
         assert spec.backward is not None
@@ -91,9 +100,14 @@ class _Gradient:
         self.function: Callable[..., Any]
         self.parameters = spec.backward.parameters
         if spec.backward.kernel:
-            kernel = find(spec.backward.kernel)
-            self.parameters = _parameters_of(spec, kernel.specs[0])
-            self.function = kernel
+            self.parameters = _parameters_of(spec, find(spec.backward.kernel).specs[0])
+        self.use(spec, find)
+
+    def use(self, spec: Spec, find: Callable[[str], Any]) -> None:
+        """Take the function of a spec that was defined anew and is the same but for it."""
+        assert spec.backward is not None
+        if spec.backward.kernel:
+            self.function = find(spec.backward.kernel)
         elif spec.backward.function is not None:
             self.function = spec.backward.function
 

@@ -5,21 +5,31 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import CellType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch._ops import _OpNamespace
 
 from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Spec
 from tkjit.spec.schema import operator_fields, operator_name, schema_of
-from tkjit.torchlib.arrays import call_with_arrays, is_array
 from tkjit.torchlib.batching import loop_rule
-from tkjit.torchlib.calls import OverloadCall, call_overloads, described
-from tkjit.torchlib.gradients import recorder, refusal
-from tkjit.torchlib.meta import meta_outputs
+from tkjit.torchlib.calls import OverloadCall, call_overloads
+from tkjit.torchlib.gradients import Gradient, recorder, refusal
+from tkjit.torchlib.meta import described, meta_outputs
 
 NAMESPACE = "tkjit"
+_TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # what torch.ops.tkjit has by itself
+
+
+class _Registered(NamedTuple):
+    """A kernel's operators: the specs they were made of, the cell that holds the kernel, and its gradients."""
+
+    specs: tuple[Spec, ...]
+    cell: CellType
+    gradients: list[Gradient | None]
 
 
 class _Registry:
@@ -27,7 +37,7 @@ class _Registry:
 
     def __init__(self) -> None:
         self._library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
-        self._kernels: dict[str, tuple[tuple[Spec, ...], CellType]] = {}
+        self._kernels: dict[str, _Registered] = {}
         self._lock = threading.RLock()
 
     def register(self, kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
@@ -35,16 +45,21 @@ class _Registry:
         specs: tuple[Spec, ...] = kernel.specs
         with self._lock:
             for name in (kernel.name, f"{kernel.name}_{_digest(specs)}"):
-                if name not in self._kernels:
+                known = self._kernels.get(name)
+                if known is None and name not in _TAKEN:
+                    # what can fail comes before torch is told, which forgets nothing
+                    gradients = [None if spec.backward is None else Gradient(spec, find) for spec in specs]
                     cell = CellType(kernel)
-                    for overload, spec in enumerate(specs):
+                    for overload, (spec, gradient) in enumerate(zip(specs, gradients, strict=True)):
                         for out in (False, True)[: 1 + any(f.direction == "out" for f in spec.fields)]:
-                            self._define(name, spec, overload, out, cell, implementation, find)
-                    self._kernels[name] = (specs, cell)
+                            self._define(name, spec, overload, out, cell, implementation, gradient)
+                    self._kernels[name] = _Registered(specs, cell, gradients)
                     return name
-                known, cell = self._kernels[name]
-                if known == specs:
-                    cell.cell_contents = kernel  # loaded anew
+                if known is not None and known.specs == specs:  # loaded, or defined, anew
+                    known.cell.cell_contents = kernel
+                    for spec, gradient in zip(specs, known.gradients, strict=True):
+                        if gradient is not None:
+                            gradient.use(spec, find)
                     return name
         raise AssertionError(f"two kernels {name} with one digest")
 
@@ -56,7 +71,7 @@ class _Registry:
         out: bool,
         cell: CellType,
         implementation: ModuleType,
-        find: Callable[[str], Any],
+        gradient: Gradient | None,
     ) -> None:
         qualifier = operator_name(overload, out=out)
         qualified = f"{NAMESPACE}::{name}{'.' if qualifier else ''}{qualifier}"
@@ -70,9 +85,8 @@ class _Registry:
         single = len(spec.returns) == 1
         returned = () if out else tuple(-1 if single else spec.returns.index(output) for output in outputs)
         implementation.implement(qualified, cell, overload, keywords, returned)
-        differentiable = spec.backward is not None and not out
-        gradient = recorder(spec, operator, find) if differentiable else refusal(spec, out=out)
-        implementation.record_gradients(qualified, gradient, len(returned))
+        records = refusal(spec, out=out) if gradient is None or out else recorder(spec, operator, gradient)
+        implementation.record_gradients(qualified, records, len(returned))
 
         def fake(*arguments: Any, **named: Any) -> Any:
             given = {**dict(zip((f.name for f in fields), arguments, strict=False)), **named}
@@ -118,30 +132,30 @@ def operator_of(name: str) -> Any:
 
 
 def calls_of(name: str, specs: Sequence[Spec]) -> Callable[..., Any]:
-    """A function that takes a kernel's arguments and calls its operator."""
+    """A function that takes the overload which the glue has chosen (-1 if it could not) and a kernel's arguments."""
     packet = operator_of(name)
-    overloads = tuple(OverloadCall(spec, overload) for overload, spec in enumerate(specs))
+    overloads = tuple(OverloadCall(spec, overload, packet) for overload, spec in enumerate(specs))
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if any(is_array(value) for value in (*args, *kwargs.values())):
-            return call_with_arrays(call, args, kwargs)
+    def call(chosen: int, *args: Any, **kwargs: Any) -> Any:
         stream = kwargs.get("stream")
-        if stream is None:
-            return call_overloads(overloads, packet, args, kwargs)
-        if torch.compiler.is_compiling():
+        if stream is not None and torch.compiler.is_compiling():
             raise ArgumentError(f"{name}: stream= cannot be given in compiled code; use torch.cuda.stream()")
-        with _current(overloads[0].kernel, stream, args, kwargs):
-            return call_overloads(overloads, packet, args, kwargs)
+        with nullcontext() if stream is None else _current(specs[0].name, stream, args, kwargs):
+            return overloads[chosen](args, kwargs) if chosen >= 0 else call_overloads(overloads, args, kwargs)
 
     return call
 
 
-def opaque(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that ``torch.compile`` puts into its graph as it is, and looks into when shapes are traced.
+def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A call that ``torch.compile`` puts into its graph as it is, and looks into when shapes are traced.
 
     If it were traced with everything else, each call of compiled code would guard all that it reads: 3 us.
     """
-    kept: Callable[..., Any] = torch.compiler.allow_in_graph(function)  # type: ignore[no-untyped-call]
+
+    def in_graph(*args: Any, **kwargs: Any) -> Any:
+        return call(-1, *args, **kwargs)
+
+    kept: Callable[..., Any] = torch.compiler.allow_in_graph(in_graph)  # type: ignore[no-untyped-call]
     return kept
 
 

@@ -1,0 +1,31 @@
+"""What a call with several results returns: a named tuple, of one type for each kernel and its names."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import cache
+from typing import Any
+
+
+@cache
+def result_type(kernel: str, returns: tuple[str, ...]) -> Any:
+    """The named tuple's type; None for one result, or none. Its values are pickled by these names.
+
+    Examples
+    --------
+    >>> result_type("top", ("values", "indices"))(1, 2)
+    top_result(values=1, indices=2)
+    """
+    if len(returns) < 2:
+        return None
+
+    def reduce(self: tuple[Any, ...]) -> tuple[Any, ...]:
+        return _made_again, (kernel, returns, tuple(self))
+
+    name = f"{kernel}_result"
+    base: Any = namedtuple(name, returns)  # type: ignore[misc]
+    return type(name, (base,), {"__slots__": (), "__reduce__": reduce})
+
+
+def _made_again(kernel: str, returns: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return result_type(kernel, returns)(*values)
