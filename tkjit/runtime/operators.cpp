@@ -179,10 +179,12 @@ public:
 
 private:
     static bool requires_gradient(torch::jit::Stack& stack, size_t count) {
-        if (!c10::GradMode::is_enabled()) return false;
-        // of its own kind or of forward mode, which the function that records refuses
-        const auto requires_it = [](const at::Tensor& tensor) {
-            return tensor.defined() && (tensor.requires_grad() || tensor._fw_grad(0).defined());
+        // of its own kind or of forward mode, which the function that records refuses; each has its switch
+        const bool reverse = c10::GradMode::is_enabled();
+        const bool forward = c10::AutogradState::get_tls_state().get_fw_grad_mode();
+        if (!reverse && !forward) return false;
+        const auto requires_it = [&](const at::Tensor& tensor) {
+            return tensor.defined() && ((reverse && tensor.requires_grad()) || (forward && tensor._fw_grad(0).defined()));
         };
         for (size_t i = 0; i < count; ++i) {
             const c10::IValue& value = torch::jit::peek(stack, i, count);

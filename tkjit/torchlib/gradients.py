@@ -29,9 +29,13 @@ def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
                     f"{spec.name}: {name} is {described(value)} and requires a gradient, which {who} not record; "
                     f"call it under torch.no_grad(), or pass {name}.detach()"
                 )
-        raise ArgumentError(f"{spec.name}: forward-mode gradients are not recorded; use reverse mode")
+        raise _forward_mode(spec)
 
     return refuse
+
+
+def _forward_mode(spec: Spec) -> ArgumentError:
+    return ArgumentError(f"{spec.name}: forward-mode gradients are not recorded; use reverse mode")
 
 
 def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tuple[str, torch.Tensor]]:
@@ -77,6 +81,10 @@ def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Ca
     apply: Callable[..., Any] = super(torch.autograd.Function, Recorded).apply
 
     def record(*arguments: Any) -> Any:
+        # reverse mode above forward mode, as in torch.func.hessian: autograd would lose the forward one
+        levels = torch._C._functorch.get_interpreter_stack() or []
+        if any(level.key() == torch._C._functorch.TransformType.Jvp for level in levels):
+            raise _forward_mode(spec)
         with enable_single_level_autograd_function():
             return apply(*arguments)
 
