@@ -180,6 +180,8 @@ def test_other_frameworks(framework):
     c = tkjit.load("gemm")(a, a)
     assert isinstance(c, jax.Array)
     np.testing.assert_allclose(np.asarray(c), np.asarray(a @ a), rtol=1e-4)
+    with pytest.raises(tkjit.ArgumentError, match="y is a read-only array"):
+        tkjit.load("axpy")(a[0], a[1])
 
 
 # ---- storage offsets, shared memory
@@ -199,6 +201,7 @@ def add_one(shared: torch.Tensor) -> None:
     tkjit.load("axpy")(torch.ones(4), shared)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns of it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_shared_memory_is_seen_by_two_processes(method, monkeypatch):
     shared = torch.zeros(4).share_memory_()
@@ -225,6 +228,7 @@ class KernelDataset(torch.utils.data.Dataset):
         return self.kernel(torch.full((4,), float(i)))
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns of it once it is imported
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_data_loaders_workers_call_kernels(method):
     loader = torch.utils.data.DataLoader(KernelDataset(), batch_size=4, num_workers=2, multiprocessing_context=method)

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 
 namespace tkjit::runtime {
 
@@ -239,7 +240,11 @@ inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     if (view->problems) return true;
     if (!PyObject_HasAttrString(object, "__dlpack__")) return false;
     view->foreign = true;
-    return view_through_method(object, view, values);
+    if (!view_through_method(object, view, values)) return false;
+    // JAX's arrays never change, and do not say so
+    const auto module = py::type::of(py::handle(object)).attr("__module__").cast<std::string>();
+    if (module.rfind("jax", 0) == 0) view->read_only = true;
+    return true;
 }
 
 inline bool view_through_exchange(PyObject* object, TensorView* view, Values* values) {
