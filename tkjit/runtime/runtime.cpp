@@ -1,8 +1,10 @@
 // The runtime: the pybind11 module that every glue module uses, compiled once per environment.
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
+#include "allocation.h"
 #include "notes.h"
 #include "refusals.h"
+#include "streams.h"
 #include "table.h"
 #include "tensor_view.h"
 #include "values.h"
@@ -43,136 +45,6 @@ bool view(PyObject* object, TensorView* view, Values* values) {
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
         view->problems = kNoStorage;
         return true;
-    }
-}
-
-struct Allocation {
-    PyObject* empty = nullptr;
-    PyObject* keywords = nullptr;  // ("dtype", "device")
-    PyObject* dtypes[TKJIT_DTYPE_COUNT] = {};
-    PyObject* cpu = nullptr;
-    PyObject* cuda[kMaxDevices] = {};
-    PyObject* device_class = nullptr;
-};
-Allocation allocation;
-std::atomic<bool> allocation_found{false};
-
-// A reference that is never given back: the module lives as long as the process.
-PyObject* keep(py::object object) { return object.release().ptr(); }
-
-// What empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
-bool find_allocation() {
-    try {
-        const py::module_ module = py::module_::import("torch");
-        static std::mutex finding;
-        const std::lock_guard lock(finding);
-        if (allocation_found.load(std::memory_order_relaxed)) return true;
-        for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
-            allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
-        allocation.keywords = keep(py::make_tuple("dtype", "device"));
-        allocation.device_class = keep(module.attr("device"));
-        allocation.cpu = keep(module.attr("device")("cpu"));
-        allocation.empty = keep(module.attr("empty"));
-        for (int device = 0; device < kMaxDevices; ++device) allocation.cuda[device] = keep(module.attr("device")("cuda", device));
-        allocation_found.store(true, std::memory_order_release);
-        return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
-        return false;
-    }
-}
-
-// A new reference.
-PyObject* device_object(const TensorView& like) {
-    if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
-    if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
-    return Py_NewRef(allocation.cuda[like.device]);
-}
-
-// torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
-PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
-    if (!allocation_found.load(std::memory_order_acquire) && !find_allocation()) return nullptr;
-    PyObject* const shape = PyTuple_New(ndim);
-    if (!shape) return nullptr;
-    for (int i = 0; i < ndim; ++i) {
-        PyObject* const size = PyLong_FromLongLong(sizes[i]);
-        if (!size) {
-            Py_DECREF(shape);
-            return nullptr;
-        }
-        PyTuple_SET_ITEM(shape, i, size);
-    }
-    PyObject* const device = device_object(like);
-    PyObject* const args[] = {shape, allocation.dtypes[dtype], device};
-    PyObject* const tensor = device ? PyObject_Vectorcall(allocation.empty, args, 1, allocation.keywords) : nullptr;
-    Py_DECREF(shape);
-    Py_XDECREF(device);
-    return tensor;
-}
-
-// By the array API's own way, or the framework's function.
-PyObject* as_array(PyObject* tensor, PyObject* like) {
-    try {
-        const py::handle array(like);
-        if (py::hasattr(array, "__array_namespace__"))
-            return array.attr("__array_namespace__")().attr("from_dlpack")(py::handle(tensor)).release().ptr();
-        const auto module = py::type::of(array).attr("__module__").cast<std::string>();
-        const py::module_ framework = py::module_::import(module.substr(0, module.find('.')).c_str());
-        return framework.attr("from_dlpack")(py::handle(tensor)).release().ptr();
-    } catch (py::error_already_set& error) {
-        error.restore();
-        return nullptr;
-    }
-}
-
-bool given_stream(const char* kernel, PyObject* given, const TensorView& on, void** stream) {
-    if (on.device_type == DeviceType::cpu) {
-        refuse_object(kernel, "stream", given, "no stream, since the tensors are on the cpu");
-        return false;
-    }
-    PyObject* handle = PyLong_Check(given) ? Py_NewRef(given) : PyObject_GetAttrString(given, "cuda_stream");
-    if (handle) {
-        *stream = PyLong_AsVoidPtr(handle);
-        Py_DECREF(handle);
-    }
-    if (PyErr_Occurred()) {
-        PyErr_Clear();
-        refuse_object(kernel, "stream", given, "a torch.cuda.Stream, or a cudaStream_t as an int");
-        return false;
-    }
-    PyObject* const index = PyLong_Check(given) ? nullptr : PyObject_GetAttrString(given, "device_index");
-    PyErr_Clear();
-    const long device = index ? PyLong_AsLong(index) : on.device;
-    Py_XDECREF(index);
-    PyErr_Clear();
-    if (device == on.device) return true;
-    refuse_object(kernel, "stream", given, ("a stream of the tensors' device, cuda:" + std::to_string(on.device)).c_str());
-    return false;
-}
-
-bool stream(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other) {
-    if (given && !given_stream(kernel, given, on, stream)) return false;
-    void* current = nullptr;
-    if (torch.exchange->current_work_stream(kDLCUDA, on.device, &current) != 0) {
-        if (!PyErr_Occurred()) PyErr_Format(launch_error, "%s: the device's current stream is unknown", kernel);
-        return false;
-    }
-    if (!given) *stream = current;
-    *other = *stream != current;
-    return true;
-}
-
-bool record_stream(PyObject* tensor, PyObject* stream, int device) {
-    if (!is_tensor(tensor)) return true;  // another framework has an allocator of its own
-    try {
-        py::object as_torchs = py::reinterpret_borrow<py::object>(stream);
-        if (PyLong_Check(stream))
-            as_torchs = py::module_::import("torch").attr("cuda").attr("ExternalStream")(as_torchs, py::arg("device") = device);
-        py::handle(tensor).attr("record_stream")(as_torchs);
-        return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
-        return false;
     }
 }
 

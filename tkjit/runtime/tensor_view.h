@@ -1,10 +1,11 @@
-// Ways to look at a tensor: torch's through its TensorImpl or through DLPack's C exchange API, any array by `__dlpack__`.
+// Ways to look at a torch tensor: through its TensorImpl, through DLPack's C exchange API, or by `__dlpack__` (array_view.h).
 //
 // The first is fast (30 ns a tensor with every check), and rests on an assumption: that the TensorImpl's address is one
 // of the words that follow the Python object's header. The runtime proves it on a probe tensor when it is imported, by
 // comparing with `Tensor._cdata`, and takes the second way otherwise. Neither includes ATen: c10 compiles in a second.
 #pragma once
 
+#include "array_view.h"
 #include "table.h"
 
 #include <ATen/dlpack.h>
@@ -20,17 +21,6 @@
 namespace tkjit::runtime {
 
 namespace py = pybind11;
-
-struct Torch {
-    PyTypeObject* tensor_type = nullptr;
-    PyTypeObject* parameter_type = nullptr;
-    PyObject* strided = nullptr;
-    PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
-    const DLPackExchangeAPI* exchange = nullptr;
-    bool by_method = false;  // take __dlpack__ for torch's tensors too, as the tests do
-    int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
-};
-inline Torch torch;
 
 inline int32_t dtype_of(c10::ScalarType type) {
     switch (type) {
@@ -53,26 +43,6 @@ inline int32_t dtype_of(c10::ScalarType type) {
     }
 }
 
-inline int32_t dtype_of(DLDataType type) {
-    const auto by_width = [&](int32_t one, int32_t two, int32_t four, int32_t eight) {
-        return type.bits == 8 ? one : type.bits == 16 ? two : type.bits == 32 ? four : type.bits == 64 ? eight : -1;
-    };
-    switch (type.code) {
-        case kDLBool: return TKJIT_BOOL;
-        case kDLUInt: return by_width(TKJIT_UINT8, TKJIT_UINT16, TKJIT_UINT32, TKJIT_UINT64);
-        case kDLInt: return by_width(TKJIT_INT8, TKJIT_INT16, TKJIT_INT32, TKJIT_INT64);
-        case kDLFloat: return by_width(-1, TKJIT_FLOAT16, TKJIT_FLOAT32, TKJIT_FLOAT64);
-        case kDLBfloat: return by_width(-1, TKJIT_BFLOAT16, -1, -1);
-        case kDLFloat8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
-        case kDLFloat8_e5m2: return TKJIT_FLOAT8_E5M2;
-        default: return -1;
-    }
-}
-
-inline DeviceType device_type_of(int dlpack_type) {
-    return dlpack_type == kDLCPU ? DeviceType::cpu : dlpack_type == kDLCUDA ? DeviceType::cuda : DeviceType::other;
-}
-
 inline bool is_tensor(PyObject* object) {
     PyTypeObject* const type = Py_TYPE(object);
     return type == torch.tensor_type || type == torch.parameter_type || PyType_IsSubtype(type, torch.tensor_type);
@@ -87,12 +57,6 @@ inline bool is_watching(PyTypeObject* type) {
 }
 
 inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
-
-inline void note_sizes(TensorView& view) {
-    if (view.ndim > kMaxDims) view.problems |= kTooManyDims;
-    for (int i = 0; i < view.ndim; ++i)
-        if (view.sizes[i] > INT32_MAX) view.problems |= kTooLarge;
-}
 
 // has_any refuses sets with per-backend keys, such as Quantized and Sparse; their bits compare as all others do.
 inline bool share_a_bit(c10::DispatchKeySet a, c10::DispatchKeySet b) { return !(a & b).empty(); }
@@ -173,78 +137,6 @@ inline bool dispatches_by_itself(py::handle tensor) {
     PyTypeObject* const type = Py_TYPE(tensor.ptr());
     if (type == torch.tensor_type || type == torch.parameter_type) return false;
     return !method_of(reinterpret_cast<PyObject*>(type)).equal(method_of(reinterpret_cast<PyObject*>(torch.tensor_type)));
-}
-
-// Strides as row-major tensors have them; those of extents of 1 are of no consequence.
-inline bool is_contiguous(const DLTensor& tensor) {
-    if (!tensor.strides) return true;
-    int64_t expected = 1;
-    for (int i = tensor.ndim; i-- > 0; expected *= tensor.shape[i]) {
-        if (tensor.shape[i] == 0) return true;
-        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    }
-    return true;
-}
-
-inline void note(const DLTensor& tensor, TensorView* view) {
-    view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    view->sizes = tensor.shape;
-    view->ndim = tensor.ndim;
-    view->dtype = tensor.dtype.lanes == 1 ? dtype_of(tensor.dtype) : -1;
-    view->device_type = device_type_of(tensor.device.device_type);
-    view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
-    if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
-    note_sizes(*view);
-}
-
-// The capsule of `__dlpack__`, which shows the memory as long as it lives.
-inline py::object dlpack_capsule(py::handle array) {
-    const auto device = array.attr("__dlpack_device__")().cast<py::tuple>();
-    py::dict keywords;
-    keywords["max_version"] = py::make_tuple(1, 1);
-    if (device[0].cast<int>() == kDLCUDA) {
-        void* stream = nullptr;
-        torch.exchange->current_work_stream(kDLCUDA, device[1].cast<int>(), &stream);
-        // the producer makes this stream wait for its own; 1 stands for the default stream
-        keywords["stream"] = stream ? reinterpret_cast<uintptr_t>(stream) : 1;
-    }
-    try {
-        return array.attr("__dlpack__")(**keywords);
-    } catch (py::error_already_set& error) {
-        if (!error.matches(PyExc_TypeError)) throw;
-        keywords.attr("pop")("max_version");  // from before there were versions
-        return array.attr("__dlpack__")(**keywords);
-    }
-}
-
-// Any array's memory, by `__dlpack__`.
-inline bool view_through_method(PyObject* object, TensorView* view, Values* values) {
-    const py::object capsule = dlpack_capsule(object);
-    const bool versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned");
-    if (!versioned && !PyCapsule_IsValid(capsule.ptr(), "dltensor")) return false;
-    void* const managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? "dltensor_versioned" : "dltensor");
-    const auto* const latest = static_cast<DLManagedTensorVersioned*>(managed);
-    if (versioned && latest->version.major != DLPACK_MAJOR_VERSION) return false;
-    const DLTensor& tensor = versioned ? latest->dl_tensor : static_cast<DLManagedTensor*>(managed)->dl_tensor;
-    view->read_only = versioned && latest->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    note(tensor, view);
-    if (!is_contiguous(tensor)) view->problems |= kNotContiguous;
-    return values->keep(capsule.inc_ref().ptr());
-}
-
-// An array of another framework; numbers and lists are none.
-inline bool view_array(PyObject* object, TensorView* view, Values* values) {
-    if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
-    // what stands for a tensor and is none, as torch.fx's proxies do
-    view->problems = PyObject_HasAttrString(object, "__torch_function__") ? kNoStorage | kWatched : 0;
-    if (view->problems) return true;
-    if (!PyObject_HasAttrString(object, "__dlpack__")) return false;
-    view->foreign = true;
-    if (!view_through_method(object, view, values)) return false;
-    // JAX's arrays never change, and do not say so
-    const auto module = py::type::of(py::handle(object)).attr("__module__").cast<std::string>();
-    if (module.rfind("jax", 0) == 0) view->read_only = true;
-    return true;
 }
 
 inline bool view_through_exchange(PyObject* object, TensorView* view, Values* values) {

@@ -66,6 +66,7 @@ void fill_table() {
     table.watched = [] { return false; };
     table.written = [](PyObject*) { return true; };
     table.is_bool = [](PyObject*) { return false; };
+    table.is_number = [](PyObject*) { return true; };
     table.read_value = [](PyObject*, const char*, Values*, TkjitArg*) { return false; };
     table.argument_error = PyExc_TypeError;
     table.shape_error = PyExc_ValueError;

@@ -1,0 +1,91 @@
+// Outputs: torch's own `empty`, and arrays of other frameworks.
+#pragma once
+
+#include "refusals.h"
+#include "table.h"
+
+#include <atomic>
+#include <mutex>
+
+namespace tkjit::runtime {
+
+// A reference that is never given back: the module lives as long as the process.
+inline PyObject* keep(py::object object) { return object.release().ptr(); }
+
+struct Allocation {
+    PyObject* empty = nullptr;
+    PyObject* keywords = nullptr;  // ("dtype", "device")
+    PyObject* dtypes[TKJIT_DTYPE_COUNT] = {};
+    PyObject* cpu = nullptr;
+    PyObject* cuda[kMaxDevices] = {};
+    PyObject* device_class = nullptr;
+};
+inline Allocation allocation;
+inline std::atomic<bool> allocation_found{false};
+
+// What empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
+inline bool find_allocation() {
+    try {
+        const py::module_ module = py::module_::import("torch");
+        static std::mutex finding;
+        const std::lock_guard lock(finding);
+        if (allocation_found.load(std::memory_order_relaxed)) return true;
+        for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
+            allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
+        allocation.keywords = keep(py::make_tuple("dtype", "device"));
+        allocation.device_class = keep(module.attr("device"));
+        allocation.cpu = keep(module.attr("device")("cpu"));
+        allocation.empty = keep(module.attr("empty"));
+        for (int device = 0; device < kMaxDevices; ++device) allocation.cuda[device] = keep(module.attr("device")("cuda", device));
+        allocation_found.store(true, std::memory_order_release);
+        return true;
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return false;
+    }
+}
+
+// A new reference.
+inline PyObject* device_object(const TensorView& like) {
+    if (like.device_type == DeviceType::cpu) return Py_NewRef(allocation.cpu);
+    if (like.device >= kMaxDevices) return PyObject_CallFunction(allocation.device_class, "si", "cuda", int(like.device));
+    return Py_NewRef(allocation.cuda[like.device]);
+}
+
+// torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
+inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
+    if (!allocation_found.load(std::memory_order_acquire) && !find_allocation()) return nullptr;
+    PyObject* const shape = PyTuple_New(ndim);
+    if (!shape) return nullptr;
+    for (int i = 0; i < ndim; ++i) {
+        PyObject* const size = PyLong_FromLongLong(sizes[i]);
+        if (!size) {
+            Py_DECREF(shape);
+            return nullptr;
+        }
+        PyTuple_SET_ITEM(shape, i, size);
+    }
+    PyObject* const device = device_object(like);
+    PyObject* const args[] = {shape, allocation.dtypes[dtype], device};
+    PyObject* const tensor = device ? PyObject_Vectorcall(allocation.empty, args, 1, allocation.keywords) : nullptr;
+    Py_DECREF(shape);
+    Py_XDECREF(device);
+    return tensor;
+}
+
+// By the array API's own way, or the framework's function.
+inline PyObject* as_array(PyObject* tensor, PyObject* like) {
+    try {
+        const py::handle array(like);
+        if (py::hasattr(array, "__array_namespace__"))
+            return array.attr("__array_namespace__")().attr("from_dlpack")(py::handle(tensor)).release().ptr();
+        const auto module = py::type::of(array).attr("__module__").cast<std::string>();
+        const py::module_ framework = py::module_::import(module.substr(0, module.find('.')).c_str());
+        return framework.attr("from_dlpack")(py::handle(tensor)).release().ptr();
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return nullptr;
+    }
+}
+
+}  // namespace tkjit::runtime
