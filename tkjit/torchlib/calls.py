@@ -36,13 +36,8 @@ class OverloadCall:
         self.operator = getattr(packet, operator_name(overload) or "default")
         self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
 
-    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any], *, check: bool = False) -> Any:
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the operator; it gives what a call of the kernel does.
-
-        Parameters
-        ----------
-        check : bool
-            Whether to look at dtypes, dims and constraints before the operator does.
 
         Raises
         ------
@@ -52,8 +47,6 @@ class OverloadCall:
         arrays = Arrays()
         given = self._read(self._bind(args, kwargs), arrays)
         outputs = [given.get(name) for name in self.outputs]
-        if check:
-            meta_outputs(self.spec, given)
         arguments = [given[f.name] for f in self.inputs]
         if any(output is not None for output in outputs):
             missing = iter(meta_outputs(self.spec, given))
@@ -143,7 +136,7 @@ def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwarg
     reasons = []
     for overload in overloads:
         try:
-            return overload(args, kwargs, check=True)
+            return overload(args, kwargs)
         except TkjitError as error:
             reasons.append(f"\n  {signature_text(overload.spec)}\n    {error}")
     name = overloads[0].spec.name
