@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import tkjit
 from tkjit import In, InOut, Kernel, Out, Scalar, SpecError, Tensor
@@ -677,3 +678,26 @@ def test_what_cannot_be_done_is_said_and_nothing_is_written(project, capsys, arg
     assert files(project) == before
     assert Path("by_hand.pyi").read_text() == "mine: int\n"
     assert [path.name for path in project.rglob(".*")] == []
+
+
+def test_values_that_are_no_numbers():
+    def many(
+        x: InOut[Tensor, "float32", "N"],
+        xs: In[list[Tensor], "float32", "N"],
+        sizes: list[int] = (1, 2),
+        t: torch.dtype = torch.bfloat16,
+        d: torch.device = "cuda:1",
+        w: dict[str, float] | None = None,
+    ) -> Tensor: ...
+
+    kernel = tkjit.kernel("inline void f(Globals g) {}", entry="f", host=True)(many)
+    text = render_module_stub("many = tkjit.find('many')", {"many": kernel.specs})
+    for line in (
+        "xs: typing.Sequence[Tensor],",
+        "sizes: typing.Sequence[int] = (1, 2),",
+        "t: torch.dtype | str = 'bfloat16',",
+        "d: torch.device | str = 'cuda:1',",
+        "w: dict[str, float] | None = None,",
+    ):
+        assert line in text
+    assert "import typing" in text and "import torch\n" in text

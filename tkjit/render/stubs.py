@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar
 
 from tkjit.errors import SpecError
 from tkjit.render.text import indent, repr_text
-from tkjit.spec import Spec
+from tkjit.spec import Field, Spec
 from tkjit.spec.signature import python_type, signature_of
 
 MARK = "# Written by python -m tkjit stubs; run it again when a kernel's parameters have changed."
@@ -162,7 +162,8 @@ def _returned(spec: Spec) -> _Fields:
 def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
     outputs = [python_type(f) for f in spec.fields if f.direction == "out"]
     out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
-    exact = {"out": f"{out} | None", "stream": _STREAM}
+    inputs = {f.name: _accepted(f) for f in spec.fields if f.direction != "out"}
+    exact = {"out": f"{out} | None", "stream": _STREAM, **inputs}
     parameters = [
         parameter.replace(annotation=exact.get(name, parameter.annotation), default=_default(parameter.default))
         for name, parameter in signature_of(spec).parameters.items()
@@ -170,6 +171,16 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
     fields = _returned(spec)
     returned = results[fields] if len(fields) > 1 else fields[0][1] if fields else "None"
     return _Call(tuple(parameters), _members(returned), (spec.doc,) if spec.doc else ())
+
+
+def _accepted(field: Field) -> str:
+    """What a call takes for a field: any sequence for a list, names for dtypes and devices."""
+    text = python_type(field)
+    if text.startswith("list["):
+        text = f"typing.Sequence{text.removeprefix('list')}"
+    elif text in ("torch.dtype", "torch.device"):
+        text = f"{text} | str"
+    return f"{text} | None" if field.optional else text
 
 
 def _default(value: object) -> object:
