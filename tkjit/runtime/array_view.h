@@ -19,6 +19,8 @@ struct Torch {
     PyObject* strided = nullptr;
     PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
     const DLPackExchangeAPI* exchange = nullptr;
+    PyObject* forward_mode = nullptr;   // the dictionary of torch.autograd.forward_ad
+    PyObject* forward_level = nullptr;  // the name of its level there
     bool by_method = false;  // take __dlpack__ for torch's tensors too, as the tests do
     int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
 };

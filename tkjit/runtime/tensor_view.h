@@ -86,6 +86,8 @@ inline c10::TensorImpl& impl_of(PyObject* object) {
 // Whether it has a gradient of forward mode. An at::Tensor is a pointer to its TensorImpl, and the word that holds it is
 // one; its class is not known here, since ATen's headers take seconds to compile.
 inline bool has_forward_gradient(PyObject* object) {
+    PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);  // borrowed; -1 outside of any
+    if (level && PyLong_Check(level) && PyLong_AsLong(level) < 0) return false;
     const auto words = reinterpret_cast<c10::TensorImpl**>(reinterpret_cast<char*>(object) + sizeof(PyObject));
     const auto& tensor = reinterpret_cast<const at::TensorBase&>(words[torch.impl_word]);
     const auto& gradient = words[torch.impl_word]->autograd_meta()->fw_grad(0, tensor);
@@ -223,6 +225,8 @@ inline void find_torch() {
     torch.exchange = static_cast<const DLPackExchangeAPI*>(
         PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
     if (!torch.exchange) throw py::error_already_set();
+    torch.forward_mode = module.attr("autograd").attr("forward_ad").attr("__dict__").cast<py::object>().release().ptr();
+    torch.forward_level = PyUnicode_InternFromString("_current_level");
     torch.impl_word = find_impl_word();
 }
 
