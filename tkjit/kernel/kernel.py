@@ -141,7 +141,7 @@ class Kernel:
         function = spec.reference
         if function is None:
             raise SpecError(f"{self.name} has no reference: the body of its function is empty")
-        outputs = {f.name: None for f in spec.fields if f.direction == "out"}
+        outputs = {f.name: None for f in spec.outputs}
         return lambda *args, **kwargs: function(*args, **{**outputs, **kwargs})
 
     def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -59,6 +59,8 @@ class Loader:
         self.runtime_plan = RuntimePlan(self.around)
         self.operators_plan = OperatorsPlan(self.around)
         self._runtime_lock = Renewed()
+        self._operators: Opened | None = None
+        self._operators_lock = Renewed()
 
     # ---- what a call needs
 
@@ -70,10 +72,12 @@ class Loader:
         loaded: ModuleType = runtime.loaded
         return loaded
 
-    @cached_property
+    @property
     def operators(self) -> ModuleType:
         """The module through which torch's dispatcher calls kernels; built when a call first needs it."""
-        loaded: ModuleType = self.open(self.operators_plan).loaded
+        with self._operators_lock:
+            self._operators = self._operators or self.open(self.operators_plan)
+        loaded: ModuleType = self._operators.loaded
         return loaded
 
     def _hold(self, runtime: Opened) -> Opened:

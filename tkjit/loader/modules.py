@@ -84,7 +84,26 @@ class ModulePlan(Plan):
         return imported
 
 
-class RuntimePlan(ModulePlan):
+class EnvironmentPlan(ModulePlan):
+    """A module that every kernel shares, of the C++ file that is named as it is."""
+
+    warmup = "python -m tkjit warmup"
+
+    def __init__(self, around: Circumstances) -> None:
+        super().__init__(around, self.arch)
+
+    @cached_property
+    def shortcut(self) -> str:
+        return self._around.shortcut(self.arch, ())
+
+    def text(self) -> str:
+        return f"#include <{self.arch}.cpp>\n"
+
+    def _files(self) -> list[str]:
+        return [circumstances.__file__, __file__]
+
+
+class RuntimePlan(EnvironmentPlan):
     """The module that every glue uses."""
 
     arch = RUNTIME
@@ -92,42 +111,14 @@ class RuntimePlan(ModulePlan):
     # because nobody steps through it
     cflags = ("-O1", "-finline-small-functions", "-findirect-inlining", "-g0", "-fvisibility=hidden")
     what = "the runtime (once per environment)"
-    warmup = "python -m tkjit warmup"
-
-    def __init__(self, around: Circumstances) -> None:
-        super().__init__(around, RUNTIME)
-
-    @cached_property
-    def shortcut(self) -> str:
-        return self._around.shortcut(RUNTIME, ())
-
-    def text(self) -> str:
-        return "#include <runtime.cpp>\n"
-
-    def _files(self) -> list[str]:
-        return [circumstances.__file__, __file__]
 
 
-class OperatorsPlan(ModulePlan):
+class OperatorsPlan(EnvironmentPlan):
     """The module through which torch's dispatcher calls kernels."""
 
     arch = OPERATORS
     cflags = ("-O2", "-g0", "-fvisibility=hidden")
     what = "the module of operators (once per environment)"
-    warmup = "python -m tkjit warmup"
-
-    def __init__(self, around: Circumstances) -> None:
-        super().__init__(around, OPERATORS)
-
-    @cached_property
-    def shortcut(self) -> str:
-        return self._around.shortcut(OPERATORS, ())
-
-    def text(self) -> str:
-        return "#include <operators.cpp>\n"
-
-    def _files(self) -> list[str]:
-        return [circumstances.__file__, __file__]
 
 
 class GluePlan(ModulePlan):

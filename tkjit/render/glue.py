@@ -103,7 +103,7 @@ class _Overload:
         self.spec = spec
         self.index = index
         self.first_variant = first_variant
-        self.outputs = [f for f in spec.fields if f.direction == "out"]
+        self.outputs = spec.outputs
         self.parameters = [
             *(f.name for f in spec.fields if not f.keyword_only),
             *(f.name for f in spec.fields if f.keyword_only),

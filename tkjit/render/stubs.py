@@ -160,7 +160,7 @@ def _returned(spec: Spec) -> _Fields:
 
 
 def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
-    outputs = [python_type(f) for f in spec.fields if f.direction == "out"]
+    outputs = [python_type(f) for f in spec.outputs]
     out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
     inputs = {f.name: _accepted(f) for f in spec.fields if f.direction != "out"}
     exact = {"out": f"{out} | None", "stream": _STREAM, **inputs}

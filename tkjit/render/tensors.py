@@ -31,9 +31,8 @@ class TensorChecks:
     def __init__(self, spec: Spec, given: Callable[[str], str]) -> None:
         self.spec = spec
         self.given = given
-        # an optional tensor comes after those that are there in every call
-        self.inputs = sorted((f for f in spec.tensors if f.direction != "out"), key=lambda f: f.optional)
-        self.outputs = [f for f in spec.tensors if f.direction == "out"]
+        self.inputs = spec.inputs
+        self.outputs = spec.outputs
         self.anchor = self.inputs[0]  # says on which device the call runs
         self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
         self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it

@@ -62,7 +62,7 @@ def signature_text(spec: Spec) -> str:
     """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
     positional = [short_text(f) for f in spec.fields if not f.keyword_only]
     keywords = [short_text(f) for f in spec.fields if f.keyword_only]
-    if any(f.direction == "out" for f in spec.fields):
+    if spec.outputs:
         keywords.append("out=None")
     parts = [*positional, "*", *keywords, "stream=None"]
     return f"{spec.name}({', '.join(parts)})"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tkjit.spec.model import Field, Spec
 
 MAX_DIMS = 4
+NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
 CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
@@ -124,7 +125,7 @@ def _check_dtypes(spec: Spec) -> None:
 
 def _bound_names(spec: Spec) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
-    alone = [f for f in spec.tensors if f.direction != "out" and not f.is_list]
+    alone = [f for f in spec.inputs if not f.is_list]
     tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
     return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors}
 
@@ -211,10 +212,10 @@ def _check_backward(spec: Spec) -> None:
         _fail(spec, f"backward= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
     if any(f.is_list for f in spec.tensors):
         _fail(spec, "backward= takes a kernel without lists of tensors")
-    outputs = [f.name for f in spec.tensors if f.direction == "out"]
+    outputs = [f.name for f in spec.outputs]
     if not outputs or not differentiable(spec):
         _fail(spec, "backward= takes a kernel with outputs, and with floating-point tensors among its inputs")
-    known = {*(f.name for f in spec.fields), *(f"grad_{name}" for name in outputs), "needed"}
+    known = {*(f.name for f in spec.fields), *(f"grad_{name}" for name in outputs), NEEDED}
     for name in spec.backward.parameters:
         if name not in known:
             _fail(spec, f"backward takes {name}; it can take {', '.join(sorted(known))}")

@@ -207,6 +207,15 @@ class Spec:
         return tuple(f for f in self.fields if f.is_tensor)
 
     @property
+    def inputs(self) -> tuple[Field, ...]:
+        """The tensors that a call brings, those that every call brings first: the first one says the device."""
+        return tuple(sorted((f for f in self.tensors if f.direction != "out"), key=lambda f: f.optional))
+
+    @property
+    def outputs(self) -> tuple[Field, ...]:
+        return tuple(f for f in self.fields if f.direction == "out")
+
+    @property
     def dim_names(self) -> tuple[str, ...]:
         """Dims that an argument's extents bind, in the order in which they are met."""
         names = (dim.text for f in self.fields if f.direction in ("in", "inout") for dim in f.dims)

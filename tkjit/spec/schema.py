@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from tkjit.errors import SpecError
 from tkjit.spec.model import MISSING, Field, Spec
 
 _NUMBERS = {"bool": "bool", "float": "float", "double": "float"}
@@ -17,14 +18,30 @@ def operator_name(overload: int, *, out: bool = False) -> str:
 
 def has_operator(spec: Spec) -> bool:
     """Whether PyTorch has types for all of a spec's arguments; it has none for dicts and sets."""
-    return all(f.value is None or f.value.schema for f in spec.fields)
+    return not _unknown_to_torch(spec)
+
+
+def _unknown_to_torch(spec: Spec) -> list[Field]:
+    return [f for f in spec.fields if f.value is not None and not f.value.schema]
+
+
+def check_operator(spec: Spec) -> None:
+    """Refuse a spec that can have no operator.
+
+    Raises
+    ------
+    SpecError
+        With the argument that PyTorch has no type for.
+    """
+    for f in _unknown_to_torch(spec):
+        assert f.value is not None
+        raise SpecError(f"{spec.name} has no operator: PyTorch has no {f.value.text}, which {f.name} is")
 
 
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
     """The arguments of an operator in their order; all can be given by position, which torch's library asks for."""
-    inputs = [f for f in spec.fields if f.direction != "out"]
-    outputs = [f for f in spec.fields if f.direction == "out"]
-    return (*sorted(inputs, key=lambda f: f.keyword_only), *(outputs if out else []))
+    others = [f for f in spec.fields if f.direction != "out"]
+    return (*sorted(others, key=lambda f: f.keyword_only), *(spec.outputs if out else ()))
 
 
 def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = False) -> str:
@@ -42,12 +59,18 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     out : bool
         The schema of the operator that writes into given outputs.
 
+    Raises
+    ------
+    SpecError
+        If PyTorch has no type for an argument.
+
     Examples
     --------
     >>> import tkjit
     >>> schema_of(tkjit.find("axpy").specs[0])
     'axpy(Tensor x, Tensor(a!) y, float alpha=1.0) -> ()'
     """
+    check_operator(spec)
     fields = operator_fields(spec, out=out)
     written = [f.name for f in fields if f.is_written]
     kinds = [schema_type(f, f"({_alias(written.index(f.name))}!)" if f.is_written else "") for f in fields]
@@ -58,7 +81,7 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
         f"{kind} {f.name}{default if i >= first else ''}"
         for i, (kind, f, default) in enumerate(zip(kinds, fields, defaults, strict=True))
     ]
-    outputs = [] if out else [f.name for f in spec.fields if f.direction == "out"]
+    outputs = [] if out else [f.name for f in spec.outputs]
     returned = "Tensor" if len(outputs) == 1 else f"({', '.join(f'Tensor {output}' for output in outputs)})"
     qualifier = operator_name(overload, out=out)
     return f"{name or spec.name}{'.' if qualifier else ''}{qualifier}({', '.join(listed)}) -> {returned}"

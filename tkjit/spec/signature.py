@@ -26,7 +26,7 @@ def signature_of(spec: Spec) -> inspect.Signature:
         annotation = f"{python_type(f)} | None" if f.optional or is_output else python_type(f)
         kind = keyword_only if f.keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         listed.append(inspect.Parameter(f.name, kind, default=default, annotation=annotation))
-    if any(f.direction == "out" for f in spec.fields):
+    if spec.outputs:
         annotation = "Tensor | tuple[Tensor, ...] | None"
         listed.append(inspect.Parameter("out", keyword_only, default=None, annotation=annotation))
     listed.append(inspect.Parameter("stream", keyword_only, default=None, annotation="object"))

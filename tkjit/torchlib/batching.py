@@ -15,7 +15,7 @@ from tkjit.spec.schema import operator_fields
 def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callable[..., Any]:
     """The rule that ``torch.library.register_vmap`` takes."""
     fields = operator_fields(spec, out=out)
-    outputs = 0 if out else sum(f.direction == "out" for f in spec.fields)
+    outputs = 0 if out else len(spec.outputs)
 
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
         for f, value, dim in zip(fields, args, in_dims, strict=False):

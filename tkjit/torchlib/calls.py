@@ -14,8 +14,10 @@ from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
+from tkjit.spec.signature import python_type
 from tkjit.torchlib.arrays import Arrays
-from tkjit.torchlib.meta import described, meta_outputs
+from tkjit.torchlib.meta import meta_outputs
+from tkjit.torchlib.words import described
 
 
 class OverloadCall:
@@ -31,7 +33,7 @@ class OverloadCall:
         self.spec = spec
         self.inputs = operator_fields(spec)
         self.positional = tuple(f.name for f in spec.fields if not f.keyword_only)
-        self.outputs = tuple(f.name for f in spec.fields if f.direction == "out")
+        self.outputs = tuple(f.name for f in spec.outputs)
         self.names = {*(f.name for f in spec.fields), "stream", *(["out"] if self.outputs else [])}
         self.operator = getattr(packet, operator_name(overload) or "default")
         self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
@@ -93,10 +95,9 @@ class OverloadCall:
 
     def _read(self, given: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
         """The arguments as the operator takes them."""
-        tensors = [f for f in self.spec.tensors if f.direction != "out" or given.get(f.name) is not None]
-        # an optional tensor comes after those that are there in every call: the first says the framework
-        for f in sorted(tensors, key=lambda f: (f.direction == "out", f.optional)):
-            if given[f.name] is not None or not f.optional:
+        # the first says the framework
+        for f in (*self.spec.inputs, *self.spec.outputs):
+            if given.get(f.name) is not None or (f.direction != "out" and not f.optional):
                 given[f.name] = self._read_tensors(f, given[f.name], arrays)
         for f in self.inputs:
             if f.is_tensor or (given[f.name] is None and f.optional):
@@ -149,7 +150,7 @@ def read_value(f: Field, value: Any) -> tuple[Any, str]:
         read = _read_by_code(f.value.code, value)
         return read, "" if read is not None else f.value.text
     bounds = SCALAR_TYPES.get(f.dtype)
-    kind = "int" if bounds else "bool" if f.dtype == "bool" else "float"
+    kind = python_type(f)
     read = _READERS[kind](value)
     expected = f"{'an' if kind == 'int' else 'a'} {kind}"
     if read is None:

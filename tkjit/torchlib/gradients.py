@@ -10,11 +10,9 @@ from torch._functorch.utils import enable_single_level_autograd_function
 
 from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Field, Spec
-from tkjit.spec.checks import differentiable
+from tkjit.spec.checks import NEEDED, differentiable
 from tkjit.spec.schema import operator_fields
-from tkjit.torchlib.meta import described
-
-NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
+from tkjit.torchlib.words import described
 
 
 def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
@@ -50,7 +48,7 @@ def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tupl
 def recorder(spec: Spec, operator: Callable[..., Any], gradient: Gradient) -> Callable[..., Any]:
     """A function that calls an operator and records its gradient."""
     fields = operator_fields(spec)
-    outputs = [f.name for f in spec.fields if f.direction == "out"]
+    outputs = [f.name for f in spec.outputs]
     saved_names = [name for name in gradient.parameters if name not in gradient.of_outputs and name != NEEDED]
     position = {f.name: i for i, f in enumerate(fields)}
 
@@ -104,7 +102,7 @@ class Gradient:
         assert spec.backward is not None
         self.spec = spec
         self.inputs = [f.name for f in differentiable(spec)]
-        self.of_outputs = {f"grad_{f.name}" for f in spec.fields if f.direction == "out"}
+        self.of_outputs = {f"grad_{f.name}" for f in spec.outputs}
         self.function: Callable[..., Any]
         self.parameters = spec.backward.parameters
         if spec.backward.kernel:
@@ -133,10 +131,10 @@ class Gradient:
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
     """What a backward kernel takes of the forward call; its outputs are the gradients, in the order of the inputs."""
-    known = {f.name for f in spec.fields} | {f"grad_{f.name}" for f in spec.fields if f.direction == "out"}
+    known = {f.name for f in spec.fields} | {f"grad_{f.name}" for f in spec.outputs}
     taken: list[Field] = [f for f in backward.fields if f.direction != "out"]
     wanted = [f"grad_{f.name}" for f in differentiable(spec)]
-    outputs = [f.name for f in backward.fields if f.direction == "out"]
+    outputs = [f.name for f in backward.outputs]
     unknown = [f.name for f in taken if f.name not in known and f.is_required]
     if unknown or outputs != wanted:
         raise SpecError(

@@ -11,6 +11,7 @@ from tkjit.errors import ArgumentError, ShapeError, TkjitError
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, listed
 from tkjit.spec import Field, Spec
+from tkjit.torchlib.words import described
 
 
 def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -38,8 +39,7 @@ class _Call:
 
     def outputs(self) -> tuple[torch.Tensor, ...]:
         spec = self.spec
-        inputs = sorted((f for f in spec.tensors if f.direction != "out"), key=lambda f: f.optional)
-        given = [f for f in inputs if self.arguments[f.name] is not None]
+        given = [f for f in spec.inputs if self.arguments[f.name] is not None]
         self.device = self._tensors(given[0])[0].device
         for f in given:
             for tensor in self._tensors(f):
@@ -52,7 +52,7 @@ class _Call:
         for expr in spec.constraints:
             failure = ShapeError(f"{spec.name}: the constraint {expr} does not hold")
             self._require(expr.evaluate(self.values), lambda failure=failure: failure)  # type: ignore[misc]
-        return tuple(made for f in spec.tensors if f.direction == "out" for made in self._output(f))
+        return tuple(made for f in spec.outputs for made in self._output(f))
 
     def _tensors(self, f: Field) -> list[torch.Tensor]:
         """A field's tensors: its one, or those of its list."""
@@ -135,22 +135,3 @@ class _Call:
     def _dim_text(self, dim: Expr) -> str:
         value = self.values.get(dim.text)
         return dim.text if value is None or not dim.names else f"{dim}={value}"
-
-
-def described(value: Any) -> str:
-    """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
-    if isinstance(value, torch.Tensor):
-        shape = f"({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''})"
-        return f"{shape} {str(value.dtype).removeprefix('torch.')} on {value.device}"
-    text = repr(value).replace("\n", " ")
-    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({_type_name(value)})"
-
-
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-
-
-def _type_name(value: Any) -> str:
-    """A type as C knows it: with its module where it was not made in Python."""
-    kind = type(value)
-    plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
-    return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import CellType, ModuleType
@@ -12,13 +11,15 @@ from typing import Any, NamedTuple
 import torch
 from torch._ops import _OpNamespace
 
-from tkjit.errors import ArgumentError, SpecError
+from tkjit.errors import ArgumentError
+from tkjit.processes import Renewed
 from tkjit.spec import Spec
-from tkjit.spec.schema import operator_fields, operator_name, schema_of
+from tkjit.spec.schema import check_operator, operator_fields, operator_name, schema_of
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
-from tkjit.torchlib.meta import described, meta_outputs
+from tkjit.torchlib.meta import meta_outputs
+from tkjit.torchlib.words import described
 
 NAMESPACE = "tkjit"
 _TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # what torch.ops.tkjit has by itself
@@ -38,7 +39,7 @@ class _Registry:
     def __init__(self) -> None:
         self._library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
         self._kernels: dict[str, _Registered] = {}
-        self._lock = threading.RLock()
+        self._lock = Renewed()
 
     def register(self, kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
         """The name of a kernel's operator, registered if it was not."""
@@ -51,7 +52,7 @@ class _Registry:
                     gradients = [None if spec.backward is None else Gradient(spec, find) for spec in specs]
                     cell = CellType(kernel)
                     for overload, (spec, gradient) in enumerate(zip(specs, gradients, strict=True)):
-                        for out in (False, True)[: 1 + any(f.direction == "out" for f in spec.fields)]:
+                        for out in (False, True)[: 1 + bool(spec.outputs)]:
                             self._define(name, spec, overload, out, cell, implementation, gradient)
                     self._kernels[name] = _Registered(specs, cell, gradients)
                     return name
@@ -81,9 +82,8 @@ class _Registry:
         fields = operator_fields(spec, out=out)
         positional = [f for f in fields if not f.keyword_only]
         keywords = tuple(f.name for f in fields[len(positional) :])
-        outputs = [f.name for f in spec.fields if f.direction == "out"]
         single = len(spec.returns) == 1
-        returned = () if out else tuple(-1 if single else spec.returns.index(output) for output in outputs)
+        returned = () if out else tuple(-1 if single else spec.returns.index(f.name) for f in spec.outputs)
         implementation.implement(qualified, cell, overload, keywords, returned)
         records = refusal(spec, out=out) if gradient is None or out else recorder(spec, operator, gradient)
         implementation.record_gradients(qualified, records, len(returned))
@@ -120,9 +120,7 @@ def register_operators(kernel: Any, implementation: ModuleType, find: Callable[[
         Gives the kernel of a name, for ``backward``.
     """
     for spec in kernel.specs:
-        for f in spec.fields:
-            if f.value is not None and not f.value.schema:
-                raise SpecError(f"{kernel.name} has no operator: PyTorch has no {f.value.text}, which {f.name} is")
+        check_operator(spec)
     return _registry.register(kernel, implementation, find)
 
 

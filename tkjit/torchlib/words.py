@@ -1,0 +1,26 @@
+"""How messages name what came, as the runtime's do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def described(value: Any) -> str:
+    """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
+    if isinstance(value, torch.Tensor):
+        shape = f"({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''})"
+        return f"{shape} {str(value.dtype).removeprefix('torch.')} on {value.device}"
+    text = repr(value).replace("\n", " ")
+    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({_type_name(value)})"
+
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+
+def _type_name(value: Any) -> str:
+    """A type as C knows it: with its module where it was not made in Python."""
+    kind = type(value)
+    plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
+    return kind.__name__ if plain else f"{kind.__module__}.{kind.__qualname__}"
