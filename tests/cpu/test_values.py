@@ -132,6 +132,15 @@ def test_lists_of_tensors_that_are_refused(xs, kind, message):
     assert str(raised.value).startswith(f"add_all: {message}") or message in str(raised.value)
 
 
+def test_a_computed_dim_is_checked_of_every_tensor():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[1][0]; }", entry="f", grid=1, block=1)
+    def doubled(x: In[Tensor, F32, "N"], xs: In[list[Tensor], F32, "2 * N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    assert doubled(torch.zeros(2), [torch.zeros(4), torch.ones(4)])[0] == 1
+    with pytest.raises(tkjit.ShapeError, match=r"xs\[1\] is \(3,\) float32 on cpu; expected \(2 \* N=4,\) float32"):
+        doubled(torch.zeros(2), [torch.zeros(4), torch.ones(3)])
+
+
 def test_an_output_that_shares_memory_with_a_list():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[0][0]; }", entry="f", grid=1, block=1)
     def first_of(xs: In[list[Tensor], F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
@@ -241,8 +250,9 @@ def test_containers_that_are_refused(changes, message):
 
 
 def test_what_pytorch_has_no_type_for_has_no_operator():
-    with pytest.raises(tkjit.SpecError, match=r"PyTorch has no dict\[str, float\], which weights is"):
-        _ = describe.operator
+    for ask in (lambda: describe.operator, lambda: describe.schema):
+        with pytest.raises(tkjit.SpecError, match=r"PyTorch has no dict\[str, float\], which weights is"):
+            ask()
 
 
 def test_a_function_whose_parameter_is_another_container():

@@ -72,24 +72,18 @@ const Overload overloads[] = {
 };
 
 PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
-    Call call{dispatcher, *dispatcher->table, "axpy",
-              args, PyVectorcall_NARGS(nargsf), kwnames};
+    Call call = call_of(self, "axpy", args, nargsf, kwnames);
     return dispatch(call, overloads, 1);
 }
 
 PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames) {
-    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
-    Call call{dispatcher, *dispatcher->table, "axpy",
-              args, PyVectorcall_NARGS(nargsf), kwnames};
+    Call call = call_of(self, "axpy", args, nargsf, kwnames);
     return overloads[overload].call(call);
 }
 
 PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
-    Call call{dispatcher, *dispatcher->table, "axpy",
-              args, PyVectorcall_NARGS(nargsf), kwnames};
+    Call call = call_of(self, "axpy", args, nargsf, kwnames);
     call.choosing = true;
     return dispatch(call, overloads, 1);
 }
@@ -102,15 +96,11 @@ int execute(PyObject* module) {
 
 PyModuleDef_Slot slots[] = {
     {Py_mod_exec, reinterpret_cast<void*>(execute)},
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    TKJIT_NEEDS_NO_GIL
     {0, nullptr},
 };
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "axpy", nullptr, 0, nullptr, slots};
 
 }  // namespace
 
-#define TKJIT_JOIN(a, b) a##b
-#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
-PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&module_definition); }
+TKJIT_MODULE(module_definition)

@@ -34,8 +34,10 @@ def render_glue(specs: Sequence[Spec]) -> str:
 
 
 def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
+    # an operator for each overload, or none is used
+    detours = [_detours(spec) if all(map(has_operator, specs)) else "0" for spec in specs]
     overloads = [
-        f"    {{overload_{i}, {repr_text(signature_text(spec))}, {_detours(spec)}}}," for i, spec in enumerate(specs)
+        f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
     interned = " && ".join(f"intern_names(signature_{i})" for i in range(len(specs)))
     return [
@@ -44,24 +46,18 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "};",
         "",
         "PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
-        "    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);",
-        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)},",
-        "              args, PyVectorcall_NARGS(nargsf), kwnames};",
+        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
         f"    return dispatch(call, overloads, {len(specs)});",
         "}",
         "",
         "PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,",
         "                        PyObject* kwnames) {",
-        "    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);",
-        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)},",
-        "              args, PyVectorcall_NARGS(nargsf), kwnames};",
+        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
         "    return overloads[overload].call(call);",
         "}",
         "",
         "PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
-        "    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);",
-        f"    Call call{{dispatcher, *dispatcher->table, {repr_text(name)},",
-        "              args, PyVectorcall_NARGS(nargsf), kwnames};",
+        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
         "    call.choosing = true;",
         f"    return dispatch(call, overloads, {len(specs)});",
         "}",
@@ -74,25 +70,19 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "",
         "PyModuleDef_Slot slots[] = {",
         "    {Py_mod_exec, reinterpret_cast<void*>(execute)},",
-        "#ifdef Py_GIL_DISABLED",
-        "    {Py_mod_gil, Py_MOD_GIL_NOT_USED},",
-        "#endif",
+        "    TKJIT_NEEDS_NO_GIL",
         "    {0, nullptr},",
         "};",
         f"PyModuleDef module_definition = {{PyModuleDef_HEAD_INIT, {repr_text(name)}, nullptr, 0, nullptr, slots}};",
         "",
         "}  // namespace",
         "",
-        "#define TKJIT_JOIN(a, b) a##b",
-        "#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)",
-        "PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&module_definition); }",
+        "TKJIT_MODULE(module_definition)",
     ]
 
 
 def _detours(spec: Spec) -> str:
     """Which calls of an overload become calls of its operator."""
-    if not has_operator(spec):
-        return "0"
     return "kForOperator | kRequiresGrad" if spec.backward is not None else "kForOperator"
 
 

@@ -75,8 +75,6 @@ class TensorChecks:
 
     def _list(self, f: Field) -> list[str]:
         """Each tensor of a list is checked as one alone would be; the first stands for the list."""
-        item = f"{f.name}_item"
-        place = _Place(f"{item}.name", f"{item}.object", f"{item}.view")
         most = "INT_MAX" if self.spec.host else f.max_length
         what = f"{repr_text(f.name)}, {self.given(f.name)}, {most}, {f.name}_list"
         return [
@@ -86,9 +84,21 @@ class TensorChecks:
             f"if (!read(call, {what})) return nullptr;",
             f"const TensorView& {local(f.name)} = {f.name}_list.items->view;",
             *([f"int {local(f.dtype)} = 0;"] if self._chooses(f) else []),
+            *self._for_each(f, self._check_tensor(f, self._item(f))),
+        ]
+
+    @staticmethod
+    def _item(f: Field) -> _Place:
+        """Where a tensor of a list is, in a loop over it."""
+        item = f"{f.name}_item"
+        return _Place(f"{item}.name", f"{item}.object", f"{item}.view")
+
+    @staticmethod
+    def _for_each(f: Field, body: list[str]) -> list[str]:
+        return [
             f"for (int i = 0; i < {f.name}_list.count; ++i) {{",
-            f"    const TensorList::Item& {item} = {f.name}_list.items[i];",
-            *indent(self._check_tensor(f, place)),
+            f"    const TensorList::Item& {f.name}_item = {f.name}_list.items[i];",
+            *indent(body),
             "}",
         ]
 
@@ -225,10 +235,13 @@ class TensorChecks:
                     continue
                 present = f"{self.given(f.name)} && " if f.optional else ""
                 value = f"{f.name}_dim_{i}"
-                refuse = self._mismatch(f, self._place(f), {dim.text: f"{value}.value()"})
+                place = self._item(f) if f.is_list else self._place(f)
+                refuse = self._mismatch(f, place, {dim.text: f"{value}.value()"})
+                extent = self._extent(f, i, place.view)
+                check = [f"if ({present}(!{value}.valid() || {extent} != {value}.value())) return {refuse};"]
                 lines += [
                     f"const Int {value} = {self._expression(dim)};",
-                    f"if ({present}(!{value}.valid() || {self._extent(f, i)} != {value}.value())) return {refuse};",
+                    *(self._for_each(f, check) if f.is_list else check),
                 ]
         return ["", *lines] if lines else []
 

@@ -113,32 +113,27 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         if (call.choosing) return PyLong_FromLong(-1);  // there is no data to choose by
         return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames);
     };
-    // an operator for each overload, or none is used
-    uint32_t detours = ~0u;
-    for (int i = 0; i < count; ++i) detours &= overloads[i].detours ? ~0u : 0;
-    const auto detours_of = [&](int i) {
-        const uint32_t own = overloads[i].detours & detours;
-        return call.choosing ? own & ~(kWatched | kRequiresGrad) : own;
+    if (overloads[0].detours && !call.choosing && call.table.watched()) return through_operator();
+    const auto begin = [&](const Overload& overload) {
+        constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator deals with it, whichever overload it is
+        call.detours = call.choosing ? overload.detours & ~later : overload.detours;
+        call.ignored = call.choosing ? kWatched | (overload.detours & later) : kWatched;
+        return overload.call(call);
     };
-    if (detours && !call.choosing && call.table.watched()) return through_operator();
     if (count == 1) {
-        call.detours = detours_of(0);
-        call.records_gradients = overloads[0].detours & kRequiresGrad;
-        PyObject* const result = overloads[0].call(call);
+        PyObject* const result = begin(overloads[0]);
         return call.detour ? through_operator() : result;
     }
     call.quiet = true;
     for (int i = 0; i < count; ++i) {
-        call.detours = detours_of(i);
-        call.records_gradients = overloads[i].detours & kRequiresGrad;
-        PyObject* const result = overloads[i].call(call);
+        PyObject* const result = begin(overloads[i]);
         if (call.detour) return through_operator();
         if (result || call.decided || PyErr_Occurred()) return result;
     }
     call.quiet = false;
     PyObject* message = PyUnicode_FromFormat("%s: no overload takes these arguments:", call.kernel);
     for (int i = 0; i < count && message; ++i) {
-        overloads[i].call(call);
+        begin(overloads[i]);
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
         PyObject* const longer = PyUnicode_FromFormat("%U\n  %s\n    %S", message, overloads[i].text, value ? value : Py_None);

@@ -36,10 +36,15 @@ struct Call {
     Values values{};       // what has to live until the call is over
     uint32_t detours = 0;  // what a tensor may have that makes this a call of the kernel's operator
     bool detour = false;   // one has
-    bool records_gradients = false;  // the overload has a backward
+    uint32_t ignored = kWatched;  // what a tensor may have that is of no matter
     bool choosing = false;  // ask which overload takes the call, and do no more
     bool other_stream = false;  // the call has a stream of its own, not the current one
 };
+
+inline Call call_of(PyObject* self, const char* kernel, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    const auto dispatcher = reinterpret_cast<Dispatcher*>(self);
+    return {dispatcher, *dispatcher->table, kernel, args, PyVectorcall_NARGS(nargsf), kwnames};
+}
 
 // ---- parameters ----------------------------------------------------------------------------------------------------
 

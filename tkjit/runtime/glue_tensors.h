@@ -19,7 +19,7 @@ inline bool read(Call& call, const char* name, PyObject* object, TensorView& vie
         call.detour = true;
         return false;
     }
-    view.problems &= ~(call.choosing && call.records_gradients ? kWatched | kRequiresGrad : kWatched);
+    view.problems &= ~call.ignored;
     if (!view.problems) return true;
     if (!call.quiet) call.table.refuse_tensor(call.kernel, name, object, view);
     return false;

@@ -2,6 +2,7 @@
 //
 // An operator hands the tensors to the glue of its kernel, so that there is one parser, one set of checks and one text for
 // each refusal. Its own work is what torch's dispatcher asks for: values from the stack and onto it, and gradients.
+#include "dtypes.h"
 #include "table.h"
 
 #include <torch/library.h>
@@ -42,32 +43,10 @@ Owned checked(PyObject* object) {
 
 // ---- values --------------------------------------------------------------------------------------------------------
 
-// The name of a dtype as Python has it; the glue refuses one that no kernel takes.
-const char* dtype_name(c10::ScalarType type) {
-    switch (type) {
-        case c10::ScalarType::Bool: return "bool";
-        case c10::ScalarType::Byte: return "uint8";
-        case c10::ScalarType::Char: return "int8";
-        case c10::ScalarType::UInt16: return "uint16";
-        case c10::ScalarType::Short: return "int16";
-        case c10::ScalarType::UInt32: return "uint32";
-        case c10::ScalarType::Int: return "int32";
-        case c10::ScalarType::UInt64: return "uint64";
-        case c10::ScalarType::Long: return "int64";
-        case c10::ScalarType::Half: return "float16";
-        case c10::ScalarType::BFloat16: return "bfloat16";
-        case c10::ScalarType::Float: return "float32";
-        case c10::ScalarType::Double: return "float64";
-        case c10::ScalarType::Float8_e4m3fn: return "float8_e4m3fn";
-        case c10::ScalarType::Float8_e5m2: return "float8_e5m2";
-        default: return c10::toString(type);
-    }
-}
-
 Owned to_python(const c10::IValue& value, const c10::Type& type) {
     if (type.kind() == c10::TypeKind::OptionalType)
         return value.isNone() ? checked(Py_NewRef(Py_None)) : to_python(value, *type.expectRef<c10::OptionalType>().getElementType());
-    if (type.kind() == c10::ScalarTypeType::Kind) return checked(PyUnicode_FromString(dtype_name(value.toScalarType())));
+    if (type.kind() == c10::ScalarTypeType::Kind) return checked(PyUnicode_FromString(dtype_name(dtype_of(value.toScalarType()))));
     if (value.isTensor()) {
         const at::Tensor& tensor = value.toTensor();
         return checked(tensor.defined() ? THPVariable_Wrap(tensor) : Py_NewRef(Py_None));
@@ -82,7 +61,7 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
     if (value.isList() || value.isTuple()) {
         const auto items = value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec();
         Owned list = checked(PyList_New(Py_ssize_t(items.size())));
-        for (size_t i = 0; i < items.size(); ++i) 
+        for (size_t i = 0; i < items.size(); ++i)
             PyList_SET_ITEM(list.get(), Py_ssize_t(i), to_python(items[i], *c10::AnyType::get()).release());
         return list;
     }
@@ -262,9 +241,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef_Slot slots[] = {
-#ifdef Py_GIL_DISABLED
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
+    TKJIT_NEEDS_NO_GIL
     {0, nullptr},
 };
 PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "tkjit_operators", nullptr, 0, methods, slots, nullptr, nullptr, nullptr};
@@ -272,6 +249,4 @@ PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "tkjit_operators", nullp
 }  // namespace
 }  // namespace tkjit::operators
 
-#define TKJIT_JOIN(a, b) a##b
-#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
-PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&tkjit::operators::module_definition); }
+TKJIT_MODULE(tkjit::operators::module_definition)

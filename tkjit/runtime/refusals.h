@@ -1,6 +1,7 @@
 // The texts of refusals: what came, what was expected, what to do.
 #pragma once
 
+#include "dtypes.h"
 #include "table.h"
 #include "tensor_view.h"
 
@@ -121,13 +122,6 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
         raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
                                     "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach()");
     });
-}
-
-inline const char* dtype_name(int32_t dtype) {
-    static constexpr const char* names[TKJIT_DTYPE_COUNT] = {
-        "bool",    "uint8",   "int8",    "uint16",   "int16",   "uint32",  "int32",         "uint64",
-        "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
-    return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
 }
 
 // "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself.

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "array_view.h"
+#include "dtypes.h"
 #include "table.h"
 
 #include <ATen/dlpack.h>
@@ -21,27 +22,7 @@
 namespace tkjit::runtime {
 
 namespace py = pybind11;
-
-inline int32_t dtype_of(c10::ScalarType type) {
-    switch (type) {
-        case c10::ScalarType::Bool: return TKJIT_BOOL;
-        case c10::ScalarType::Byte: return TKJIT_UINT8;
-        case c10::ScalarType::Char: return TKJIT_INT8;
-        case c10::ScalarType::UInt16: return TKJIT_UINT16;
-        case c10::ScalarType::Short: return TKJIT_INT16;
-        case c10::ScalarType::UInt32: return TKJIT_UINT32;
-        case c10::ScalarType::Int: return TKJIT_INT32;
-        case c10::ScalarType::UInt64: return TKJIT_UINT64;
-        case c10::ScalarType::Long: return TKJIT_INT64;
-        case c10::ScalarType::Half: return TKJIT_FLOAT16;
-        case c10::ScalarType::BFloat16: return TKJIT_BFLOAT16;
-        case c10::ScalarType::Float: return TKJIT_FLOAT32;
-        case c10::ScalarType::Double: return TKJIT_FLOAT64;
-        case c10::ScalarType::Float8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
-        case c10::ScalarType::Float8_e5m2: return TKJIT_FLOAT8_E5M2;
-        default: return -1;
-    }
-}
+using tkjit::dtype_of;  // beside that of a DLDataType
 
 inline bool is_tensor(PyObject* object) {
     PyTypeObject* const type = Py_TYPE(object);

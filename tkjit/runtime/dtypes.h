@@ -1,0 +1,40 @@
+// Element types: torch's, ours (tkjit/arg.h), and their names in Python.
+#pragma once
+
+#include <tkjit/arg.h>
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace tkjit {
+
+inline int32_t dtype_of(c10::ScalarType type) {
+    switch (type) {
+        case c10::ScalarType::Bool: return TKJIT_BOOL;
+        case c10::ScalarType::Byte: return TKJIT_UINT8;
+        case c10::ScalarType::Char: return TKJIT_INT8;
+        case c10::ScalarType::UInt16: return TKJIT_UINT16;
+        case c10::ScalarType::Short: return TKJIT_INT16;
+        case c10::ScalarType::UInt32: return TKJIT_UINT32;
+        case c10::ScalarType::Int: return TKJIT_INT32;
+        case c10::ScalarType::UInt64: return TKJIT_UINT64;
+        case c10::ScalarType::Long: return TKJIT_INT64;
+        case c10::ScalarType::Half: return TKJIT_FLOAT16;
+        case c10::ScalarType::BFloat16: return TKJIT_BFLOAT16;
+        case c10::ScalarType::Float: return TKJIT_FLOAT32;
+        case c10::ScalarType::Double: return TKJIT_FLOAT64;
+        case c10::ScalarType::Float8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
+        case c10::ScalarType::Float8_e5m2: return TKJIT_FLOAT8_E5M2;
+        default: return -1;
+    }
+}
+
+inline const char* dtype_name(int32_t dtype) {
+    static constexpr const char* names[TKJIT_DTYPE_COUNT] = {
+        "bool",    "uint8",   "int8",    "uint16",   "int16",   "uint32",  "int32",         "uint64",
+        "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
+    return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
+}
+
+}  // namespace tkjit
