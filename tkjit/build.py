@@ -68,32 +68,42 @@ class Unit:
     may_spill: bool = True
 
 
-def compile_shared_object(
-    unit: Unit, staging: Path, command: Callable[[Path, Path, Path], list[str]], check: Callable[[Path], object]
+def compile_binary(
+    unit: Unit,
+    staging: Path,
+    output_name: str,
+    commands: Callable[[Path, Path, Path], list[list[str]]],
+    check: Callable[[Path], object] | None = None,
 ) -> Product:
-    """Compile a launcher in a staging directory.
+    """Compile a file in a staging directory to a launcher, an object or a program.
 
     Parameters
     ----------
-    command : callable
-        The command line for (source, output, depfile).
-    check : callable
-        Loads the shared object: what cannot be loaded is not published.
+    commands : callable
+        The command lines for (source, output, depfile), to be run one after the other.
+    check : callable, optional
+        Loads a shared object: what cannot be loaded is not published.
 
     Raises
     ------
     CompileError
         With the compiler's first error.
     """
-    source, output, depfile = staging / unit.file, staging / "launcher.so", staging / "launcher.d"
+    source, output, depfile = staging / unit.file, staging / output_name, staging / "dependencies.d"
     source.write_text(unit.text)
-    line = command(source, output, depfile)
+    lines = commands(source, output, depfile)
+    command = " && ".join(map(shlex.join, lines))
     start = time.monotonic()
-    code, log, peak_bytes = _run(line, staging)
-    (staging / LOG).write_text(f"{shlex.join(line)}\n{log}")
+    code, log, peak_bytes = 0, "", 0
+    for line in lines:
+        code, printed, bytes_taken = _run(line, staging)
+        log, peak_bytes = log + printed, max(peak_bytes, bytes_taken)
+        if code != 0:
+            break
+    (staging / LOG).write_text(f"{command}\n{log}")
 
     def failure(log: str, summary: str = "") -> CompileError | CacheError:
-        return _failure(unit, staging, log, shlex.join(line), summary)
+        return _failure(unit, staging, log, command, summary)
 
     if code != 0:
         ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
@@ -103,14 +113,15 @@ def compile_shared_object(
         words = ", ".join(f"{n} bytes of {SPILLS[name]}" for name, n in spilled.items())
         raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {words}")
     try:
-        check(output)
+        if check is not None:
+            check(output)
     except ImportError as error:
         raise failure(f"{error}\n{log}", f"it compiled, but cannot be loaded: {error}") from None
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": peak_bytes,
-        "command": shlex.join(line),
+        "command": command,
         **taken,
     }
     dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))

@@ -19,6 +19,10 @@ _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cu
 _CXX_FLAGS = ("-O2", "-ffp-contract=fast", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-pthread")
 
 
+# the part of the simulator that is compiled once (sim/simulator.cpp)
+_SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
+
+
 class Flags(NamedTuple):
     """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker."""
 
@@ -66,14 +70,44 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None) ->
     defines = [f"-D{name}={value}" for name, value in spec.defines]
     libraries = [f"-l{library}" for library in spec.libraries]
     if target.is_cpu:
-        march = [f"-march={target.cpu_level}"] if target.cpu_level.startswith("x86-64") else []
-        own = [f"-std={spec.std}", *_CXX_FLAGS, *march, "-shared", "-fPIC", "-fvisibility=hidden"]
+        own = [f"-std={spec.std}", *_CXX_FLAGS, *_march(target), "-shared", "-fPIC", "-fvisibility=hidden"]
         preprocessor, linker = _common_flags(spec.flags)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries))
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
     own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
     return Flags((*own, *defines, *spec.flags), includes, tuple(libraries))
+
+
+def simulator_flags(target: Target, defines: Iterable[str] = ()) -> Flags:
+    """The flags of the object that is linked with every launcher for the CPU."""
+    own = (*_SIMULATOR_FLAGS, *_march(target), *(f"-D{name}" for name in defines), "-c")
+    return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))
+
+
+def checker_flags(launcher: Flags, mode: str, *, is_clang: bool) -> Flags:
+    """The flags of a launcher's compilation for the checker: with debug information, and each access reported.
+
+    Parameters
+    ----------
+    mode : str
+        ``"memory"`` or ``"race"``.
+    """
+    kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
+    if mode == "memory":
+        reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address")
+    else:
+        volatile = ("-mllvm", "-tsan-distinguish-volatile=1") if is_clang else ("--param=tsan-distinguish-volatile=1",)
+        reported = ("-fsanitize=thread", *volatile)
+    return Flags(
+        (*kept, "-O1", "-g", "-fno-omit-frame-pointer", *reported, f"-DTKJIT_SIM_{mode.upper()}"),
+        launcher.paths,
+        launcher.link,
+    )
+
+
+def _march(target: Target) -> list[str]:
+    return [f"-march={target.cpu_level}"] if target.cpu_level.startswith("x86-64") else []
 
 
 def _common_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -151,12 +151,20 @@ class Toolchain:
     def compiler(self, target: Target) -> Tool:
         return self.cxx if target.is_cpu else self.nvcc
 
-    def command(self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path) -> list[str]:
-        """The command line of a launcher's compilation; libraries come last, as a linker wants them."""
+    def command(
+        self, target: Target, flags: Flags, source: Path, output: Path, depfile: Path, objects: Sequence[Path] = ()
+    ) -> list[str]:
+        """The command line of a launcher's compilation; libraries come last, as a linker wants them.
+
+        Parameters
+        ----------
+        objects : sequence of Path
+            What has been compiled already and is linked with it.
+        """
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
         files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
         # -x holds for all files behind it, and a library is no source
-        reset = ["-x", "none"] if target.is_cpu and flags.link else []
+        reset = ["-x", "none"] if target.is_cpu and (objects or flags.link) else []
         # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
         # a linker that says what it reads tells when a library is replaced under its name
@@ -169,6 +177,7 @@ class Toolchain:
             *trace,
             *files,
             *reset,
+            *map(str, objects),
             *flags.link,
         ]
 

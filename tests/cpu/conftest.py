@@ -20,11 +20,13 @@ from tkjit.loader import loader_for
 
 @pytest.fixture(scope="session")
 def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds the runtime, which takes 6 s to compile, and nothing else; it is copied and not written to."""
-    assert loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache)).runtime
+    """A cache that holds what all kernels share, the runtime and the simulator; it is copied and not written to."""
+    loader = loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache))
+    assert loader.runtime and loader.simulator(loader.target("cpu"))
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    for directory in session_cache.glob("v1/*/runtime"):
-        shutil.copytree(directory, root / directory.relative_to(session_cache))
+    for shared in ("runtime", "simulator"):
+        for directory in session_cache.glob(f"v1/*/{shared}"):
+            shutil.copytree(directory, root / directory.relative_to(session_cache))
     return root
 
 

@@ -90,8 +90,3 @@ def test_flags_with_arch_in_a_directory_name_change_nothing(loader, tmp_path):
 
     entry = loader.launcher(scale.specs[0], Variant(), gpu_target("90a"))
     assert "-gencode=arch=compute_90a,code=sm_90a" in entry.manifest["command"]
-
-
-def test_cpu_tensors_of_a_source_with_launch_syntax_are_refused_by_line(foreign):
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: .*foreign\.cu:27 launches with <<<"):
-        foreign["kernel"](torch.randn(4, 8), 8)

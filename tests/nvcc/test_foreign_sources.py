@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
+import torch
 
 import tkjit
 from tkjit import CompileError, In, InOut, Tensor
@@ -10,6 +14,12 @@ from tkjit.spec import Variant
 from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
+CPU_TESTS = Path(__file__).parents[1] / "cpu"
+SIMULATOR = CPU_TESTS / "simulator"
+PROGRAMS = [
+    CPU_TESTS / "kernels" / f"{name}.cu"
+    for name in ("vector_add", "block_sums", "transpose", "histogram", "relaxation")
+]
 
 
 @pytest.mark.parametrize("way", ["kernel", "host"])
@@ -18,6 +28,22 @@ def test_a_program_with_main_and_launch_syntax_compiles(loader, foreign, way):
     entry = loader.launcher(spec, Variant(), HOPPER)
     source = spec.sources[0][1].path
     assert source.read_text().rstrip() in (entry.directory / "launcher.cu").read_text(), "the source is not changed"
+
+
+@pytest.mark.parametrize("way", ["kernel", "host"])
+def test_the_same_program_runs_on_the_cpu(foreign, way):
+    x = torch.randn(4, 8)
+    y = foreign[way](x, 8) if way == "kernel" else foreign[way](x, 4, 8)
+    assert torch.equal(y, x.flip(1))
+
+
+@pytest.mark.parametrize("path", [*PROGRAMS, SIMULATOR / "groups.cu"], ids=lambda path: path.stem)
+def test_what_runs_in_the_simulator_compiles_for_a_gpu(loader, path, tmp_path):
+    toolchain = loader.toolchain
+    options = "-std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr --expt-extended-lambda"
+    command = [toolchain.nvcc.path, f"-ccbin={toolchain.cxx.path}", *options.split(), "-c", path, "-o", tmp_path / "o"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_nested_struct_with_launch_members_is_described(loader):

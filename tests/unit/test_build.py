@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.build import LOG, Unit, _linked, _read_depfile, compile_shared_object
+from tkjit.build import LOG, Unit, _linked, _read_depfile, compile_binary
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.processes import name_of, watched, working_in
 from unit.builders import wait_until
@@ -83,15 +83,16 @@ def staging(tmp_path):
 
 def shell(body: str):
     """A command whose $1, $2, $3 are the source, the output and the depfile."""
-    return lambda *files: ["/bin/sh", "-c", body, "sh", *map(str, files)]
+    return lambda *files: [["/bin/sh", "-c", body, "sh", *map(str, files)]]
 
 
+OUTPUT = "launcher.so"
 GOOD = 'cp "$1" "$2"; echo "launcher.so: $1 /usr/include/a.h" > "$3"; echo "Used 7 registers"'
 
 
 def test_a_build(unit, staging):
     checked = []
-    product = compile_shared_object(unit, staging, shell(GOOD), checked.append)
+    product = compile_binary(unit, staging, OUTPUT, shell(GOOD), checked.append)
     assert checked == [staging / "launcher.so"]
     assert product.shared_object == "launcher.so" and product.dependencies == (Path("/usr/include/a.h"),)
     assert product.facts["registers"] == 7 and product.facts["seconds"] >= 0
@@ -102,24 +103,36 @@ def test_a_build(unit, staging):
     assert not unit.keep.exists()
 
 
+def test_a_build_of_two_commands_ends_with_the_first_that_fails(unit, staging):
+    both = lambda *files: [*shell(GOOD)(*files), *shell('echo linked >> "$2"')(*files)]  # noqa: E731
+    product = compile_binary(unit, staging, "program", both)
+    assert (staging / product.shared_object).read_text() == "int i;\nlinked\n"
+    assert " && " in product.facts["command"]
+    (staging / product.shared_object).unlink()
+    failing = lambda *files: [*shell("echo 'error: no such thing'; exit 1")(*files), *both(*files)]  # noqa: E731
+    with pytest.raises(CompileError, match="no such thing"):
+        compile_binary(unit, staging, "program", failing)
+    assert not (unit.keep / "program").exists()
+
+
 def test_a_build_depends_on_its_libraries_and_on_where_headers_are_looked_for(unit, staging, tmp_path):
     library = tmp_path / "libfoo.so"
     library.write_text("")
     unit = replace(unit, libraries=("foo",), search=(tmp_path / "include",))
-    product = compile_shared_object(unit, staging, shell(f"{GOOD}; echo {library}"), lambda path: None)
+    product = compile_binary(unit, staging, OUTPUT, shell(f"{GOOD}; echo {library}"), lambda path: None)
     assert product.dependencies == (Path("/usr/include/a.h"), library)
     assert product.search == (tmp_path / "include",)
 
 
 def test_the_memory_of_the_largest_of_a_compilers_processes_is_kept(unit, staging):
     allocate = f"{sys.executable} -S -c 'x = b\"x\" * (100 << 20)'"
-    product = compile_shared_object(unit, staging, shell(f"{allocate}; {GOOD}"), lambda path: None)
+    product = compile_binary(unit, staging, OUTPUT, shell(f"{allocate}; {GOOD}"), lambda path: None)
     assert 100 << 20 <= product.facts["peak_memory_bytes"] < 150 << 20
 
 
 def test_the_memory_of_the_process_that_asks_for_a_build_is_not_counted(unit, staging):
     ours = b"x" * (200 << 20)
-    product = compile_shared_object(unit, staging, shell(GOOD), lambda path: None)
+    product = compile_binary(unit, staging, OUTPUT, shell(GOOD), lambda path: None)
     assert product.facts["peak_memory_bytes"] < len(ours) // 2
 
 
@@ -127,11 +140,11 @@ SPILLING = f'{GOOD}; echo "8 bytes stack frame, 8 bytes spill stores, 12 bytes s
 
 
 def test_a_build_that_spills_fails_where_its_spec_forbids_it(unit, staging):
-    assert compile_shared_object(unit, staging, shell(SPILLING), lambda path: None).facts["spill_load_bytes"] == 12
+    assert compile_binary(unit, staging, OUTPUT, shell(SPILLING), lambda path: None).facts["spill_load_bytes"] == 12
     strict = replace(unit, may_spill=False)
-    compile_shared_object(strict, staging, shell(GOOD), lambda path: None)
+    compile_binary(strict, staging, OUTPUT, shell(GOOD), lambda path: None)
     with pytest.raises(CompileError) as caught:
-        compile_shared_object(strict, staging, shell(SPILLING), lambda path: None)
+        compile_binary(strict, staging, OUTPUT, shell(SPILLING), lambda path: None)
     assert caught.value.summary == (
         "it spills registers, which its spec forbids (forbid_spills): 8 bytes of stores, 12 bytes of loads"
     )
@@ -147,25 +160,25 @@ def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt), watched(staging):
         monkeypatch.setattr(subprocess.Popen, "wait", interrupt)
-        compile_shared_object(unit, staging, shell("sleep 60; true"), lambda path: None)
+        compile_binary(unit, staging, OUTPUT, shell("sleep 60; true"), lambda path: None)
     assert working_in(staging) == []
 
 
 def test_a_compiler_that_is_killed_is_said_to_be(unit, staging):
     with pytest.raises(CompileError, match="ended by signal 9; has the memory run out"):
-        compile_shared_object(unit, staging, shell("kill -9 $$"), lambda path: None)
+        compile_binary(unit, staging, OUTPUT, shell("kill -9 $$"), lambda path: None)
 
 
 def test_a_compiler_works_in_its_staging_directory(unit, staging):
     """It is found by it, and what it leaves beside itself goes away with it."""
-    compile_shared_object(unit, staging, shell(f"{GOOD}; pwd > where"), lambda path: None)
+    compile_binary(unit, staging, OUTPUT, shell(f"{GOOD}; pwd > where"), lambda path: None)
     assert (staging / "where").read_text().strip() == str(staging)
 
 
 def test_a_failed_build_says_error_log_and_command(unit, staging):
     command = shell('echo "axpy.cu:3:1: error: no such thing in $1" >&2; exit 1')
     with pytest.raises(CompileError) as caught:
-        compile_shared_object(unit, staging, command, lambda path: None)
+        compile_binary(unit, staging, OUTPUT, command, lambda path: None)
     error = caught.value
     lines = str(error).splitlines()
     kept = unit.keep / "launcher.cu"
@@ -183,7 +196,7 @@ def test_a_failed_build_says_error_log_and_command(unit, staging):
 
 def test_a_compile_error_travels_between_processes(unit, staging):
     with pytest.raises(CompileError) as caught:
-        compile_shared_object(unit, staging, shell("echo no >&2; exit 1"), lambda path: None)
+        compile_binary(unit, staging, OUTPUT, shell("echo no >&2; exit 1"), lambda path: None)
     copy = pickle.loads(pickle.dumps(caught.value))
     assert type(copy) is CompileError and str(copy) == str(caught.value)
     assert (copy.log, copy.log_path, copy.command) == (caught.value.log, caught.value.log_path, caught.value.command)
@@ -192,7 +205,7 @@ def test_a_compile_error_travels_between_processes(unit, staging):
 def test_a_second_failure_replaces_what_the_first_left(unit, staging):
     for text in ("first", "second"):
         with pytest.raises(CompileError):
-            compile_shared_object(unit, staging, shell(f"echo {text} >&2; touch {text}; exit 1"), lambda path: None)
+            compile_binary(unit, staging, OUTPUT, shell(f"echo {text} >&2; touch {text}; exit 1"), lambda path: None)
         (staging / "first").unlink(missing_ok=True)
     assert not (unit.keep / "first").exists() and (unit.keep / "second").exists()
     assert "second" in (unit.keep / LOG).read_text()
@@ -209,7 +222,7 @@ def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypat
     monkeypatch.setattr(shutil, "copytree", look)
     try:
         with pytest.raises(CompileError):
-            compile_shared_object(unit, staging, shell("exit 1"), lambda path: None)
+            compile_binary(unit, staging, OUTPUT, shell("exit 1"), lambda path: None)
     finally:
         os.umask(before)
     assert [*modes, unit.keep.stat().st_mode & 0o777] == [0o700, 0o700]
@@ -222,7 +235,7 @@ def test_a_failed_build_that_cannot_be_kept_is_still_that_failure(unit, staging,
 
     monkeypatch.setattr(place, function, refuse)
     with pytest.raises(CompileError, match="no such thing"):
-        compile_shared_object(unit, staging, shell("echo no such thing >&2; exit 1"), lambda path: None)
+        compile_binary(unit, staging, OUTPUT, shell("echo no such thing >&2; exit 1"), lambda path: None)
     assert [path.name for path in unit.keep.parent.iterdir()] == [staging.name]
 
 
@@ -231,20 +244,20 @@ def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):
         raise ImportError("undefined symbol: helper")
 
     with pytest.raises(CompileError, match="it compiled, but cannot be loaded: undefined symbol: helper"):
-        compile_shared_object(unit, staging, shell(GOOD), check)
+        compile_binary(unit, staging, OUTPUT, shell(GOOD), check)
 
 
 def test_a_compiler_that_is_gone(unit, staging):
     with pytest.raises(ToolchainError, match=r"/no/such/nvcc does not run: No such file or directory"):
-        compile_shared_object(unit, staging, lambda *files: ["/no/such/nvcc"], lambda path: None)
+        compile_binary(unit, staging, OUTPUT, lambda *files: [["/no/such/nvcc"]], lambda path: None)
 
 
 def test_a_full_disk_is_the_caches_fault_and_not_the_sources(unit, staging):
     command = shell('echo "fatal error: error writing to a.o: No space left on device" >&2; exit 1')
     with pytest.raises(CacheError, match=r"no space left for compiling axpy .*set TKJIT_CACHE to another disk"):
-        compile_shared_object(unit, staging, command, lambda path: None)
+        compile_binary(unit, staging, OUTPUT, command, lambda path: None)
 
 
 def test_a_log_that_is_not_utf8_is_kept(unit, staging):
     with pytest.raises(CompileError, match=r"axpy.cu:1:1: error"):
-        compile_shared_object(unit, staging, shell(r"printf 'axpy.cu:1:1: error: \351\n'; exit 1"), lambda path: None)
+        compile_binary(unit, staging, OUTPUT, shell(r"printf 'axpy.cu:1:1: error: \351\n'; exit 1"), lambda path: None)

@@ -173,7 +173,12 @@ class Kernel:
         source = spec.source_for(arch or spec.sources[0][0])
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")
-        return Rendered(render_glue(self.specs), render_launcher(spec, variant, source.read(), source.name))
+        text = source.read()
+        if arch == "cpu":
+            from tkjit.render.adapt import adapt
+
+            text = adapt(text)
+        return Rendered(render_glue(self.specs), render_launcher(spec, variant, text, source.name))
 
     def overload(self, source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""

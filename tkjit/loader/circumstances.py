@@ -32,6 +32,8 @@ class Circumstances:
         Where a recipe's failed build stays.
     open_launcher : callable
         Loads a launcher's shared object and returns its address.
+    simulator : callable
+        The object that is linked with a launcher for a CPU, by its target and mode.
     """
 
     def __init__(
@@ -40,11 +42,13 @@ class Circumstances:
         toolchain: Toolchain,
         failure_directory: Callable[[Recipe], Path],
         open_launcher: Callable[[Path], int],
+        simulator: Callable[[Target, str], Path],
     ) -> None:
         self._settings = settings
         self.toolchain = toolchain
         self.failure_directory = failure_directory
         self.open_launcher = open_launcher
+        self.simulator = simulator
 
     def shortcut(self, name: str, values: object) -> str:
         """A name for what is made from some values under these circumstances: their ``repr`` says all of them."""
@@ -100,7 +104,7 @@ class Circumstances:
 @cache
 def rendering_files() -> list[str]:
     """The code that makes recipes of specs: what it says of one, it says until it is edited."""
-    in_loader = (f"loader/{name}" for name in ("circumstances", "modules", "launchers", "remembered"))
+    in_loader = (f"loader/{name}" for name in ("circumstances", "modules", "launchers", "remembered", "simulator"))
     alone = ["expr", "registry", "flags", "targets", "toolchain", "cache/recipe", *in_loader]
     patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.flags import Flags, launcher_flags
 from tkjit.loader.circumstances import Circumstances, rendering_files
 from tkjit.loader.plan import Plan
+from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.words import describe, warmup_command
 from tkjit.render import render_launcher
 from tkjit.spec import Source, Spec, Variant
 from tkjit.targets import Target
+
+if TYPE_CHECKING:
+    from tkjit.build import Unit
 
 
 class LauncherPlan(Plan):
@@ -49,17 +54,21 @@ class LauncherPlan(Plan):
         return [*sources, *rendering_files(), *self._around.toolchain.looked_at(self.target)]
 
     def render(self) -> Recipe:
+        source = self._source.read()
+        if self.target.is_cpu:
+            from tkjit.render.adapt import adapt
+
+            source = adapt(source)
         parts = {
-            TEXT: render_launcher(self.spec, self.variant, self._source.read(), self._source.name),
+            TEXT: render_launcher(self.spec, self.variant, source, self._source.name),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
+        if self.target.is_cpu:
+            parts["simulator"] = simulator_flags_of(self.target)
         if self.spec.forbid_spills:
             parts["spills"] = "forbidden"
-        # a checkout that moves takes its sources along
-        own = {"kernels": self._directory} if self._directory else {}
-        own |= {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
-        return self._around.recipe(self.target.name, self.spec.name, parts, self.target, own)
+        return self._around.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:
         from tkjit import build
@@ -67,33 +76,48 @@ class LauncherPlan(Plan):
         around = self._around
         if not self.target.is_cpu:
             around.toolchain.check_arch(self.target)
-        unit = build.Unit(
+        objects = [around.simulator(self.target, "")] if self.target.is_cpu else []
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            return [around.toolchain.command(self.target, self._flags, source, output, depfile, objects)]
+
+        product = build.compile_binary(self._unit(), staging, "launcher.so", commands, around.open_launcher)
+        return with_simulator_sources(product) if self.target.is_cpu else product
+
+    def _unit(self) -> Unit:
+        from tkjit.build import Unit
+
+        return Unit(
             self.what,
             "launcher.cu",
             self.recipe.text,
-            around.failure_directory(self.recipe),
+            self._around.failure_directory(self.recipe),
             self._source.path,
-            search=(*self._flags.search, *around.header_path),
+            search=(*self._flags.search, *self._around.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
-        )
-        return build.compile_shared_object(
-            unit,
-            staging,
-            lambda *files: around.toolchain.command(self.target, self._flags, *files),
-            around.open_launcher,
         )
 
     def opened(self, module: str, path: Path) -> int:
         return self._around.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
-        reason = _why_not_on_the_cpu(self._source) if self.target.is_cpu else ""
+        if not self.target.is_cpu:
+            return error
+        from tkjit.render.refusals import why_not_on_the_cpu
+
+        reason = why_not_on_the_cpu(self._source.read(), str(self._source.path or self._source.name), error.log)
         return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}") if reason else error
 
     @cached_property
     def _flags(self) -> Flags:
         return launcher_flags(self.spec, self.target, self._directory)
+
+    @property
+    def _own(self) -> dict[str, Path]:
+        """The directories of the kernel's own files: a checkout that moves takes its sources along."""
+        own = {"kernels": self._directory} if self._directory else {}
+        return own | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
 
     @property
     def _directory(self) -> Path | None:
@@ -107,17 +131,3 @@ def _source(spec: Spec, target: Target) -> Source:
         known = ", ".join(arch for arch, _ in spec.sources)
         raise ToolchainError(f"{spec.name} has no source for {target.name}; it has sources for {known}")
     return source
-
-
-def _why_not_on_the_cpu(source: Source) -> str:
-    """What a C++ compiler cannot take of a CUDA source, looked for when it has refused it."""
-    lines = [line.split("//")[0] for line in source.read().splitlines()]
-    reasons = {
-        "<<<": "launches with <<<...>>>, which a C++ compiler does not read; give another source with cpu=",
-        "extern __shared__": "declares extern __shared__; TKJIT_DYNAMIC_SHARED (tkjit/shared_memory.cuh) works on both",
-    }
-    for mark, reason in reasons.items():
-        for number, line in enumerate(lines, 1):
-            if mark in line:
-                return f"{source.path or source.name}:{number} {reason}"
-    return ""

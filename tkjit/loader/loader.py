@@ -23,6 +23,7 @@ from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
 from tkjit.loader.remembered import Memory
+from tkjit.loader.simulator import SimulatorPlan
 from tkjit.processes import Renewed
 from tkjit.progress import announce
 from tkjit.spec import Spec, Variant
@@ -50,7 +51,9 @@ class Loader:
             limit_bytes=settings.cache_limit_bytes,
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
-        self.around = Circumstances(settings, self.toolchain, self.cache.failure_directory, self.open_launcher)
+        self.around = Circumstances(
+            settings, self.toolchain, self.cache.failure_directory, self.open_launcher, self.simulator
+        )
         # what a build beside another one failed with, until the call that needs it asks
         self._failures: dict[Recipe, TkjitError] = {}
         self.memory = Memory(self)
@@ -169,6 +172,11 @@ class Loader:
             If the spec has no source for the target.
         """
         return LauncherPlan(self.around, spec, variant, target)
+
+    def simulator(self, target: Target, mode: str = "") -> Path:
+        """The object that is linked with a launcher for a CPU, and of which kind: see ``SimulatorPlan``."""
+        path: Path = self.open(SimulatorPlan(self.around, target, mode)).loaded
+        return path
 
     # ---- looking up, building, opening
 

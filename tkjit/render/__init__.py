@@ -1,4 +1,7 @@
-"""From a spec and a variant to C++ text: pure functions, no file, no torch."""
+"""From a spec and a variant to C++ text: pure functions, no file, no torch.
+
+``adapt`` and ``refusals``, which read a source's tokens, are imported by those who need them: a warm call does not.
+"""
 
 from tkjit.render.glue import render_glue
 from tkjit.render.launcher import render_launcher

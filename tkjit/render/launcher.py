@@ -17,7 +17,7 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str)
     Parameters
     ----------
     source : str
-        The kernel's source, which becomes a part of the text.
+        The kernel's source, which becomes a part of the text; for the CPU as ``adapt`` gives it.
     source_name : str
         What the compiler's messages call it.
     """

@@ -2,20 +2,22 @@
 //
 // A kernel source compiled with `-I tkjit/sim -I tkjit/include` finds this file in place of the toolkit's. Every CUDA
 // thread becomes a fiber, a block runs on one OS thread, and `tkjit::sim::launch` runs the grid. No header of the
-// toolkit is needed. The parts, in the order in which they build on each other:
+// toolkit is needed. What need not be compiled with each kernel lies in runtime/, which is compiled once, into an
+// object that is linked with every launcher. The parts here, in the order in which they build on each other:
 //
 //   detail/language.h      __global__, __shared__, ...: what the keywords become
 //   detail/vector_types.h  float4, dim3, ...
 //   detail/site.h          the source line that a thread waits at, for error texts
-//   detail/fiber.h         stacks and the switch between them
 //   detail/block.h         Thread, Warp, Barrier, Block: the state of the one block that an OS thread runs
 //   detail/fault.h         how a kernel's own fault becomes an error text
-//   detail/scheduler.h     which fiber runs next
-//   detail/barrier.h       __syncthreads and named barriers
+//   detail/scheduler.h     how a thread waits
+//   detail/barrier.h       __syncthreads, named barriers, the grid's
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/copy_queue.h    cp.async
+//   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
 //   detail/atomics.h, integer_intrinsics.h, float_intrinsics.h, memory_intrinsics.h
-//   detail/launch.h        blocks spread over OS threads
+//   detail/launch.h        a grid of blocks
+//   detail/host_errors.h, host_launch.h, host_memory.h, host_api.h  what a source's own host code calls
 //
 // Not modelled: clusters, dynamic parallelism, textures, missing memory fences, bank conflicts, raw `asm`. A block is
 // never preempted: a plain loop on a volatile flag that another thread of the block sets does not end (one with an
@@ -28,7 +30,6 @@
 #include "detail/language.h"
 #include "detail/vector_types.h"
 #include "detail/site.h"
-#include "detail/fiber.h"
 #include "detail/block.h"
 #include "detail/fault.h"
 #include "detail/scheduler.h"
@@ -36,8 +37,13 @@
 #include "detail/warp.h"
 #include "detail/warp_intrinsics.h"
 #include "detail/copy_queue.h"
+#include "detail/bulk_copies.h"
 #include "detail/atomics.h"
 #include "detail/integer_intrinsics.h"
 #include "detail/float_intrinsics.h"
 #include "detail/memory_intrinsics.h"
 #include "detail/launch.h"
+#include "detail/host_errors.h"
+#include "detail/host_launch.h"
+#include "detail/host_memory.h"
+#include "detail/host_api.h"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import shutil
 import subprocess
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +22,6 @@ FLAGS = [
     "-ffp-contract=fast",
     "-fno-strict-aliasing",
     "-fPIC",
-    "-shared",
     "-fvisibility=hidden",
     "-pthread",
     "-Wall",
@@ -34,11 +37,24 @@ def include_flags() -> list[str]:
 def compile_source(source: Path, directory: Path, *flags: str) -> Library:
     """Compile ``source`` into ``directory`` and load it."""
     shared_object = directory / f"{source.stem}.so"
-    command = ["g++", *FLAGS, *include_flags(), *flags, "-x", "c++", str(source), "-o", str(shared_object)]
+    compile_with(*flags, "-shared", "-x", "c++", source, "-x", "none", simulator(flags), "-o", shared_object)
+    return Library(shared_object, source)
+
+
+@cache
+def simulator(flags: tuple[str, ...]) -> Path:
+    """The object that is linked with every source, compiled once for these flags."""
+    output = Path(tempfile.mkdtemp(prefix="tkjit-simulator-")) / "simulator.o"
+    atexit.register(shutil.rmtree, output.parent)
+    compile_with(*flags, "-c", TKJIT / "sim/simulator.cpp", "-o", output)
+    return output
+
+
+def compile_with(*arguments: str | Path) -> None:
+    command = ["g++", *FLAGS, *include_flags(), *map(str, arguments)]
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}\n{result.stderr[:4000]}")
-    return Library(shared_object, source)
 
 
 class Library:

@@ -75,7 +75,7 @@ const char* host_result(Function&& function, void* stream, Arguments&&... argume
             return function(std::forward<Arguments>(arguments)...);
     };
     if constexpr (std::is_same_v<decltype(call()), cudaError_t>) {
-        static thread_local char text[160];
+        static thread_local char text[2560];  // the simulator says in detail what went wrong
         const cudaError_t error = call();
         if (error == cudaSuccess) return nullptr;
         std::snprintf(text, sizeof text, "the host function returned error %d: %s", int(error), cudaGetErrorString(error));
@@ -109,7 +109,11 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
 template <class Function, class... Arguments>
 const char* call_host(Function&& function, int32_t, void* stream, Arguments&&... arguments) {
-    return detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
+    cudaGetLastError();  // what an earlier call left behind must not be blamed on this one
+    const char* const own = detail::host_result(function, stream, std::forward<Arguments>(arguments)...);
+    if (own) return own;
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
 #else

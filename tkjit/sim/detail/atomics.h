@@ -28,6 +28,17 @@ inline void note_possible_spin(Site site) {
     if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_in_spin(site);
 }
 
+/// 16 bytes at once, which the builtins for every width would leave to a library. The old value.
+template <class T>
+inline T compare_and_swap_16(T* address, T expected, T value) {
+    unsigned __int128 from, to;
+    __builtin_memcpy(&from, &expected, 16);
+    __builtin_memcpy(&to, &value, 16);
+    from = __sync_val_compare_and_swap(reinterpret_cast<unsigned __int128*>(address), from, to);
+    __builtin_memcpy(static_cast<void*>(&expected), &from, 16);
+    return expected;
+}
+
 }  // namespace tkjit::sim
 
 template <class T>
@@ -39,6 +50,15 @@ inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value,
     } else {
         return tkjit::sim::atomic_update(address, [value](T old) { return old + value; });
     }
+}
+
+// Each element is added atomically, the vector is not.
+inline float2 atomicAdd(float2* address, float2 value) {
+    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};
+}
+inline float4 atomicAdd(float4* address, float4 value) {
+    return {atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y), atomicAdd(&address->z, value.z),
+            atomicAdd(&address->w, value.w)};
 }
 
 template <class T>
@@ -60,17 +80,29 @@ template <class T>
 inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value,
                     tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::note_possible_spin(site);
-    T old;
-    __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
-    return old;
+    if constexpr (sizeof(T) == 16) {
+        for (T seen = *address;;) {
+            const T old = tkjit::sim::compare_and_swap_16(address, seen, value);
+            if (__builtin_memcmp(&old, &seen, 16) == 0) return old;
+            seen = old;
+        }
+    } else {
+        T old;
+        __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
+        return old;
+    }
 }
 
 template <class T>
 inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
                    typename tkjit::sim::Exactly<T>::type value, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     tkjit::sim::note_possible_spin(site);
-    __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    return expected;
+    if constexpr (sizeof(T) == 16) {
+        return tkjit::sim::compare_and_swap_16(address, expected, value);
+    } else {
+        __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return expected;
+    }
 }
 
 template <class T>

@@ -10,7 +10,7 @@ inline constexpr unsigned warp_threads = 32;
 inline constexpr unsigned max_warps_per_block = max_threads_per_block / warp_threads;
 inline constexpr unsigned named_barriers = 16;  // PTX ISA, `bar`: barriers 0 to 15; __syncthreads is barrier 0
 
-/// What a thread waits in. The order is that of `operation_names`.
+/// What a thread waits in. The order is that of the names in runtime/fault.h.
 enum class Operation : unsigned char {
     none,
     syncthreads,
@@ -36,54 +36,45 @@ enum class Operation : unsigned char {
     reduce_xor,
     mma,
     ldmatrix,
+    stmatrix,
     poll,
     activemask,
     spin,
+    grid_sync,
+    mbarrier,
+    bulk_wait,
 };
 
-inline const char* operation_name(Operation operation) {
-    static const char* const operation_names[] = {
-        "nothing",
-        "__syncthreads",
-        "__syncthreads_count",
-        "__syncthreads_and",
-        "__syncthreads_or",
-        "a named barrier",
-        "__syncwarp",
-        "__shfl_sync",
-        "__shfl_up_sync",
-        "__shfl_down_sync",
-        "__shfl_xor_sync",
-        "__ballot_sync",
-        "__any_sync",
-        "__all_sync",
-        "__match_any_sync",
-        "__match_all_sync",
-        "__reduce_add_sync",
-        "__reduce_min_sync",
-        "__reduce_max_sync",
-        "__reduce_and_sync",
-        "__reduce_or_sync",
-        "__reduce_xor_sync",
-        "mma",
-        "ldmatrix",
-        "a polled condition",
-        "__activemask",
-        "a loop of atomics or __nanosleep",
-    };
-    return operation_names[static_cast<int>(operation)];
-}
+const char* operation_name(Operation operation);
 
 struct Block;
 struct Launch;
 struct Helpers;
 struct PendingCopy;
+struct BulkCopies;
 
 /// The asynchronous copies that a thread has issued and not yet waited for, oldest first (see copy_queue.h).
 struct CopyQueue {
     PendingCopy* copies;
     unsigned count, capacity;
     unsigned committed_groups;
+};
+
+/// A fiber's stack (see runtime/fiber.h).
+struct Stack {
+    char* lowest;
+    // Distance from the top to the first frame. Were it the same for all, the hot frames of all fibers would fall into
+    // the same few sets of the cache.
+    size_t stagger;
+    Stack* next_free;
+};
+
+/// Where a fiber that does not run will go on; what the pointer points to is runtime/fiber.h's business.
+struct Context {
+    void* saved;
+#ifdef TKJIT_SIM_MEMORY
+    void* fake_stack;  // AddressSanitizer's, of the fiber that does not run
+#endif
 };
 
 /// One CUDA thread.
@@ -133,6 +124,8 @@ struct Block {
     unsigned exited;
     unsigned events_until_tick;
     unsigned vain_atomics;  // see atomics.h
+    unsigned vain_spins;    // see note_spin in runtime/launch.h
+    unsigned long long spin_progress;
     // Grows whenever a thread could have become able to run; a poller that sees it unchanged polls in vain.
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
@@ -143,6 +136,9 @@ struct Block {
     Context starting;  // of a fiber that has not run yet
     char* dynamic_shared;
     size_t dynamic_shared_capacity;
+    BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
+    void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
+    Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
     bool abandoned;  // a fault, here or in another block: fibers were left where they stood
     Block* next_free;
     unsigned stack_count;
@@ -152,10 +148,9 @@ struct Block {
     Thread threads[max_threads_per_block];
 };
 
-// Null on an OS thread that runs no block. Like every thread_local here: a __thread with constant initialisation, so
-// that no use goes through an initialisation wrapper.
-inline thread_local Thread* current_thread = nullptr;
-inline thread_local Block* current_block = nullptr;
+// Null on an OS thread that runs no block.
+extern TKJIT_SIM_REGISTER Thread* current_thread;
+extern TKJIT_SIM_REGISTER Block* current_block;
 
 inline unsigned lane_of(const Thread& thread) { return thread.linear % warp_threads; }
 inline Warp& warp_of(const Thread& thread) { return thread.block->warps[thread.linear / warp_threads]; }

@@ -4,59 +4,16 @@
 
 namespace tkjit::sim {
 
-struct PendingCopy {
-    void* destination;
-    const void* source;
-    unsigned bytes;
-    unsigned source_bytes;  // the rest of `bytes` is filled with zeros
-    unsigned group;
-};
+/// Copies `source_bytes` and fills the rest of `bytes` with zeros, when the thread waits for it.
+void issue_copy(void* destination, const void* source, unsigned bytes, unsigned source_bytes, Site site);
 
-inline void issue_copy(void* destination, const void* source, unsigned bytes, unsigned source_bytes, Site site) {
-    const uintptr_t addresses = reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source);
-    if (addresses % bytes) fail(site, "cp.async of %u bytes: both addresses must be multiples of %u", bytes, bytes);
-    if (source_bytes > bytes) fail(site, "cp.async of %u bytes cannot read %u", bytes, source_bytes);
-    CopyQueue& queue = current_thread->copies;
-    if (queue.count == queue.capacity) {
-        const unsigned capacity = queue.capacity ? 2 * queue.capacity : 16;
-        void* grown = realloc(queue.copies, capacity * sizeof(PendingCopy));
-        if (grown == nullptr) fail(site, "out of memory for pending copies");
-        queue.copies = static_cast<PendingCopy*>(grown);
-        queue.capacity = capacity;
-    }
-    if (queue.count == 0) queue.committed_groups = 0;
-    queue.copies[queue.count++] = {destination, source, bytes, source_bytes, queue.committed_groups};
-}
-
-inline void commit_copies() {
-    CopyQueue& queue = current_thread->copies;
-    if (queue.count) queue.committed_groups++;
-}
-
-inline void land_copy(const PendingCopy& copy) {
-    memcpy(copy.destination, copy.source, copy.source_bytes);
-    memset(static_cast<char*>(copy.destination) + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-}
-
-/// Lands the oldest copies, those of groups below `first_pending_group`.
-inline void land_copies_before(CopyQueue& queue, unsigned first_pending_group) {
-    unsigned landed = 0;
-    while (landed < queue.count && queue.copies[landed].group < first_pending_group) land_copy(queue.copies[landed++]);
-    queue.count -= landed;
-    memmove(queue.copies, queue.copies + landed, queue.count * sizeof(PendingCopy));
-}
-
-/// Lands every copy, in a committed group or not: when a thread exits, and for `cp.async.wait_all`.
-inline void land_all_copies(CopyQueue& queue) {
-    for (unsigned i = 0; i < queue.count; i++) land_copy(queue.copies[i]);
-    queue.count = 0;
-}
+/// Makes the copies since the last commit a group.
+void commit_copies();
 
 /// Lands all but the last `pending_groups` committed groups of the running thread.
-inline void wait_for_copies(unsigned pending_groups) {
-    CopyQueue& queue = current_thread->copies;
-    if (queue.count == 0 || queue.committed_groups <= pending_groups) return;
-    land_copies_before(queue, queue.committed_groups - pending_groups);
-}
+void wait_for_copies(unsigned pending_groups);
+
+/// Lands every copy of a thread, in a committed group or not.
+void land_all_copies(CopyQueue& queue);
 
 }  // namespace tkjit::sim

@@ -1,125 +1,15 @@
 // A kernel's own fault becomes the text that `launch` returns: never a message on a terminal, never the process's end.
 #pragma once
 
-#include <stdarg.h>
-
 namespace tkjit::sim {
 
-inline constexpr size_t error_text_bytes = 4096;
-
-/// One run of a grid, shared by the OS threads that work on it.
-struct Launch {
-    void (*run_thread)(const void* body);
-    const void* body;
-    uint3 grid, block;
-    size_t dynamic_shared_bytes;
-    unsigned long long block_count;
-    unsigned long long next_block;  // taken with an atomic addition
-    int failed;                     // set once, by whoever writes error_text
-    char* error_text;
-};
-
-/// Text that is appended to piece by piece; what does not fit is cut.
-class ErrorText {
-  public:
-    explicit ErrorText(char* text) : text_(text) { text_[0] = 0; }
-
-    __attribute__((format(printf, 2, 3))) void append(const char* format, ...) {
-        va_list arguments;
-        va_start(arguments, format);
-        append_list(format, arguments);
-        va_end(arguments);
-    }
-
-    void append_list(const char* format, va_list arguments) {
-        const int length = vsnprintf(text_ + used_, error_text_bytes - used_, format, arguments);
-        used_ = used_ + length < error_text_bytes ? used_ + length : error_text_bytes - 1;
-    }
-
-  private:
-    char* text_;
-    size_t used_ = 0;
-};
-
-/// True for the first of a launch's faults: the caller then owns error_text.
-inline bool claim_fault(Launch& launch) { return !__atomic_exchange_n(&launch.failed, 1, __ATOMIC_ACQ_REL); }
-
-inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch.failed, __ATOMIC_RELAXED); }
-
-/// Leaves the block for good. Its fibers are not unwound: their stacks are simply used again.
-[[noreturn]] inline void abandon_block(Block& block) {
-    block.abandoned = true;
-    Context discarded;
-    switch_context(discarded, block.host);
-    __builtin_unreachable();
-}
-
 /// Ends the launch with a text about the running thread: `WHAT, in block (0, 0, 0), thread (1, 0, 0) (file.cu:7)`.
-[[noreturn]] __attribute__((noinline, cold, format(printf, 2, 3))) inline void fail(Site site, const char* format,
-                                                                                    ...) {
-    Thread& thread = *current_thread;
-    Block& block = *thread.block;
-    if (claim_fault(*block.launch)) {
-        ErrorText text(block.launch->error_text);
-        va_list arguments;
-        va_start(arguments, format);
-        text.append_list(format, arguments);
-        va_end(arguments);
-        text.append(", in block (%u, %u, %u), thread (%u, %u, %u) (%s:%d)", blockIdx.x, blockIdx.y, blockIdx.z,
-                    thread.index.x, thread.index.y, thread.index.z, site.file, site.line);
-    }
-    abandon_block(block);
-}
-
-/// True if two threads stand at the same place, so that the report names them in one line.
-inline bool same_wait(const Thread& a, const Thread& b) {
-    if (a.exited || b.exited) return a.exited && b.exited;
-    return a.waiting_in == b.waiting_in && a.site.line == b.site.line && strcmp(a.site.file, b.site.file) == 0;
-}
+[[noreturn]] __attribute__((format(printf, 2, 3))) void fail(Site site, const char* format, ...);
 
 /// Ends the launch because no thread of the block can go on; says where each group of threads waits.
-[[noreturn]] __attribute__((noinline, cold)) inline void fail_deadlock(Block& block) {
-    if (!claim_fault(*block.launch)) abandon_block(block);
-    ErrorText text(block.launch->error_text);
-    text.append("deadlock in block (%u, %u, %u): what its threads wait for can never happen", blockIdx.x, blockIdx.y,
-                blockIdx.z);
-    for (unsigned i = 0; i < block.thread_count; i++) {
-        const Thread& thread = block.threads[i];
-        bool reported = false;
-        for (unsigned j = 0; j < i && !reported; j++) reported = same_wait(block.threads[j], thread);
-        if (reported) continue;
-        unsigned count = 0;
-        const Thread* last = &thread;
-        for (unsigned j = i; j < block.thread_count; j++) {
-            if (!same_wait(block.threads[j], thread)) continue;
-            count++;
-            last = &block.threads[j];
-        }
-        text.append("\n  %u of %u threads, (%u, %u, %u)", count, block.thread_count, thread.index.x, thread.index.y,
-                    thread.index.z);
-        if (count > 1) text.append(" to (%u, %u, %u),", last->index.x, last->index.y, last->index.z);
-        if (thread.exited) {
-            text.append(" have exited");
-        } else {
-            text.append(" wait in %s (%s:%d)", operation_name(thread.waiting_in), thread.site.file, thread.site.line);
-        }
-    }
-    abandon_block(block);
-}
+[[noreturn]] void fail_deadlock(Block& block);
 
 }  // namespace tkjit::sim
-
-/// Device code's `assert`: <assert.h> may be included again at any time and redefine the macro, but it always calls
-/// this, and a hidden definition in the shared object comes before the C library's.
-extern "C" __attribute__((weak, visibility("hidden"), noreturn)) void __assert_fail(const char* condition,
-                                                                                    const char* file, unsigned line,
-                                                                                    const char* function) noexcept {
-    if (tkjit::sim::current_thread == nullptr) {
-        fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, condition);
-        abort();
-    }
-    tkjit::sim::fail({file, static_cast<int>(line)}, "assertion `%s` failed", condition);
-}
 
 /// Ends the launch with an error, as the instruction does on a device.
 [[noreturn]] inline void __trap(tkjit::sim::Site site = tkjit::sim::Site::here()) {

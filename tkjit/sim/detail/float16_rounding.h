@@ -27,6 +27,8 @@ inline float round_to_odd(long long value) {
     return value < 0 ? -round_to_odd(0ull - static_cast<unsigned long long>(value))
                      : round_to_odd(static_cast<unsigned long long>(value));
 }
+inline float round_to_odd(int value) { return round_to_odd(static_cast<double>(value)); }
+inline float round_to_odd(unsigned value) { return round_to_odd(static_cast<double>(value)); }
 
 /// `a * b + c` in double, to odd. The product of two 16-bit floats is exact in double; the sum's error is found by
 /// Knuth's two-sum and put into the last bit.

@@ -1,5 +1,5 @@
-// CUDA's floating-point intrinsics, and the mathematical functions that CUDA has and the C library lacks. The fast
-// ones (`__expf`) are as exact here as the slow ones: a device's own error is not imitated.
+// CUDA's floating-point intrinsics. The fast ones (`__expf`) are about as exact here as the slow ones: a device's own
+// error is not imitated, but what they give where they are not defined is.
 #pragma once
 
 namespace tkjit::sim {
@@ -15,21 +15,14 @@ inline T rounded(T value) {
     return value;
 }
 
-template <class To, class From>
-inline To bit_cast(From value) {
-    static_assert(sizeof(To) == sizeof(From));
-    To result;
-    __builtin_memcpy(static_cast<void*>(&result), &value, sizeof(To));
-    return result;
-}
-
-/// A conversion as the devices do it: out of range gives the nearest limit, NaN gives 0. `value` is integral already.
+/// A conversion as the devices do it: out of range gives the nearest limit, and NaN 0, or the top bit alone if source
+/// or result has 64 bits (PTX ISA, "cvt"). `value` is integral already.
 template <class Integer, class Float>
 inline Integer saturate(Float value) {
     constexpr int value_bits = 8 * sizeof(Integer) - (static_cast<Integer>(-1) < 0 ? 1 : 0);
     constexpr Integer largest = static_cast<Integer>(~0ull >> (64 - value_bits));
     constexpr Integer smallest = static_cast<Integer>(-1) < 0 ? static_cast<Integer>(-largest - 1) : 0;
-    if (value != value) return 0;
+    if (value != value) return sizeof(Float) == 8 || sizeof(Integer) == 8 ? 1ull << (8 * sizeof(Integer) - 1) : 0;
     // 2^value_bits is exact in every format, `largest` is not.
     if (value >= static_cast<Float>(2) * static_cast<Float>(1ull << (value_bits - 1))) return largest;
     if (value <= static_cast<Float>(smallest)) return smallest;
@@ -53,16 +46,16 @@ inline double __hiloint2double(int high, int low) {
 // To integers: to nearest even, towards zero, up, down.
 #define TKJIT_SIM_TO_INTEGER(from, from_name, integer, integer_name) \
     inline integer __##from_name##2##integer_name##_rn(from x) {     \
-        return tkjit::sim::saturate<integer>(__builtin_rint(x));     \
+        return tkjit::sim::saturate<integer, from>(__builtin_rint(x));     \
     }                                                                \
     inline integer __##from_name##2##integer_name##_rz(from x) {     \
-        return tkjit::sim::saturate<integer>(__builtin_trunc(x));    \
+        return tkjit::sim::saturate<integer, from>(__builtin_trunc(x));    \
     }                                                                \
     inline integer __##from_name##2##integer_name##_ru(from x) {     \
-        return tkjit::sim::saturate<integer>(__builtin_ceil(x));     \
+        return tkjit::sim::saturate<integer, from>(__builtin_ceil(x));     \
     }                                                                \
     inline integer __##from_name##2##integer_name##_rd(from x) {     \
-        return tkjit::sim::saturate<integer>(__builtin_floor(x));    \
+        return tkjit::sim::saturate<integer, from>(__builtin_floor(x));    \
     }
 TKJIT_SIM_TO_INTEGER(float, float, int, int)
 TKJIT_SIM_TO_INTEGER(float, float, unsigned, uint)
@@ -98,34 +91,30 @@ inline double __dmul_rn(double a, double b) { return tkjit::sim::rounded(a * b);
 inline double __ddiv_rn(double a, double b) { return a / b; }
 inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
+inline double __drcp_rn(double x) { return 1.0 / x; }
+inline float __fmaf_ieee_rn(float a, float b, float c) { return fmaf(a, b, c); }
+
+// The other roundings, compiled once.
+#define TKJIT_SIM_DIRECTED(type, name, parameters, expression) \
+    type name##_rz parameters;                                 \
+    type name##_ru parameters;                                 \
+    type name##_rd parameters;
+#include "directed_rounding.inc"
+#undef TKJIT_SIM_DIRECTED
 
 inline float __expf(float x) { return expf(x); }
 inline float __exp10f(float x) { return powf(10.0f, x); }
 inline float __logf(float x) { return logf(x); }
 inline float __log2f(float x) { return log2f(x); }
 inline float __log10f(float x) { return log10f(x); }
-inline float __powf(float x, float y) { return powf(x, y); }
+inline float __powf(float x, float y) { return exp2f(y * log2f(x)); }  // NaN for a negative x, as CUDA documents
 inline float __sinf(float x) { return sinf(x); }
 inline float __cosf(float x) { return cosf(x); }
 inline float __tanf(float x) { return tanf(x); }
 inline void __sincosf(float x, float* sine, float* cosine) { *sine = sinf(x), *cosine = cosf(x); }
 inline float __tanhf(float x) { return tanhf(x); }
-inline float __fdividef(float a, float b) { return a / b; }
-inline float fdividef(float a, float b) { return a / b; }
+/// A divisor above 2^126 gives 0, because its reciprocal is not a normal number.
+inline float __fdividef(float a, float b) { return fabsf(b) > 0x1p126f ? a * (0.0f / b) : a / b; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }  // NaN gives 0
 
-inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
-inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-inline float rsqrt(float x) { return rsqrtf(x); }
-inline float rcbrtf(float x) { return 1.0f / cbrtf(x); }
-inline double rcbrt(double x) { return 1.0 / cbrt(x); }
-inline float sinpif(float x) { return static_cast<float>(sin(M_PI * fmod(x, 2.0))); }
-inline float cospif(float x) { return static_cast<float>(cos(M_PI * fmod(x, 2.0))); }
-inline double sinpi(double x) { return sin(M_PI * fmod(x, 2.0)); }
-inline double cospi(double x) { return cos(M_PI * fmod(x, 2.0)); }
-inline void sincospif(float x, float* sine, float* cosine) { *sine = sinpif(x), *cosine = cospif(x); }
-inline float normcdff(float x) { return 0.5f * erfcf(-x * static_cast<float>(M_SQRT1_2)); }
-inline double normcdf(double x) { return 0.5 * erfc(-x * M_SQRT1_2); }
-inline float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
-inline float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
-inline float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
+#include "math_functions.h"

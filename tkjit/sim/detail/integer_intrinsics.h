@@ -1,6 +1,18 @@
 // CUDA's integer intrinsics, and `min` and `max` as overloads in the global namespace.
 #pragma once
 
+namespace tkjit::sim {
+
+template <class To, class From>
+inline To bit_cast(From value) {
+    static_assert(sizeof(To) == sizeof(From));
+    To result;
+    __builtin_memcpy(static_cast<void*>(&result), &value, sizeof(To));
+    return result;
+}
+
+}  // namespace tkjit::sim
+
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 inline int __clz(int x) { return x ? __builtin_clz(static_cast<unsigned>(x)) : 32; }
@@ -50,6 +62,8 @@ inline unsigned __sad(int a, int b, unsigned c) {
 inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return c + (a > b ? a - b : b - a); }
 inline int __hadd(int a, int b) { return static_cast<int>((static_cast<long long>(a) + b) >> 1); }
 inline int __rhadd(int a, int b) { return static_cast<int>((static_cast<long long>(a) + b + 1) >> 1); }
+inline unsigned __uhadd(unsigned a, unsigned b) { return (a & b) + ((a ^ b) >> 1); }
+inline unsigned __urhadd(unsigned a, unsigned b) { return (a | b) - ((a ^ b) >> 1); }
 
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
     const unsigned long long joined = static_cast<unsigned long long>(high) << 32 | low;
@@ -60,15 +74,64 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>(joined >> (shift & 31));
 }
 
+// The shift is clamped to 32 bits, where the two above wrap it.
+inline unsigned __funnelshift_lc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+inline unsigned __funnelshift_rc(unsigned low, unsigned high, unsigned shift) {
+    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
+}
+
+/// The position of the n-th set bit, n = |offset|, counted from bit `base` up, or down if n is negative; offset 0 asks
+/// whether that bit is set. All ones if there is none.
+inline unsigned __fns(unsigned mask, unsigned base, int offset) {
+    const int step = offset < 0 ? -1 : 1;
+    int remaining = offset == 0 ? 1 : step * offset;
+    for (int bit = static_cast<int>(base); bit >= 0 && bit < 32; bit += step) {
+        if (mask >> bit & 1 && --remaining == 0) return static_cast<unsigned>(bit);
+        if (offset == 0) break;
+    }
+    return ~0u;
+}
+
 /// The dot product of four signed (unsigned) bytes, added to `c`.
 inline int __dp4a(int a, int b, int c) {
-    for (int i = 0; i < 4; i++) c += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
-    return c;
+    unsigned sum = static_cast<unsigned>(c);  // which wraps
+    for (int i = 0; i < 4; i++) sum += static_cast<signed char>(a >> 8 * i) * static_cast<signed char>(b >> 8 * i);
+    return static_cast<int>(sum);
 }
 inline unsigned __dp4a(unsigned a, unsigned b, unsigned c) {
     for (int i = 0; i < 4; i++) c += (a >> 8 * i & 0xff) * (b >> 8 * i & 0xff);
     return c;
 }
+inline int __dp4a(char4 a, char4 b, int c) {
+    return __dp4a(tkjit::sim::bit_cast<int>(a), tkjit::sim::bit_cast<int>(b), c);
+}
+inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
+    return __dp4a(tkjit::sim::bit_cast<unsigned>(a), tkjit::sim::bit_cast<unsigned>(b), c);
+}
+
+/// The dot product of two 16-bit integers of `a` and the two lower (`_lo`) or upper (`_hi`) bytes of `b`, added to `c`.
+#define TKJIT_SIM_DP2A(name, first_byte)                                                                              \
+    inline int name(int a, int b, int c) {                                                                            \
+        const int low = static_cast<short>(a) * static_cast<signed char>(b >> 8 * first_byte);                        \
+        const int high = (a >> 16) * static_cast<signed char>(b >> 8 * (first_byte + 1));                             \
+        return static_cast<int>(static_cast<unsigned>(c) + static_cast<unsigned>(low) + static_cast<unsigned>(high)); \
+    }                                                                                                                 \
+    inline unsigned name(unsigned a, unsigned b, unsigned c) {                                                        \
+        return c + (a & 0xffff) * (b >> 8 * first_byte & 0xff) + (a >> 16) * (b >> 8 * (first_byte + 1) & 0xff);      \
+    }                                                                                                                 \
+    inline int name(short2 a, char4 b, int c) {                                                                       \
+        return name(tkjit::sim::bit_cast<int>(a), tkjit::sim::bit_cast<int>(b), c);                                   \
+    }                                                                                                                 \
+    inline unsigned name(ushort2 a, uchar4 b, unsigned c) {                                                           \
+        return name(tkjit::sim::bit_cast<unsigned>(a), tkjit::sim::bit_cast<unsigned>(b), c);                         \
+    }
+TKJIT_SIM_DP2A(__dp2a_lo, 0)
+TKJIT_SIM_DP2A(__dp2a_hi, 2)
+#undef TKJIT_SIM_DP2A
+
+#include "simd_intrinsics.h"
 
 // As in CUDA's math_functions.h: mixed signedness compares as unsigned, mixed precision as double.
 #define TKJIT_SIM_MIN_MAX(result, a_type, b_type) \
@@ -104,3 +167,10 @@ inline double min(float a, double b) { return fmin(a, b); }
 inline double max(float a, double b) { return fmax(a, b); }
 inline double min(double a, float b) { return fmin(a, b); }
 inline double max(double a, float b) { return fmax(a, b); }
+
+inline unsigned umin(unsigned a, unsigned b) { return min(a, b); }
+inline unsigned umax(unsigned a, unsigned b) { return max(a, b); }
+inline long long llmin(long long a, long long b) { return min(a, b); }
+inline long long llmax(long long a, long long b) { return max(a, b); }
+inline unsigned long long ullmin(unsigned long long a, unsigned long long b) { return min(a, b); }
+inline unsigned long long ullmax(unsigned long long a, unsigned long long b) { return max(a, b); }

@@ -24,7 +24,20 @@
 // A block runs on one OS thread from its first instruction to its last, so that a variable of the OS thread is a
 // variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
 // kilobytes of it cannot be opened with dlopen.
+#ifdef TKJIT_SIM_MEMORY
+#define __shared__ static  // one OS thread; AddressSanitizer puts red zones between variables only if they are static
+#else
 #define __shared__ thread_local
+#endif
+
+// What belongs to the thread that runs: a variable of the OS thread, without a wrapper that would initialise it. In the
+// checked builds one OS thread at a time runs blocks, and all that is thread_local is the kernel's shared memory.
+#if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
+#define TKJIT_SIM_CHECKED 1
+#define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))
+#else
+#define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"))) __thread
+#endif
 
 #define __forceinline__ inline __attribute__((always_inline))
 // Empty, because libstdc++ itself writes __attribute__((__noinline__)), and only a hint is lost.
@@ -34,12 +47,5 @@
 
 inline constexpr int warpSize = 32;
 
-// A launch on the CPU is over when it returns, so a stream is only ever null.
+// A launch on the CPU is over when it returns, so a stream orders nothing.
 using cudaStream_t = struct CUstream_st*;
-
-// What a host function may return: the values that do not come from a driver.
-enum cudaError { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorNotSupported = 801, cudaErrorUnknown = 999 };
-using cudaError_t = cudaError;
-inline const char* cudaGetErrorString(cudaError_t error) {
-    return error == cudaSuccess ? "no error" : error == cudaErrorInvalidValue ? "invalid argument" : "unknown error";
-}

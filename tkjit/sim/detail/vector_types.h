@@ -38,7 +38,7 @@ struct dim3 {
 // The special registers. Real variables and not macros, so that `config.gridDim` in a source stays what it was. The
 // scheduler writes threadIdx at every switch and the others once a block; a `const` as in CUDA would let the compiler
 // keep an old value across a switch.
-inline thread_local uint3 threadIdx{0, 0, 0};
-inline thread_local uint3 blockIdx{0, 0, 0};
-inline thread_local dim3 blockDim{1, 1, 1};
-inline thread_local dim3 gridDim{1, 1, 1};
+extern TKJIT_SIM_REGISTER uint3 threadIdx;
+extern TKJIT_SIM_REGISTER uint3 blockIdx;
+extern TKJIT_SIM_REGISTER dim3 blockDim;
+extern TKJIT_SIM_REGISTER dim3 gridDim;

@@ -1,0 +1,64 @@
+"""One kernel that a GPU and the simulator must agree on, and how closely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+import tkjit
+
+Bound = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel and its inputs.
+
+    ``results(*outputs)`` names the parts of what the kernel returned. ``expected(*inputs)`` says what some of them are,
+    computed without the simulator, and ``expected_bounds`` how far those may be off. ``device_bounds`` says by how much
+    a device may differ from the simulator; a part that is not in it is the same, bit for bit.
+    """
+
+    name: str
+    kernel: tkjit.Kernel
+    inputs: Callable[[], tuple[torch.Tensor, ...]]
+    results: Callable[..., Mapping[str, np.ndarray]]
+    expected: Callable[..., Mapping[str, np.ndarray]]
+    expected_bounds: Mapping[str, Bound] = field(default_factory=dict)
+    device_bounds: Mapping[str, Bound] = field(default_factory=dict)
+
+    def run(self, device: str) -> Mapping[str, np.ndarray]:
+        """What the kernel gives on a device, by name."""
+        returned = self.kernel(*(tensor.to(device) for tensor in self.inputs()))
+        outputs = returned if isinstance(returned, tuple) else (returned,)
+        return self.results(*(output.cpu() for output in outputs))
+
+
+def differences(got: np.ndarray, wanted: np.ndarray, bound: Bound | None) -> str:
+    """Where two results differ by more than the bound (without one: in any bit), or an empty string. NaNs are equal."""
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype, (got.shape, wanted.shape, got.dtype, wanted.dtype)
+    if got.dtype.kind == "f":
+        wrong = ~(np.isnan(got) & np.isnan(wanted)) & ((got != wanted) | (np.signbit(got) != np.signbit(wanted)))
+        if bound is not None:
+            with np.errstate(invalid="ignore", over="ignore"):
+                distance = np.abs(got.astype(np.float64) - wanted.astype(np.float64))
+            wrong &= ~(distance <= bound(wanted.astype(np.float64)))
+    else:
+        wrong = got != wanted
+    if not wrong.any():
+        return ""
+    first = tuple(int(i[0]) for i in np.nonzero(wrong))
+    return f"{int(wrong.sum())} of {wrong.size} differ, the first at {first}: {got[first]!r}, not {wanted[first]!r}"
+
+
+def ulps(count: float, *, bits: int = 24, smallest: float = 2.0**-149, absolute: float = 0.0) -> Bound:
+    """``count`` units in the last of ``bits`` bits of the wanted value, and ``absolute`` on top."""
+
+    def bound(wanted: np.ndarray) -> np.ndarray:
+        magnitude = np.where(np.isfinite(wanted) & (wanted != 0), np.abs(wanted), 1e-300)
+        return count * np.maximum(2.0 ** (np.floor(np.log2(magnitude)) - (bits - 1)), smallest) + absolute
+
+    return bound

@@ -1,0 +1,13 @@
+"""All kernels with which a GPU is compared to the simulator."""
+
+from fidelity import floats, fp8, functions, integers, narrow, tensor_core, warps
+
+CASES = [
+    *integers.CASES,
+    *floats.CASES,
+    *functions.CASES,
+    *narrow.CASES,
+    *fp8.CASES,
+    *tensor_core.CASES,
+    *warps.CASES,
+]

@@ -1,0 +1,126 @@
+"""half and bfloat16: conversions in all roundings, arithmetic, comparisons. Bit for bit.
+
+That the simulator is right is tested for all values elsewhere (tests/cpu/test_simulator_numbers.py); what is not there
+has its reference here.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from fidelity.exact import rounded
+from fidelity.rows import Row, table
+
+NAMES = {"half": ("__half", "half"), "bfloat16": ("__nv_bfloat16", "bfloat16")}
+INTEGERS = {"short": "short", "ushort": "unsigned short", "int": "int", "uint": "unsigned", "ll": "long long"} | {
+    "ull": "unsigned long long"
+}
+
+
+def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Integers of all lengths, whose low halves are any 16 bits."""
+    lengths = generator.integers(0, 28, (3, 4096))
+    return tuple((generator.integers(-(2**31), 2**31, (3, 4096)) >> lengths).astype(np.int32) | 1)
+
+
+def numbers(name: str, x: np.ndarray) -> np.ndarray:
+    """What the low 16 bits stand for."""
+    bits = (x & 0xFFFF).astype(np.uint16)
+    if name == "half":
+        return bits.view(np.float16).astype(np.float64)
+    return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+
+
+def half_of_integer(direction: str, cast: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+    def reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        values = [rounded(Fraction(v), direction, np.float16) for v in cast(x).tolist()]
+        return np.array(values, np.float16).view(np.uint16).astype(np.int32)
+
+    return reference
+
+
+CASTS = {"short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32} | {
+    "ll": np.int64,
+    "ull": np.uint64,
+}
+
+
+def masked(name: str, compare: Callable[..., np.ndarray], of_unordered: bool) -> Callable[..., np.ndarray]:
+    def reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        masks = []
+        for a, b in ((x, y), (y, x)):
+            a, b = numbers(name, a), numbers(name, b)
+            holds = np.where(np.isnan(a) | np.isnan(b), of_unordered, compare(a, b))
+            masks.append(np.where(holds, 0xFFFF, 0))
+        return (masks[0] | masks[1] << 16).astype(np.uint32).view(np.int32)
+
+    return reference
+
+
+COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater} | {
+    "ge": np.greater_equal
+}
+
+
+def rows(name: str) -> list[Row]:
+    cpp, syllable = NAMES[name]
+    a, b, c = (f"number<{cpp}>({v})" for v in "xyz")
+    pair, reverse = f"{cpp}2({a}, {b})", f"{cpp}2({b}, {a})"
+    result = [Row(f"bits(__float2{syllable}_{direction}(__int_as_float(x)))") for direction in ("rn", "rz", "ru", "rd")]
+    result += [
+        Row(
+            f"bits(__{integer}2{syllable}_{direction}(({cast})x))",
+            half_of_integer(direction, lambda x, integer=integer: x.astype(np.int64).astype(CASTS[integer]))
+            if name == "half"
+            else None,
+        )
+        for integer, cast in INTEGERS.items()
+        for direction in ("rn", "rz", "ru", "rd")
+    ]
+    result += [
+        Row(f"int(__{syllable}2{integer}_{direction}({a}))")
+        for integer in INTEGERS
+        for direction in ("rn", "rz", "ru", "rd")
+    ]
+    result += [
+        Row(f"bits({expression})")
+        for expression in (
+            *(f"__h{operation}{suffix}({a}, {b})" for operation in ("add", "sub", "mul") for suffix in ("", "_sat")),
+            *(f"__hfma{suffix}({a}, {b}, {c})" for suffix in ("", "_sat", "_relu")),
+            f"{a} / {b}",
+            f"__habs({a})",
+            *(f"__h{extremum}({a}, {b})" for extremum in ("max", "min", "max_nan", "min_nan")),
+            f"__hcmadd({pair}, {reverse}, {pair}).x",
+            f"__hcmadd({pair}, {reverse}, {pair}).y",
+            f"hfloor({a})",
+            f"hceil({a})",
+            f"htrunc({a})",
+            f"hrint({a})",
+            f"hsqrt({a})",
+        )
+    ]
+    result += [
+        Row(f"int(__h{text}{'u' * unordered}2_mask({pair}, {reverse}))", masked(name, compare, unordered))
+        for text, compare in COMPARISONS.items()
+        for unordered in (False, True)
+    ]
+    return result
+
+
+# NaNs are made the same: of their sign and payload little is promised.
+DEFINITIONS = """
+template <class T>
+__device__ T number(int bits) {
+    T result;
+    const unsigned short low = bits;
+    memcpy(&result, &low, 2);
+    return result;
+}
+template <class T>
+__device__ int bits(T value) {
+    unsigned short result;
+    memcpy(&result, &value, 2);
+    return __hisnan(value) ? 0x7fff : result;
+}
+"""
+CASES = [table(f"{name}_arithmetic", "int32", rows(name), inputs, definitions=DEFINITIONS) for name in NAMES]

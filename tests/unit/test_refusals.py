@@ -1,0 +1,92 @@
+"""What a source has that the simulator lacks: said where the compiler's log points at it, and only there."""
+
+import pytest
+
+from tkjit.render.refusals import mnemonics_of, why_not_on_the_cpu
+
+ASM = 'void f() {\n    asm volatile(\n        "OP %0;"\n        : "=r"(x));\n}\n'
+
+
+def gas(line: int, instruction: str) -> str:
+    return f"a.cu: Assembler messages:\na.cu:{line}: Error: no such instruction: `{instruction} %eax'\n"
+
+
+@pytest.mark.parametrize(
+    "mnemonic, header",
+    [
+        ("mma.sync.aligned.m16n8k16", "mma.cuh"),
+        ("ldmatrix.sync", "ldmatrix.cuh"),
+        ("stmatrix.sync", "stmatrix.cuh"),
+        ("cp.async.cg.shared.global", "cp_async.cuh"),
+        ("cp.async.commit_group", "cp_async.cuh"),
+        ("cp.async.bulk.shared::cluster.global", "bulk_copy.cuh"),
+        ("mbarrier.init.shared.b64", "mbarrier.cuh"),
+        ("bar.sync", "named_barrier.cuh"),
+        ("barrier.sync.aligned", "named_barrier.cuh"),
+        ("setmaxnreg.inc.sync", "registers.cuh"),
+    ],
+)
+def test_an_instruction_with_a_wrapper(mnemonic, header):
+    said = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "dir/a.cu", gas(4, mnemonic))
+    short = mnemonic.split("::")[0]
+    assert said.startswith(f"dir/a.cu:2 has {short}") and f"<tkjit/{header}> runs on both" in said
+
+
+@pytest.mark.parametrize(
+    "mnemonic",
+    ["wgmma.mma_async", "tcgen05.ld", "cp.async.bulk.tensor.2d", "barrier.cluster.arrive", "prefetch.global"],
+)
+def test_an_instruction_without_one(mnemonic):
+    said = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "a.cu", gas(3, mnemonic))
+    assert said.startswith(f"a.cu:2 has {mnemonic} in an asm, which no header of tkjit's wraps;")
+    assert said.endswith('cpu="name.cpp" in the spec')
+
+
+def test_constraints_of_a_gpu_are_an_asm_too():
+    log = "a.cu: In function 'void f()':\na.cu:2:5: error: impossible constraint in 'asm'\n"
+    assert why_not_on_the_cpu(ASM.replace("OP", "bar.sync"), "a.cu", log).startswith("a.cu:2 has bar.sync")
+
+
+def test_an_asm_in_a_macro_is_found_by_its_instruction():
+    source = '#define A asm("bar.arrive 1, 2;")\n#define B asm("ldmatrix.x %0;" : "=r"(x))\nvoid f() { B; }\n'
+    assert why_not_on_the_cpu(source, "a.cu", gas(3, "ldmatrix.x")).startswith("a.cu:2 has ldmatrix.x")
+
+
+def test_an_asm_of_a_header_is_named_by_the_headers_line():
+    log = "ptx.cuh:7: Error: no such instruction: `bar.sync 0'"
+    assert why_not_on_the_cpu("int x;", "a.cu", log).startswith("ptx.cuh:7 has an asm of PTX; ")
+
+
+@pytest.mark.parametrize("log", ["a.cu:9:1: error: expected ';'", "", "b.cu:2:1: error: 'tex3D' was not declared"])
+def test_nothing_that_the_log_does_not_speak_of(log):
+    source = ASM.replace("OP", "bar.sync") + "// tex3D\ncudaTextureObject_t t;\n#include <cub/cub.cuh>\n"
+    assert why_not_on_the_cpu(source, "a.cu", log) == ""
+
+
+@pytest.mark.parametrize(
+    "name, what",
+    [("this_cluster", "clusters"), ("CUtensorMap", "tensor maps"), ("tex2D", "textures"), ("wmma", "wmma")],
+)
+def test_a_name_that_the_simulator_does_not_have(name, what):
+    log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001
+    said = why_not_on_the_cpu(f"int x;\nauto y = {name}();\n", "a.cu", log)
+    assert said.startswith("a.cu:2 needs ") and what in said
+
+
+def test_a_launch_that_was_not_rewritten():
+    log = "{}:{}:7: error: expected primary-expression before '<' token\n    3 | f<<<1, 1>>>(x);\n      |  ^\n"
+    macro = "#define ONE <<<1, 1>>>\nvoid g() { f ONE(x); }\n"
+    assert why_not_on_the_cpu(macro, "a.cu", log.format("a.cu", 2)).startswith(
+        "a.cu:1 launches with <<<...>>> in a way"
+    )
+    assert why_not_on_the_cpu(macro, "a.cu", "a.cu:9:1: error: expected ';'") == ""
+    said = why_not_on_the_cpu("int x;", "a.cu", log.format("lib/b.cuh", 3))
+    assert said == "lib/b.cuh:3 launches with <<<...>>>, which is understood in the source and not in its headers"
+
+
+def test_mnemonics():
+    assert mnemonics_of("{\n.reg .pred p;\nsetp.ne.b32 p, %1, 0;\n@p mma.sync {%0, %2}, {%3};\n}") == (
+        "setp.ne.b32",
+        "mma.sync",
+    )
+    assert mnemonics_of("") == ()

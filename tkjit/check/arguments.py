@@ -1,0 +1,110 @@
+"""A call's arguments as bytes, for the process that runs the checked kernel (``sim/check/arguments.h``)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from tkjit.errors import SpecError
+from tkjit.spec import DTYPES, Field, Spec
+from tkjit.spec.values import ValueType
+
+_HEADER = struct.Struct("<4i4q2q")  # kind, dtype, present, starts_blank, extents, bytes of the name, of the payload
+_SCALAR, _TENSOR, _LIST, _TEXT = range(4)
+_DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
+
+
+def pack(spec: Spec, arguments: Mapping[str, Any]) -> bytes:
+    """The arguments in the order of the struct's fields."""
+    return b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
+
+
+def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    """The tensors in the order in which they are packed, each with its name."""
+    found = []
+    for f in spec.struct_fields:
+        value = arguments[f.name]
+        if f.is_list:
+            found += [(f"{f.name}[{i}]", tensor) for i, tensor in enumerate(value or ())]
+        elif f.is_tensor and value is not None:
+            found.append((f.name, value))
+    return found
+
+
+def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str, torch.Tensor]:
+    """The tensors that the kernel may have written, as they are after the launch."""
+    written = {f.name for f in spec.tensors if f.is_written}
+    after, position = {}, 0
+    for name, before in tensors_in_order(spec, arguments):
+        size = before.numel() * before.element_size()
+        if name.split("[")[0] in written:
+            piece = torch.frombuffer(bytearray(packed[position : position + size] or b"\0"), dtype=torch.uint8)
+            after[name] = piece[:size].view(before.dtype).reshape(before.shape)
+        position += size
+    return after
+
+
+def _field(f: Field, value: Any) -> bytes:
+    if value is None:
+        return _record(_SCALAR, payload=bytes(8), present=0, extents=(0, 0, 0, 0), dtype=_dtype(f))
+    if f.is_list:
+        items = [_tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)]
+        return _list(items)
+    if f.is_tensor:
+        return _tensor(f.name, value, f.direction == "out")
+    if f.value is not None:
+        return _value(f.value, value)
+    return _number(float(value) if f.dtype in ("float", "double") else int(value))
+
+
+def _dtype(f: Field) -> int:
+    return _DTYPE_NUMBERS.get(f.dtype, 0)
+
+
+def _tensor(name: str, tensor: torch.Tensor, starts_blank: bool) -> bytes:
+    extents = (*(1,) * (4 - tensor.dim()), *tensor.shape)
+    flat = tensor.detach().contiguous().reshape(-1)
+    payload = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    number = _DTYPE_NUMBERS[str(tensor.dtype).removeprefix("torch.")]
+    return _record(_TENSOR, name, payload, extents=extents, dtype=number, starts_blank=int(starts_blank))
+
+
+def _number(value: Any) -> bytes:
+    return _record(_SCALAR, payload=struct.pack("<d" if isinstance(value, float) else "<q", value))
+
+
+def _value(kind: ValueType, value: Any) -> bytes:
+    if kind.code in "ib":
+        return _number(int(value))
+    if kind.code == "f":
+        return _number(float(value))
+    if kind.code == "s":
+        text = value.encode()
+        return _record(_TEXT, payload=text, extents=(len(text), 0, 0, 0))
+    if kind.code == "t":
+        return _number(_DTYPE_NUMBERS[str(value).removeprefix("torch.")])
+    if kind.item is not None:
+        return _list([_value(kind.item, item) for item in value])
+    raise SpecError(f"a {kind.text} cannot be handed to the checker")
+
+
+def _list(items: Iterable[bytes]) -> bytes:
+    items = list(items)
+    return _record(_LIST, extents=(len(items), 0, 0, 0)) + b"".join(items)
+
+
+def _record(
+    kind: int,
+    name: str = "",
+    payload: bytes = b"",
+    *,
+    extents: tuple[int, ...] = (0, 0, 0, 0),
+    dtype: int = 0,
+    present: int = 1,
+    starts_blank: int = 0,
+) -> bytes:
+    text = name.encode()
+    return _HEADER.pack(kind, dtype, present, starts_blank, *extents, len(text), len(payload)) + text + payload

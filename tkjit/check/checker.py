@@ -1,0 +1,255 @@
+"""``check``: builds the checkers of a kernel's variants, runs them on its cases, and joins what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from tkjit.check.cases import Case, cases_of
+from tkjit.check.child import Run, cores, run
+from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
+from tkjit.check.plan import MEMORY, RACE, CheckerPlan
+from tkjit.check.symbols import Symbols
+from tkjit.errors import SpecError
+from tkjit.loader import Loader
+from tkjit.loader.words import describe
+from tkjit.spec import Spec, Variant, variants_of
+
+MODES = ("memory", "race", "init", "order")
+# what the orders of a check are: each with the seed that it adds to the caller's
+_ORDERS = (("reverse", 0), ("random", 0), ("adversarial", 0), ("adversarial", 1))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to check.
+
+    Parameters
+    ----------
+    modes : sequence of str
+        Of ``MODES``.
+    types : sequence of str
+        Only variants whose dtypes are all among these.
+    given : mapping
+        Extents of dims and values of numbers that the caller has chosen.
+    seed : int
+        For the inputs' values and the random orders.
+    timeout_s : float
+        For each launch.
+    trace : bool
+        Whether barriers and copies are written to standard error.
+    """
+
+    modes: Sequence[str] = MODES
+    types: Sequence[str] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    timeout_s: float = 120.0
+    trace: bool = False
+
+    def __post_init__(self) -> None:
+        if unknown := set(self.modes) - set(MODES):
+            raise SpecError(f"no mode {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+
+
+@dataclass
+class Report:
+    """What a check has found, and how much was run."""
+
+    findings: list[Finding] = field(default_factory=list)
+    launches: int = 0
+
+    def add(self, found: Iterable[Finding]) -> None:
+        known = {one.key for one in self.findings}
+        for one in found:
+            if one.key not in known:
+                known.add(one.key)
+                self.findings.append(one)
+
+
+def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequence[Case] | None = None) -> Report:
+    """Check a kernel, all its overloads and variants.
+
+    Parameters
+    ----------
+    cases : sequence of Case, optional
+        The calls, instead of those that the spec gives.
+
+    Raises
+    ------
+    SpecError
+        If no call can be made up, or none of its variants is asked for.
+    ToolchainError
+        If a compiler's own runtime, or binutils, is missing.
+    CompileError
+        If the kernel does not compile for the CPU.
+    """
+    variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
+    if cases is not None:
+        variants = [(spec, variant) for spec, variant in variants if _serves(spec, variant, cases[0])][:1]
+    if not variants:
+        raise SpecError(f"{specs[0].name} has no variant for {', '.join(options.types) or 'these arguments'}")
+    report = Report()
+    with ThreadPoolExecutor(cores()) as pool:
+        jobs = [
+            pool.submit(_Subject(loader, spec, variant, options).check, cases or _cases(spec, variant, options))
+            for spec, variant in variants
+        ]
+        for job in jobs:
+            part: Report = job.result()
+            report.add(part.findings)
+            report.launches += part.launches
+    return report
+
+
+def _cases(spec: Spec, variant: Variant, options: Options) -> list[Case]:
+    return cases_of(spec, variant, options.given, options.seed)
+
+
+def _serves(spec: Spec, variant: Variant, case: Case) -> bool:
+    """Whether a variant is the one that a call's tensors ask for."""
+    chosen = dict(variant.values)
+    for f in spec.tensors:
+        value = case.arguments.get(f.name)
+        for tensor in value if f.is_list and value else [value]:
+            if tensor is not None and str(tensor.dtype).removeprefix("torch.") != variant.dtype_of(f).name:
+                return False
+            if tensor is None:
+                continue
+            for dim, size in zip(f.dims, tensor.shape[tensor.dim() - len(f.dims) :], strict=True):
+                if isinstance(chosen.get(dim.text), int) and chosen[dim.text] != size:
+                    return False
+    return all(case.arguments.get(name, value) == value for name, value in chosen.items() if isinstance(value, int))
+
+
+class _Subject:
+    """One variant."""
+
+    def __init__(self, loader: Loader, spec: Spec, variant: Variant, options: Options) -> None:
+        self._loader, self._spec, self._variant, self._options = loader, spec, variant, options
+        self._target = loader.target("cpu")
+        self._name = describe(spec, variant, self._target)
+
+    def check(self, cases: Sequence[Case]) -> Report:
+        report = Report()
+        if "memory" in self._options.modes:
+            self._run_all(MEMORY, cases, self._in_forward_order, report)
+        if {"race", "init", "order"} & set(self._options.modes):
+            self._run_all(RACE, cases, self._in_all_orders, report)
+        return report
+
+    def _run_all(
+        self, mode: str, cases: Sequence[Case], launch: Callable[[CheckerPlan, Any, Case], list[Run]], report: Report
+    ) -> None:
+        plan = CheckerPlan(self._loader.around, self._spec, self._variant, self._target, mode)
+        program = self._loader.open(plan).loaded
+        source = self._spec.source_for("cpu")
+        assert source is not None  # the plan has read it
+        symbols = Symbols(program, source.path, source.name)
+        for case in cases:
+            runs = launch(plan, program, case)
+            report.launches += len(runs)
+            found = [one for each in runs for one in each.found]
+            symbols.look_up(addresses_in(found))
+            words = [finding_of(one, symbols, self._name, case.name) for one in found]
+            report.add(one for one in words if not MODE_OF[one.kind] or MODE_OF[one.kind] in self._options.modes)
+
+    def _launch(self, program: Any, case: Case, order: str, seed: int) -> Run:
+        options = self._options
+        return run(
+            program,
+            self._spec,
+            case.arguments,
+            order=order,
+            seed=seed,
+            timeout_s=options.timeout_s,
+            trace=options.trace and order == "forward",
+        )
+
+    def _in_forward_order(self, plan: CheckerPlan, program: Any, case: Case) -> list[Run]:
+        return [self._launch(program, case, "forward", self._options.seed)]
+
+    def _in_all_orders(self, plan: CheckerPlan, program: Any, case: Case) -> list[Run]:
+        first = self._launch(program, case, "forward", self._options.seed)
+        runs = [first]
+        if "order" not in self._options.modes:
+            return runs
+        if first.outputs is not None:
+            first.found.extend(self._against_reference(case, first.outputs))
+        for order, more in _ORDERS:
+            other = self._launch(program, case, order, self._options.seed + more)
+            if first.outputs is not None and other.outputs is not None:
+                other.found.extend(_differences(self._spec, first.outputs, other.outputs, order))
+            runs.append(other)
+        return runs
+
+    def _against_reference(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
+        """What differs from the spec's reference by more than rounding explains."""
+        reference = self._spec.reference
+        if reference is None:
+            return []
+        copies = {name: _copied(value) for name, value in case.arguments.items()}
+        for f in self._spec.outputs:
+            copies[f.name] = None
+        positional = [copies[f.name] for f in self._spec.fields if not f.keyword_only and f.direction != "out"]
+        by_name = {f.name: copies[f.name] for f in self._spec.fields if f.keyword_only or f.direction == "out"}
+        with torch.no_grad():
+            expected = reference(*positional, **by_name)
+        results = expected if isinstance(expected, tuple) else (expected,)
+        named = dict(zip(self._spec.returns, results, strict=False))
+        return _differences(
+            self._spec, {name: value for name, value in named.items() if name in outputs}, outputs, None
+        )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _differences(
+    spec: Spec, expected: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], order: str | None
+) -> list[dict[str, Any]]:
+    """Findings of outputs that are not the same but for rounding: sums may be added up in another order."""
+    found = []
+    for name, wanted in expected.items():
+        got = outputs[name]
+        if wanted.shape != got.shape:
+            continue
+        difference = _first_difference(wanted, got)
+        if difference is None:
+            continue
+        index, count, one, other = difference
+        place = f"{name}[{', '.join(map(str, index))}]"
+        if order is None:
+            text = f"{place} is {other}, and {one} by the reference; {count} elements differ"
+            found.append({"kind": "result", "text": text})
+        else:
+            values = f"{place} is {one} in forward order, {other} in {order} order; {count} elements differ"
+            found.append({"kind": "order", "text": f"the result depends on the order of the threads: {values}"})
+    return found
+
+
+def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[int, ...], int, float, float] | None:
+    """Where two tensors differ first, in how many elements, and what stands there; None if only by rounding."""
+    if not wanted.numel():
+        return None
+    a, b = wanted.double(), got.double()
+    if wanted.dtype.is_floating_point:
+        # 32 units in the last place of the largest value: a sum of a few hundred terms in another order
+        largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
+        bound = 32 * torch.finfo(got.dtype).eps * max(1.0, largest)
+        same = (a - b).abs() <= bound
+        same |= (a == b) | (a.isnan() & b.isnan())
+    else:
+        same = a == b
+    wrong = (~same).nonzero()
+    if not len(wrong):
+        return None
+    index = tuple(int(i) for i in wrong[0])
+    return index, len(wrong), float(a[index]), float(b[index])

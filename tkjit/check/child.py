@@ -1,0 +1,91 @@
+"""Running a checker: a process of its own, so that a kernel that destroys memory destroys nobody else's."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tkjit.check.arguments import pack, unpack
+from tkjit.spec import Spec
+
+ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them
+_NO_RANDOM_ADDRESSES = 0x0040000  # personality(2): old sanitizers cannot live with all of what newer kernels randomize
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one launch gave.
+
+    Parameters
+    ----------
+    found : list of dict
+        What the checker wrote, a finding each.
+    outputs : dict, or None
+        The tensors that the kernel may have written; None if it did not come to its end.
+    """
+
+    found: list[dict[str, Any]]
+    outputs: dict[str, torch.Tensor] | None
+
+
+def run(
+    checker: Path,
+    spec: Spec,
+    arguments: Mapping[str, Any],
+    *,
+    order: str,
+    seed: int,
+    timeout_s: float,
+    trace: bool = False,
+) -> Run:
+    """Launch once, in one order of the threads."""
+    with tempfile.TemporaryDirectory(prefix="tkjit-check-") as name:
+        directory = Path(name)
+        inputs, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
+        inputs.write_bytes(pack(spec, arguments))
+        with findings.open("wb") as file:
+            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, 2 if trace else -1]
+            try:
+                done = subprocess.run(
+                    [checker, *map(str, words)],
+                    pass_fds=[file.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=None if trace else subprocess.PIPE,
+                    timeout=timeout_s,
+                    preexec_fn=_fix_addresses,
+                )
+                status: int | None = done.returncode
+            except subprocess.TimeoutExpired:
+                status = None
+        found = [json.loads(line) for line in findings.read_text(errors="replace").splitlines() if line.endswith("}")]
+        if found and found[-1]["kind"] == "done":
+            return Run(found[:-1], unpack(spec, arguments, outputs.read_bytes()))
+        if status is None:
+            text = f"it did not end within {timeout_s:.0f} s"
+            return Run([*found, {"kind": "fault", "text": text}], None)
+        if not any(one["kind"] == "memory" for one in found):
+            end = f"signal {-status}" if status < 0 else f"status {status}"
+            said = (done.stderr or b"").decode(errors="replace").strip()
+            found.append(
+                {"kind": "fault", "text": f"the checked process ended with {end}{f': {said[:500]}' if said else ''}"}
+            )
+        return Run(found, None)
+
+
+def _fix_addresses() -> None:
+    """In the child, before the checker begins; where it is not allowed, the checker mostly works all the same."""
+    ctypes.CDLL(None).personality(_NO_RANDOM_ADDRESSES)
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,194 @@
+"""Findings: what was found, where, and in which words it is said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tkjit.check.symbols import Line, Symbols
+
+# which mode a kind of finding belongs to; a fault and a wrong result are told in every mode
+MODE_OF = {
+    "memory": "memory",
+    "race": "race",
+    "uninitialized": "init",
+    "copy": "init",
+    "unwritten": "init",
+    "order": "order",
+    "result": "order",
+    "fault": "",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which thread did what, and on which line."""
+
+    access: str
+    file: str
+    line: int
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
+
+    def __str__(self) -> str:
+        block, thread = ", ".join(map(str, self.block)), ", ".join(map(str, self.thread))
+        return f"{self.access} by thread ({thread}) of block ({block}) at {self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong with a kernel.
+
+    Parameters
+    ----------
+    kind : str
+        ``memory``, ``race``, ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result`` or ``fault``.
+    text : str
+        What is wrong, in a line.
+    here, there : Place or None
+        Who does it, and the other side of a race.
+    kernel, case : str
+        With which variant and which call it was found.
+    """
+
+    kind: str
+    text: str
+    here: Place | None = None
+    there: Place | None = None
+    kernel: str = ""
+    case: str = ""
+
+    @property
+    def key(self) -> object:
+        """What makes two findings one: the lines, in either order."""
+        places = frozenset((place.file, place.line) for place in (self.here, self.there) if place is not None)
+        return self.kind, places or self.text
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind}: {self.text}"]
+        lines += [f"    {place}" for place in (self.here, self.there) if place is not None]
+        return "\n".join([*lines, f"    found with {self.kernel}, {self.case}"])
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+def addresses_in(found: Iterable[Mapping[str, Any]]) -> set[int]:
+    """Every machine address that findings mention."""
+    return {address for one in found for side in _sides(one) for address in _calls(one, side)}
+
+
+def _sides(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [one[name] for name in ("here", "there") if name in one]
+
+
+def _calls(one: Mapping[str, Any], side: Mapping[str, Any]) -> list[int]:
+    """The addresses of one side, innermost first, each within its instruction."""
+    if side["calls"] or "report" not in one:
+        return [int(address) for address in side["calls"]]
+    stack = one["report"].split("\n\n")[0]  # AddressSanitizer's own words: the access's calls come first
+    return [int(address, 16) for address in re.findall(r"^\s*#\d+ 0x([0-9a-f]+)", stack, re.MULTILINE)]
+
+
+def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str) -> Finding:
+    """What a checker wrote, in words."""
+    here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
+    kind = one["kind"]
+    text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
+    return Finding(kind, text, here or _place_in_text(text), there, kernel, case)
+
+
+def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symbols) -> Place | None:
+    if side is None:
+        return None
+    lines = symbols.lines_of(_calls(one, side))
+    if "file" in side:
+        lines.insert(0, symbols._line("", f"{side['file']}:{side['line']}"))
+    line = symbols.in_the_source(lines) or (lines[0] if lines else Line("an unknown line", 0))
+    return Place(side["access"], line.file, line.line, tuple(side["block"]), tuple(side["thread"]))
+
+
+def _place_in_text(text: str) -> Place | None:
+    """A fault says its place in its text."""
+    match = re.search(r"in block \((\d+), (\d+), (\d+)\), thread \((\d+), (\d+), (\d+)\) \(([^()]+):(\d+)\)", text)
+    if match is None:
+        match = re.search(r"()()()()()()\(([^()\s]+):(\d+)\)", text)
+        return Place("wait", match[7], int(match[8]), (), ()) if match else None
+    numbers = [int(number) for number in match.groups()[:6]]
+    return Place("fault", match[7], int(match[8]), tuple(numbers[:3]), tuple(numbers[3:]))
+
+
+def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"nothing orders two accesses to {_memory(one, symbols)}"
+
+
+def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{_memory(one, symbols)} is read, and nobody in the block has written it"
+
+
+def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{_memory(one, symbols)} is used while an asynchronous copy to it is under way; wait for the copy first"
+
+
+def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{one['bytes']} bytes of the output {one['name']} are not written, the first at byte {one['offset']}"
+
+
+def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
+    size = f"{one['bytes']} bytes" if one["bytes"] else "memory"
+    where = _outside(one, symbols)
+    return f"{size} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
+
+
+_TEXTS = {
+    "race": _race,
+    "uninitialized": _uninitialized,
+    "copy": _copy,
+    "unwritten": _unwritten,
+    "memory": _memory_error,
+}
+
+
+def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
+    """``tile + 64 bytes in shared memory``."""
+    space, offset = one["space"], one["offset"]
+    if space == "tensor":
+        return f"{one['name']} + {offset} bytes"
+    if space == "dynamic shared memory":
+        return f"dynamic shared memory + {offset} bytes"
+    variable = symbols.variable_at(offset, shared=True) if space == "shared memory" else None
+    if variable is None:
+        return f"{space} + {offset} bytes" if space == "shared memory" else f"a {space} of the source"
+    return f"{_short(variable.name)} + {offset - variable.address} bytes in shared memory"
+
+
+def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
+    """Where memory is that a kernel may not use: behind or before something that it may."""
+    if "offset" in one:
+        offset, size = one["offset"], one["size"]
+        what = one["name"] or one["space"]
+        if offset < 0:
+            return f"{-offset} bytes before {what}"
+        return f"{offset - size} bytes behind {what}, which has {size} bytes" if offset >= size else f"in {what}"
+    match = re.search(r"on address 0x([0-9a-f]+)", one.get("report", ""))
+    described = re.search(r"is located (.*?) (?:of|in) global variable '(.*?)'", one.get("report", ""))
+    if described:
+        return f"{described[1]} of {_short(described[2])}"
+    on_stack = re.search(r"'(\w+)'.*<== Memory access", one.get("report", ""))
+    if on_stack:
+        return f"outside the local array {on_stack[1]}"
+    if match is None:
+        return ""
+    address = int(match[1], 16)
+    variable = symbols.variable_at(address, shared=False) or symbols.variable_before(address)
+    if variable is None or address - variable.address > variable.size + 4096:
+        return ""
+    behind = address - variable.address - variable.size
+    return f"{behind} bytes behind {_short(variable.name)}, which has {variable.size} bytes"
+
+
+def _short(name: str) -> str:
+    """``tile`` of ``void softmax<float>(Globals)::tile``."""
+    return name.rpartition("::")[2]

@@ -1,0 +1,108 @@
+"""The plan of a checker: a program that is one variant's launcher, compiled for one mode."""
+
+from __future__ import annotations
+
+import shutil
+from functools import cached_property
+from pathlib import Path
+
+from tkjit.cache import Product, Recipe
+from tkjit.errors import CompileError, TkjitError, ToolchainError
+from tkjit.flags import Flags, checker_flags
+from tkjit.loader.circumstances import Circumstances
+from tkjit.loader.launchers import LauncherPlan
+from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
+from tkjit.spec import Spec, Variant
+from tkjit.targets import Target
+
+MEMORY, RACE = "memory", "race"
+CHECKER = "checker"
+
+# gcc gives no red zone to the static variables of a template, which the linker might replace by another file's: room
+# behind each, and a table of where it is, for sim/check/memory.h to fence off
+_GAPS = (
+    r"/^\t\.section\t\.bss\._ZZ/,/^\t\.zero/ s/^\t\.zero\t([0-9]+)$/\t.zero\t\1\n991:\n\t.zero\t256\n"
+    r'\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t991b\n\t.popsection/'
+)
+
+
+class CheckerPlan(LauncherPlan):
+    """A variant's checker.
+
+    Parameters
+    ----------
+    mode : str
+        ``"memory"``: under AddressSanitizer; ``"race"``: each access reported to the simulator's own detector.
+    """
+
+    def __init__(self, around: Circumstances, spec: Spec, variant: Variant, target: Target, mode: str) -> None:
+        super().__init__(around, spec, variant, target)
+        self.mode = mode
+
+    @cached_property
+    def shortcut(self) -> str:
+        name = f"{CHECKER}-{self.mode}-{self.spec.name}"
+        return self._around.shortcut(name, (self.spec, self.variant, self.target))
+
+    @property
+    def what(self) -> str:
+        return f"{super().what}, to check its {'memory' if self.mode == MEMORY else 'races'}"
+
+    def render(self) -> Recipe:
+        plain = super().render()
+        flags = "\n".join((*self._checker_flags.compile, *self._checker_flags.link))
+        parts = {**dict(plain.parts), "flags": flags, "simulator": simulator_flags_of(self.target, self.mode)}
+        return self._around.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit import build
+
+        toolchain = self._around.toolchain
+        simulator = self._around.simulator(self.target, self.mode)
+        flags = self._checker_flags
+        cxx = str(toolchain.cxx.path)
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            middle = staging / ("checker.s" if self.mode == MEMORY else "checker.o")
+            compile_only = "-S" if self.mode == MEMORY else "-c"
+            start = [cxx, *flags.compile, *flags.paths, compile_only, "-MD", "-MF", str(depfile)]
+            lines = [[*start, "-x", "c++", str(source), "-o", str(middle)]]
+            if self.mode == MEMORY:
+                lines.append([shutil.which("sed") or "/bin/sed", "-E", "-i", _GAPS, str(middle)])
+            lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])
+            return lines
+
+        product = build.compile_binary(self._unit(), staging, CHECKER, commands)
+        for name in ("checker.s", "checker.o"):
+            (staging / name).unlink(missing_ok=True)
+        return with_simulator_sources(product)
+
+    def opened(self, module: str, path: Path) -> Path:  # type: ignore[override]
+        return path
+
+    def explain(self, error: CompileError) -> TkjitError:
+        if self.mode == MEMORY and any(
+            word in error.log for word in ("cannot find -lasan", "libasan", "clang_rt.asan")
+        ):
+            return ToolchainError(
+                "the C++ compiler has no AddressSanitizer, which --memory needs; install its runtime: "
+                f"{_package(self._around.toolchain.cxx.version)}"
+            )
+        return super().explain(error)
+
+    @cached_property
+    def _checker_flags(self) -> Flags:
+        return checker_flags(self._flags, self.mode, is_clang="clang" in self._around.toolchain.cxx.version)
+
+
+# addresses in a program that is not position-independent are those in its file
+_LINKED = {
+    MEMORY: ("-no-pie", "-pthread", "-fsanitize=address"),
+    RACE: ("-no-pie", "-pthread", "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"),
+}
+
+
+def _package(version: str) -> str:
+    """The Debian package with the compiler's own runtime."""
+    number = next((word.split(".")[0] for word in reversed(version.split()) if word[0].isdigit()), "")
+    return f"apt-get install libclang-rt-{number}-dev" if "clang" in version else f"apt-get install libgcc-{number}-dev"

@@ -1,0 +1,117 @@
+"""Machine addresses and offsets as a person knows them: lines of the source, names of variables. By binutils."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+from tkjit.errors import ToolchainError
+from tkjit.flags import PACKAGE
+
+
+class Line(NamedTuple):
+    """A line of a source, and the function that it is in."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Variable(NamedTuple):
+    """A variable of the program: its name in the source, where it begins, its size in bytes."""
+
+    name: str
+    address: int
+    size: int
+    is_shared: bool
+
+
+class Symbols:
+    """What a checker's own tables say.
+
+    Parameters
+    ----------
+    program : Path
+    source : Path or None
+        The kernel's own file, which the tables know by its name alone.
+    """
+
+    def __init__(self, program: Path, source: Path | None, source_name: str) -> None:
+        self._program = program
+        self._source, self._source_name = source, source_name
+        self._lines: dict[int, list[Line]] = {}
+
+    def look_up(self, addresses: Iterable[int]) -> None:
+        """Ask for many addresses at once: each process of addr2line reads the whole program."""
+        missing = sorted(set(addresses) - self._lines.keys())
+        if not missing:
+            return
+        command = [_tool("addr2line"), "-e", str(self._program), "-f", "-C", "-i", "-a", *map(hex, missing)]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for part in re.split(r"^0x", printed, flags=re.MULTILINE)[1:]:
+            head, *rest = part.splitlines()
+            pairs = zip(rest[::2], rest[1::2], strict=False)
+            self._lines[int(head, 16)] = [self._line(function, place) for function, place in pairs]
+
+    def _line(self, function: str, place: str) -> Line:
+        file, _, number = place.split(" ")[0].rpartition(":")
+        digits = int(number) if number.isdigit() else 0
+        if Path(file).name == self._source_name and self._source is not None:
+            file = str(self._source)
+        elif Path(file).name == self._source_name:
+            file = self._source_name
+        return Line(file, digits, function)
+
+    def lines_of(self, calls: Iterable[int]) -> list[Line]:
+        """The lines that calls went through, innermost first, each inlined one too."""
+        return [line for address in calls for line in self._lines.get(address, [])]
+
+    def in_the_source(self, lines: Iterable[Line]) -> Line | None:
+        """The innermost line that is the user's: not of tkjit's headers, the C++ library or the launcher."""
+        for line in lines:
+            if (
+                line.line
+                and not line.file.startswith((str(PACKAGE), "/usr/"))
+                and Path(line.file).name != "launcher.cu"
+            ):
+                return line
+        return None
+
+    @cached_property
+    def _variables(self) -> list[Variable]:
+        printed = subprocess.run(
+            [_tool("readelf"), "-sW", "--demangle", str(self._program)], capture_output=True, text=True, check=True
+        ).stdout
+        found = []
+        for line in printed.splitlines():
+            match = re.match(
+                r"\s*\d+: ([0-9a-f]+)\s+(\d+|0x[0-9a-f]+) (TLS|OBJECT|UNIQUE)\s.*?\s(?:\d+|COM) (.+)$", line
+            )
+            if match and int(match[2], 0):
+                found.append(Variable(match[4], int(match[1], 16), int(match[2], 0), match[3] == "TLS"))
+        return found
+
+    def variable_at(self, address: int, *, shared: bool) -> Variable | None:
+        """The variable at an address; of static shared memory in a checker for races, at an offset."""
+        inside = [v for v in self._variables if v.is_shared == shared and v.address <= address < v.address + v.size]
+        return inside[0] if inside else None
+
+    def variable_before(self, address: int) -> Variable | None:
+        """The variable that ends closest before an address."""
+        before = [v for v in self._variables if not v.is_shared and v.address + v.size <= address]
+        return max(before, key=lambda v: v.address + v.size, default=None)
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise ToolchainError(f"no {name}, which says the line of an address; install it: apt-get install binutils")
+    return found

@@ -1,0 +1,79 @@
+"""``check``: run kernels in the simulator, and say what is wrong with them that their results may not show."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from tkjit.cli.output import add_json, print_json
+from tkjit.config import Settings
+from tkjit.errors import SpecError
+from tkjit.kernel import find, kernels
+from tkjit.loader import loader_for
+
+_HELP = {
+    "memory": "accesses outside of tensors, shared memory and local arrays (AddressSanitizer)",
+    "race": "accesses of two threads that nothing orders",
+    "init": "shared memory and outputs that are read before they are written, or never written",
+    "order": "results that depend on the order in which threads run, or differ from the reference",
+}
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("check", help="find races, accesses out of bounds and the like, without a GPU")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="kernels; all if none is named")
+    for mode, text in _HELP.items():
+        parser.add_argument(f"--{mode}", action="append_const", dest="modes", const=mode, help=text)
+    parser.add_argument("--all", action="store_true", help="all of these, which is also what no option means")
+    parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
+    parser.add_argument("--dim", action="append", default=[], metavar="N=100", help="an extent, instead of several")
+    parser.add_argument("--arg", action="append", default=[], metavar="alpha=2.0", help="a number's value")
+    parser.add_argument("--seed", type=int, default=0, help="of the inputs and the random orders")
+    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="for each launch, in seconds")
+    parser.add_argument("--trace", action="store_true", help="write barriers and copies to standard error")
+    add_json(parser)
+    parser.set_defaults(run=_check)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from tkjit.check import MODES, Options, Report, check
+
+    options = Options(
+        modes=MODES if arguments.all or not arguments.modes else tuple(dict.fromkeys(arguments.modes)),
+        types=[name for name in arguments.types.split(",") if name],
+        given=dict(map(_assignment, [*arguments.dim, *arguments.arg])),
+        seed=arguments.seed,
+        timeout_s=arguments.timeout,
+        trace=arguments.trace,
+    )
+    loader = loader_for(Settings.from_environment())
+    total = Report()
+    for name in arguments.names or kernels():
+        report = check(loader, find(name).specs, options)
+        if not arguments.json:
+            for finding in report.findings:
+                print(finding)
+            found = f"{len(report.findings)} found" if report.findings else "nothing found"
+            print(f"{name}: {', '.join(options.modes)}: {found} in {report.launches} launches", file=sys.stderr)
+        total.findings += report.findings
+        total.launches += report.launches
+    if arguments.json:
+        print_json({"findings": [one.as_json() for one in total.findings], "launches": total.launches})
+    return 1 if total.findings else 0
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """``N=100`` as a name and a value."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise SpecError(f"{text!r} is no assignment; expected the like of N=100")
+    if value in ("True", "False"):
+        return name, value == "True"
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    raise SpecError(f"{name}={value!r} is not a number")

@@ -1,0 +1,96 @@
+// Bulk copies (`cp.async.bulk`): one thread has many bytes copied, by the hardware that copies. Needs sm_90.
+//
+// Both addresses and the size are multiples of 16 bytes. To shared memory a copy completes on an mbarrier, whose phase
+// has to expect its bytes (see mbarrier.cuh). To global memory it is a *store*, which the thread waits for by groups:
+//
+//     tkjit::fence_async_proxy();                       // each thread that wrote the tile
+//     __syncthreads();
+//     if (threadIdx.x == 0) {
+//         tkjit::bulk_store_to_global(global, tile, sizeof(tile));
+//         tkjit::bulk_store_commit();
+//         tkjit::bulk_store_wait_read<0>();             // the tile may be written again; or bulk_store_wait<0>()
+//     }
+//
+// Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk".
+#pragma once
+
+#include <stdint.h>
+
+#include "mbarrier.cuh"
+#include "shared_memory.cuh"
+
+namespace tkjit {
+
+#ifdef TKJIT_SIM
+
+/// Copies `bytes` from global to shared memory. In the simulator a copy lands when it is waited for.
+inline void bulk_copy_to_shared(void* shared_destination, const void* global_source, uint32_t bytes, uint64_t* barrier,
+                                sim::Site site = sim::Site::here()) {
+    sim::bulk_copy(shared_destination, global_source, bytes, barrier, site);
+}
+
+/// Copies `bytes` from shared to global memory.
+inline void bulk_store_to_global(void* global_destination, const void* shared_source, uint32_t bytes,
+                                 sim::Site site = sim::Site::here()) {
+    sim::bulk_store(global_destination, shared_source, bytes, site);
+}
+
+/// Makes the thread's stores since the last commit a group.
+inline void bulk_store_commit() { sim::commit_bulk_stores(); }
+
+/// Waits until at most the last `pending_groups` groups of this thread are under way.
+template <int pending_groups>
+inline void bulk_store_wait() {
+    sim::wait_for_bulk_stores(pending_groups);
+}
+
+/// The same, but only until their sources have been read.
+template <int pending_groups>
+inline void bulk_store_wait_read() {
+    sim::wait_for_bulk_stores(pending_groups);
+}
+
+/// Lets asynchronous copies see what this thread has written to shared memory.
+inline void fence_async_proxy() {}
+
+#else
+
+/// Copies `bytes` from global to shared memory.
+__device__ __forceinline__ void bulk_copy_to_shared(void* shared_destination, const void* global_source, uint32_t bytes,
+                                                    uint64_t* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared_destination)),
+                 "l"(__cvta_generic_to_global(global_source)), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+
+/// Copies `bytes` from shared to global memory.
+__device__ __forceinline__ void bulk_store_to_global(void* global_destination, const void* shared_source,
+                                                     uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                     __cvta_generic_to_global(global_destination)),
+                 "r"(shared_address(shared_source)), "r"(bytes)
+                 : "memory");
+}
+
+/// Makes the thread's stores since the last commit a group.
+__device__ __forceinline__ void bulk_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+/// Waits until at most the last `pending_groups` groups of this thread are under way.
+template <int pending_groups>
+__device__ __forceinline__ void bulk_store_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(pending_groups) : "memory");
+}
+
+/// The same, but only until their sources have been read.
+template <int pending_groups>
+__device__ __forceinline__ void bulk_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending_groups) : "memory");
+}
+
+/// Lets asynchronous copies see what this thread has written to shared memory.
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+#endif
+
+}  // namespace tkjit

@@ -1,0 +1,91 @@
+"""The plan of the simulator: the object that is linked with every launcher for the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from tkjit import flags
+from tkjit.cache import PATHS, TEXT, Product, Recipe
+from tkjit.loader import circumstances
+from tkjit.loader.circumstances import Circumstances
+from tkjit.loader.plan import Plan
+from tkjit.targets import Target
+
+SIMULATOR = "simulator"
+
+
+class SimulatorPlan(Plan):
+    """What of the simulator need not be compiled with each kernel.
+
+    Parameters
+    ----------
+    mode : str
+        ``""``, or what it checks: ``"memory"`` or ``"race"``.
+    """
+
+    def __init__(self, around: Circumstances, target: Target, mode: str = "") -> None:
+        self._around = around
+        self._target = target
+        self._name = f"{target.name}-{mode}" if mode else target.name
+        self._flags = _flags(target, mode)
+
+    @cached_property
+    def shortcut(self) -> str:
+        return self._around.shortcut(f"{SIMULATOR}-{self._name}", self._flags)
+
+    @property
+    def what(self) -> str:
+        return "the simulator (once per environment)"
+
+    @property
+    def warmup(self) -> str:
+        return "python -m tkjit warmup --device cpu"
+
+    def inputs(self) -> Iterable[str]:
+        files = [flags.__file__, circumstances.__file__, __file__]
+        return [*files, *self._around.toolchain.looked_at(self._target)]
+
+    def render(self) -> Recipe:
+        parts = {
+            TEXT: "#include <simulator.cpp>\n",
+            "flags": "\n".join(self._flags.compile),
+            PATHS: "\n".join(map(str, self._flags.include_dirs)),
+        }
+        return self._around.recipe(SIMULATOR, self._name, parts, self._target)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit import build
+
+        around = self._around
+        unit = build.Unit(
+            self.what,
+            "simulator.cpp",
+            self.recipe.text,
+            around.failure_directory(self.recipe),
+            search=(*self._flags.search, *around.header_path),
+        )
+        command = around.toolchain.command
+        return build.compile_binary(
+            unit, staging, "simulator.o", lambda *files: [command(self._target, self._flags, *files)]
+        )
+
+    def opened(self, module: str, path: Path) -> Path:
+        return path
+
+
+def _flags(target: Target, mode: str) -> flags.Flags:
+    return flags.simulator_flags(target, [f"TKJIT_SIM_{mode.upper()}"] if mode else [])
+
+
+def simulator_flags_of(target: Target, mode: str = "") -> str:
+    """The object's part of a launcher's key."""
+    return "\n".join(_flags(target, mode).compile)
+
+
+def with_simulator_sources(product: Product) -> Product:
+    """What was linked with the object depends on the object's files too."""
+    sources = (path for path in flags.SIMULATOR.rglob("*") if path.suffix in (".h", ".cpp"))
+    return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))

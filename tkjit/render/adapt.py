@@ -1,0 +1,43 @@
+"""A CUDA source as a host compiler can read it: what keywords and macros alone cannot say is written in another way.
+
+* ``kernel<T><<<grid, block>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(grid, block)(x)``.
+* ``extern __shared__ T name[];`` becomes ``T (&name)[] = ::tkjit::sim::dynamic_shared;``. Outside of functions there is
+  nothing that such a reference could be bound to, so it is declared in each function that uses the name.
+* ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
+* ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, with which it would lose the kernel's parameters.
+
+Everything else, comments, strings and line numbers too, stays what it is. What these become lies in
+``sim/detail/host_launch.h`` and ``sim/detail/host_api.h``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tkjit.render.launches import casts_of_kernels, launches
+from tkjit.render.lexer import Token, edited, macro_body, macros, tokens_of
+from tkjit.render.shared_memory import alignments, dynamic_shared_memory
+
+
+def adapt(text: str) -> str:
+    """A source of the same lines, for the simulator.
+
+    >>> adapt("add<T><<<dim3(2), 32>>>(x); // add<<<1, 1>>>(x)")
+    'TKJIT_SIM_LAUNCH(add<T>)(dim3(2), 32)(x); // add<<<1, 1>>>(x)'
+    >>> adapt("__global__ void f() { extern __shared__ float tile[]; }")
+    '__global__ void f() {   float (&tile)[] = ::tkjit::sim::dynamic_shared; }'
+    """
+    if not re.search(r"<<<|__shared__|cudaLaunch|alignas", text):
+        return text
+    tokens = tokens_of(text)
+    edits = []
+    for sequence in _sequences(tokens):
+        edits += launches(sequence) + casts_of_kernels(sequence) + alignments(sequence)
+    edits += dynamic_shared_memory(tokens)
+    return edited(text, edits)
+
+
+def _sequences(tokens: list[Token]) -> list[list[Token]]:
+    """What is read from its first token to its last: the code without directives, and each macro's definition."""
+    code = [token for token in tokens if token.kind != "directive"]
+    return [code, *map(macro_body, macros(tokens))]

@@ -1,0 +1,147 @@
+"""Launches of a CUDA source as calls: ``kernel<T><<<grid, block>>>(x)``, and what hides a kernel from the compiler."""
+
+from __future__ import annotations
+
+from tkjit.render.lexer import Edit, Token, closing, opening, opening_angle
+
+_CALLEE_ENDS = frozenset(["return", "else", "do", "case", "throw", "co_return", "operator"])
+_CONDITIONS = frozenset(["if", "while", "for", "switch"])
+_LAUNCH_FUNCTIONS = frozenset(["cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelExC"])
+
+
+def launches(tokens: list[Token]) -> list[Edit]:
+    """``kernel<T><<<1, 2>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(1, 2)(x)``."""
+    edits = []
+    for i, token in enumerate(tokens):
+        if token.text != "<<<" or token.kind != "mark":
+            continue
+        start, end = _callee(tokens, i), _end_of_configuration(tokens, i)
+        if start is None or end is None:
+            continue
+        first, last, close = tokens[start], tokens[i - 1], tokens[end]
+        edits += [
+            Edit(first.start, first.start, "TKJIT_SIM_LAUNCH("),
+            Edit(last.end, last.end, ")"),
+            Edit(token.start, token.end, "("),
+            Edit(close.start, close.end, ")"),
+        ]
+    return edits
+
+
+def _callee(tokens: list[Token], launch: int) -> int | None:
+    """The index at which the expression before ``<<<`` begins: ``ns::kernel<T, (N > 2)>``, ``table[i]``, ``(*f)``."""
+    i = launch  # the expression reaches back to this token, if it ends before `launch`
+    while True:
+        before = tokens[i - 1] if i > 0 else None
+        if before is None or before.kind == "string":
+            return None
+        if before.text in (")", "]"):
+            bracket = opening(tokens, i - 1)
+            if bracket is None:
+                return None
+            if i < launch and tokens[bracket - 1].text in _CONDITIONS and bracket > 0:
+                return i
+            i = bracket
+            if before.text == ")" and not _is_call(tokens, bracket):
+                return i
+        elif before.text in (">", ">>", ">>>"):
+            angle = opening_angle(tokens, i - 1)
+            if angle is None:
+                return None
+            i = angle
+        elif before.kind == "word" and before.text not in _CALLEE_ENDS:
+            i = _qualified(tokens, i - 1)
+            if tokens[i - 1].text not in (".", "->") or i == 0:
+                return i
+            i -= 1
+        else:
+            return None
+
+
+def _is_call(tokens: list[Token], bracket: int) -> bool:
+    before = tokens[bracket - 1] if bracket > 0 else None
+    if before is None or (before.kind == "word" and before.text in _CALLEE_ENDS | _CONDITIONS):
+        return False
+    return before.kind == "word" or before.text in (")", "]", ">", ">>", ">>>")
+
+
+def _qualified(tokens: list[Token], name: int) -> int:
+    """The index at which a name begins with all that qualifies it: ``::a::B<T>::template``, ``prefix##``."""
+    i = name
+    while i > 0:
+        before = tokens[i - 1].text
+        if before == "template" or (before == "##" and i > 1):
+            i -= 1 if before == "template" else 2
+        elif before == "::":
+            i -= 1
+            if i > 0 and tokens[i - 1].text in (">", ">>", ">>>"):
+                angle = opening_angle(tokens, i - 1)
+                if angle is None or angle == 0:
+                    return i
+                i = angle - 1
+            elif i > 0 and tokens[i - 1].kind == "word" and tokens[i - 1].text not in _CALLEE_ENDS:
+                i -= 1
+            else:
+                return i  # a name of the global namespace
+        else:
+            return i
+    return i
+
+
+def _end_of_configuration(tokens: list[Token], launch: int) -> int | None:
+    """The index of the ``>>>`` that ends a configuration: a call follows it, or the end of a macro."""
+    depth = nested = 0
+    for i in range(launch + 1, len(tokens)):
+        text = tokens[i].text
+        if tokens[i].kind != "mark":
+            continue
+        nested += text == "<<<"
+        if text in ("(", "[", "{"):
+            depth += 1
+        elif text in (")", "]", "}"):
+            depth -= 1
+        if depth < 0 or (text == ";" and depth == 0):
+            return None
+        if text == ">>>" and depth == 0 and (i + 1 == len(tokens) or tokens[i + 1].text == "("):
+            if nested == 0:
+                return i
+            nested -= 1
+    return None
+
+
+def casts_of_kernels(tokens: list[Token]) -> list[Edit]:
+    """Removes the cast of a first argument: ``(const void*)kernel``, ``reinterpret_cast<void*>(kernel)``."""
+    edits = []
+    for i in range(len(tokens) - 2):
+        if tokens[i].text not in _LAUNCH_FUNCTIONS or tokens[i + 1].text != "(":
+            continue
+        # cudaLaunchKernelExC has its configuration before the kernel
+        start = i + 2 if tokens[i].text != "cudaLaunchKernelExC" else _second_argument(tokens, i + 1)
+        cast = _cast(tokens, start)
+        edits += [Edit(token.start, token.end, "") for token in tokens[start : start + cast]]
+    return edits
+
+
+def _cast(tokens: list[Token], start: int) -> int:
+    """How many tokens at ``start`` are a cast to ``void*``."""
+    words = [token.text for token in tokens[start : start + 6]]
+    for words_before, bracket in ((0, "("), (1, "<")):
+        named = words_before == 0 or words[:1] in (["reinterpret_cast"], ["static_cast"])
+        inside = words[words_before:]
+        if not named or inside[:1] != [bracket]:
+            continue
+        for pattern in (["const", "void", "*"], ["void", "const", "*"], ["void", "*"]):
+            end = ")" if bracket == "(" else ">"
+            if inside[1 : len(pattern) + 2] == [*pattern, end]:
+                return words_before + len(pattern) + 2
+    return 0
+
+
+def _second_argument(tokens: list[Token], bracket: int) -> int:
+    end = closing(tokens, bracket) or len(tokens)
+    depth = 0
+    for i in range(bracket + 1, end):
+        depth += (tokens[i].text in ("(", "[", "{")) - (tokens[i].text in (")", "]", "}"))
+        if tokens[i].text == "," and depth == 0:
+            return i + 1
+    return end

@@ -1,0 +1,176 @@
+"""CUDA C++ as tokens, with their places: as much of the language as is needed to change a source here and there.
+
+Comments and white space are left out; a string, a character or a raw string is one token, and so is a preprocessor
+directive, which holds its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>(?:[ \t\v\f\r]|\\\r?\n)+ | //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z))
+  | (?P<newline>\n)
+  | (?P<string>(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"
+             | (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*" | (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*')
+  | (?P<word>[^\W\d]\w*)
+  | (?P<number>\.?\d(?:[eEpP][+-]|'\w|[\w.])*)
+  | (?P<mark><<<|>>>|->\*?|::|<<|>>|<=|>=|\#\#|.)
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class Token(NamedTuple):
+    """A token: its kind, its text, and where that lies.
+
+    Parameters
+    ----------
+    kind : str
+        ``word``, ``number``, ``string``, ``mark`` or ``directive``.
+    text : str
+        A directive's is its name: ``define``.
+    inner : tuple of Token
+        What follows a directive's name.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    inner: tuple[Token, ...] = ()
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of a source.
+
+    >>> [token.text for token in tokens_of("f<<<1, N>>>(x);  // launch")]
+    ['f', '<<<', '1', ',', 'N', '>>>', '(', 'x', ')', ';']
+    >>> [(token.text, len(token.inner)) for token in tokens_of("#define TWO 2\\nint x;")]
+    [('define', 2), ('int', 0), ('x', 0), (';', 0)]
+    """
+    found: list[Token] = []
+    line_is_empty = True
+    pieces = _pieces(text)
+    for token in pieces:
+        if token.kind == "newline":
+            line_is_empty = True
+        elif token.text == "#" and line_is_empty:
+            found.append(_directive(token, pieces))  # takes its end of line too
+        else:
+            line_is_empty = False
+            found.append(token)
+    return found
+
+
+def _pieces(text: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup  # the outermost that matched: never the delimiter
+        if kind and kind != "space":
+            yield Token(kind, match[0], match.start(), match.end())
+
+
+def _directive(sharp: Token, following: Iterator[Token]) -> Token:
+    inner = []
+    for token in following:
+        if token.kind == "newline":
+            break
+        inner.append(token)
+    end = inner[-1].end if inner else sharp.end
+    name, rest = (inner[0].text, inner[1:]) if inner else ("", [])
+    return Token("directive", name, sharp.start, end, tuple(rest))
+
+
+def macros(tokens: list[Token]) -> list[Token]:
+    """The directives that define one."""
+    return [token for token in tokens if token.kind == "directive" and token.text == "define"]
+
+
+def macro_body(define: Token) -> list[Token]:
+    """What a macro stands for: a ``#define`` without its name and its parameters.
+
+    >>> [token.text for token in macro_body(tokens_of("#define TWICE(x) x, x")[0])]
+    ['x', ',', 'x']
+    """
+    rest = list(define.inner[1:])
+    # only a bracket that touches the name begins parameters
+    if rest and rest[0].text == "(" and rest[0].start == define.inner[0].end:
+        return rest[(closing(rest, 0) or 0) + 1 :]
+    return rest
+
+
+_OPENING = {")": "(", "]": "[", "}": "{"}
+_CLOSING = {opening: closing for closing, opening in _OPENING.items()}
+
+
+def closing(tokens: list[Token], index: int) -> int | None:
+    """The index of the bracket that closes the one at ``index``."""
+    depth = 0
+    for i in range(index, len(tokens)):
+        if tokens[i].kind == "mark":
+            depth += (tokens[i].text in _CLOSING) - (tokens[i].text in _OPENING)
+            if depth == 0:
+                return i
+    return None
+
+
+def opening(tokens: list[Token], index: int) -> int | None:
+    """The index of the bracket that the one at ``index`` closes."""
+    depth = 0
+    for i in range(index, -1, -1):
+        if tokens[i].kind == "mark":
+            depth += (tokens[i].text in _OPENING) - (tokens[i].text in _CLOSING)
+            if depth == 0:
+                return i
+    return None
+
+
+def opening_angle(tokens: list[Token], index: int) -> int | None:
+    """The index of the ``<`` that the ``>``, ``>>`` or ``>>>`` at ``index`` closes last.
+
+    What stands in brackets is passed over, so that ``kernel<(N > 2)>`` has one pair. A ``<<`` is a shift.
+    """
+    depth = 0
+    i = index
+    while i >= 0:
+        mark = tokens[i].text if tokens[i].kind == "mark" else ""
+        if mark in _OPENING:
+            before = opening(tokens, i)
+            if before is None:
+                return None
+            i = before
+        elif mark in (">", ">>", ">>>"):
+            depth += len(mark)
+        elif mark == "<":
+            depth -= 1
+            if depth == 0:
+                return i
+        elif mark in _CLOSING or mark in (";", "<<<"):
+            return None
+        i -= 1
+    return None
+
+
+class Edit(NamedTuple):
+    """Replaces ``text[start:end]``; an insertion where both are the same."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edited(text: str, edits: list[Edit]) -> str:
+    """A text with all its edits made.
+
+    >>> edited("one two", [Edit(4, 7, "three"), Edit(0, 0, "(")])
+    '(one three'
+    """
+    pieces, position = [], 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start >= position:  # a second edit of the same tokens would only repeat the first
+            pieces += [text[position : edit.start], edit.text]
+            position = edit.end
+    return "".join([*pieces, text[position:]])

@@ -1,0 +1,189 @@
+"""Why a CUDA source cannot run on the CPU, said once a C++ compiler has refused it.
+
+Not before: an ``asm`` in a template that nobody uses is no reason, and a comment or an inactive branch is none either.
+So a reason counts only where the compiler's log speaks of the same line, or of the same name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tkjit.render.adapt import adapt
+from tkjit.render.lexer import Token, closing, macro_body, macros, tokens_of
+
+# the beginning of a PTX instruction, the header that wraps it, and what its wrappers are called; the longest one counts
+_WRAPPERS = {
+    "mma.sync": ("mma.cuh", "tkjit::mma_m16n8k16"),
+    "ldmatrix": ("ldmatrix.cuh", "tkjit::ldmatrix_x4"),
+    "stmatrix": ("stmatrix.cuh", "tkjit::stmatrix_x4"),
+    "cp.async": ("cp_async.cuh", "tkjit::cp_async_16"),
+    "cp.async.bulk": ("bulk_copy.cuh", "tkjit::bulk_copy"),
+    "mbarrier": ("mbarrier.cuh", "tkjit::mbarrier"),
+    "bar.": ("named_barrier.cuh", "tkjit::named_barrier"),
+    "barrier.": ("named_barrier.cuh", "tkjit::named_barrier"),
+    "setmaxnreg": ("registers.cuh", "tkjit::"),
+}
+# instructions that a prefix above would take in, and that nothing wraps
+_UNWRAPPED = ("cp.async.bulk.tensor", "barrier.cluster")
+
+# names of the language and its libraries that the simulator does not have
+_UNKNOWN = {
+    r"this_cluster|cluster_group|cluster_dim\w*|map_shared_rank": "clusters of blocks",
+    r"CUtensorMap\w*|cuTensorMap\w+": "tensor maps",
+    r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*|texture": "textures and surfaces",
+    r"wmma|nvcuda": "nvcuda::wmma; tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both",
+    r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
+    r"cudaIpc\w+|cudaMemPool\w+": "memory of several processes",
+    r"cudaStreamFireAndForget|cudaStreamTailLaunch": "dynamic parallelism",
+}
+# headers of libraries that come with a toolkit
+_LIBRARIES = re.compile(r"(?:cub|thrust|cutlass|cute|cuda|nv|cooperative_groups)/|cu\w+\.h$|mma\.h$|nv\w+\.h$")
+# an error, and the line that g++ shows below it
+_LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
+_ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
+_ASM_ERROR = re.compile(r"^([^\s:][^:\n]*):(\d+):[^\n]*(?:Error: |'asm'|‘asm’)[^\n]*", re.MULTILINE)  # noqa: RUF001
+
+
+class Asm(NamedTuple):
+    """An ``asm`` statement: its lines, and the first word of each of its instructions."""
+
+    first_line: int
+    last_line: int
+    mnemonics: tuple[str, ...]
+
+
+def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
+    """What in a source the simulator lacks, by its line; empty if the compiler's log points at nothing of the kind.
+
+    Parameters
+    ----------
+    name : str
+        What ``#line`` calls the source in the log; the answer begins with it.
+    log : str
+        All that the compiler printed.
+
+    Examples
+    --------
+    >>> why_not_on_the_cpu('asm("bar.sync 1, 64;");', "a.cu", "a.cu:1: Error: no such instruction: `bar.sync 1,64'")
+    'a.cu:1 has bar.sync in an asm; tkjit::named_barrier of <tkjit/named_barrier.cuh> runs on both'
+    """
+    tokens = tokens_of(source)
+    return (
+        _asm_reason(source, tokens, name, log)
+        or _name_reason(source, tokens, name, log)
+        or _launch_reason(source, name, log)
+    )
+
+
+def _asm_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
+    errors = [(match[1], int(match[2])) for match in _ASM_ERROR.finditer(log)]
+    if not errors:
+        return ""
+    own = [line for file, line in errors if _is_file(file, name)]
+    statements = list(_asm_statements(source, tokens))
+    for asm in statements:
+        if any(asm.first_line <= line <= asm.last_line for line in own):
+            return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
+    # an asm in a macro: the log has the line where the macro stands, and may have the instruction
+    for asm in statements:
+        if any(re.search(rf"[`‘']\s*{re.escape(word)}", log) for word in asm.mnemonics):  # noqa: RUF001
+            return f"{name}:{asm.first_line} {_of_mnemonics(asm.mnemonics)}"
+    file, line = errors[0]
+    if _is_file(file, name) and statements:
+        return f"{name}:{statements[0].first_line} {_of_mnemonics(statements[0].mnemonics)}"
+    return f"{file}:{line} has an asm of PTX; {_ELSEWHERE}"
+
+
+def _is_file(file: str, name: str) -> bool:
+    return file.rsplit("/", 1)[-1] == name.rsplit("/", 1)[-1]
+
+
+def _asm_statements(source: str, tokens: list[Token]) -> Iterator[Asm]:
+    code = [token for token in tokens if token.kind != "directive"]
+    for sequence in [code, *map(macro_body, macros(tokens))]:
+        for i, token in enumerate(sequence):
+            if token.kind != "word" or token.text not in ("asm", "__asm__", "__asm"):
+                continue
+            start = i + 1
+            while start < len(sequence) and sequence[start].kind == "word":  # volatile
+                start += 1
+            if start == len(sequence) or sequence[start].text != "(":
+                continue
+            end = closing(sequence, start) or len(sequence) - 1
+            strings = []
+            for part in sequence[start + 1 : end]:
+                if part.kind != "string":
+                    break  # the operands; or a macro, behind which nothing is known
+                strings.append(part.text)
+            yield Asm(
+                source.count("\n", 0, token.start) + 1,
+                source.count("\n", 0, sequence[end].start) + 1,
+                mnemonics_of("".join(map(_content, strings))),
+            )
+
+
+def _content(string: str) -> str:
+    """What a string literal says, as far as instructions are concerned."""
+    raw = re.match(r'\w*R"([^(]*)\((.*)\)\1"', string, re.DOTALL)
+    return raw[2] if raw else re.sub(r"\\[nt]", "\n", string[string.index('"') + 1 : -1])
+
+
+def mnemonics_of(ptx: str) -> tuple[str, ...]:
+    """The first word of each instruction of a piece of PTX.
+
+    >>> mnemonics_of("{ .reg .pred p; @!p bra.uni DONE; DONE: mov.u32 %0, %%laneid; }")
+    ('bra.uni', 'mov.u32')
+    """
+    words = []
+    for statement in re.split(r"[;{}]", re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)):
+        match = re.match(r"\s*(?:[\w$%]+:\s*)*(?:@!?[\w%]+\s+)?([a-z][\w.]*)", statement)
+        # what stands in braces within an instruction are its operands
+        if match and not re.match(r"\s*[,\]]", statement):
+            words.append(match[1])
+    return tuple(words)
+
+
+def _of_mnemonics(mnemonics: tuple[str, ...]) -> str:
+    for mnemonic in mnemonics:
+        fitting = [prefix for prefix in _WRAPPERS if mnemonic.startswith(prefix)]
+        if fitting and not mnemonic.startswith(_UNWRAPPED):
+            header, function = _WRAPPERS[max(fitting, key=len)]
+            wrapper = function if not function.endswith("::") else "what"
+            holds = "" if wrapper == function else " holds"
+            return f"has {mnemonic} in an asm; {wrapper}{holds} of <tkjit/{header}> runs on both"
+    said = f"{mnemonics[0]} in an asm, which no header of tkjit's wraps" if mnemonics else "an asm of PTX"
+    return f"has {said}; {_ELSEWHERE}"
+
+
+def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
+    """A name, or a header, that the simulator lacks and the log complains of."""
+    for token in tokens:
+        line = source.count("\n", 0, token.start) + 1
+        if token.kind == "directive" and token.text == "include":
+            header = source[token.start : token.end].split("include", 1)[1].strip(' \t<>"')
+            if _LIBRARIES.search(header) and f"{header}: No such file" in log:
+                return f"{name}:{line} includes <{header}>, which the simulator has no stand-in for; {_ELSEWHERE}"
+        for word in (token, *token.inner):
+            if word.kind != "word":
+                continue
+            lacking = next((what for names, what in _UNKNOWN.items() if re.fullmatch(names, word.text)), None)
+            if lacking and re.search(rf"[‘'`:]{word.text}\b", log):  # noqa: RUF001
+                return f"{name}:{line} needs {lacking}, which the simulator does not have; {_ELSEWHERE}"
+    return ""
+
+
+def _launch_reason(source: str, name: str, log: str) -> str:
+    """A launch that was not rewritten for a host compiler: in a form of its own, or in a header."""
+    if "<<<" not in log:
+        return ""
+    adapted = adapt(source)
+    for token in [token for outer in tokens_of(adapted) for token in (outer, *outer.inner)]:
+        if token.kind == "mark" and token.text == "<<<":
+            line = adapted.count("\n", 0, token.start) + 1
+            return f"{name}:{line} launches with <<<...>>> in a way that is not understood here; {_ELSEWHERE}"
+    header = _LAUNCH_IN_HEADER.search(log)
+    if header is None or _is_file(header[1], name):
+        return ""
+    return f"{header[1]}:{header[2]} launches with <<<...>>>, which is understood in the source and not in its headers"

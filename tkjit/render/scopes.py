@@ -1,0 +1,133 @@
+"""Which tokens of a source stand inside functions: braces told apart, without parsing what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tkjit.render.lexer import Token, closing
+
+_CLASS_KEYS = frozenset(["struct", "class", "union", "enum"])
+_WITH_BRACKETS = frozenset(["alignas", "__align__", "__attribute__", "__launch_bounds__", "decltype", "noexcept"])
+
+
+class Function(NamedTuple):
+    """A function's definition: what stands before its body, the tokens of the body, and where the body lies."""
+
+    head: list[Token]
+    body: list[Token]
+    start: int  # behind the opening brace
+    end: int  # before the closing one
+
+
+class Outline(NamedTuple):
+    """The code of a source, without directives, and what is known of it."""
+
+    code: list[Token]
+    functions: list[Function]
+    outside: frozenset[int]  # where tokens start that lie in no function
+
+    def is_local(self, token: Token) -> bool:
+        return token.start not in self.outside
+
+
+class _Scope(NamedTuple):
+    kind: str  # "namespace", "class", "function" or "other"
+    brace: int  # its opening brace's index in the code
+
+
+def outline(tokens: list[Token]) -> Outline:
+    """Tell functions from namespaces and classes.
+
+    >>> from tkjit.render.lexer import tokens_of
+    >>> found = outline(tokens_of("namespace n { int x; void f(int a) { a = 1; } }"))
+    >>> [[token.text for token in function.body] for function in found.functions]
+    [['a', '=', '1', ';']]
+    """
+    code = [token for token in tokens if token.kind != "directive"]
+    functions: list[Function] = []
+    outside: set[int] = set()
+    for index, scopes in _walk(tokens):
+        token = code[index]
+        if all(scope.kind in ("namespace", "class") for scope in scopes):
+            outside.add(token.start)
+        elif token.text == "}" and scopes[-1].kind == "function" and _is_outermost(scopes):
+            brace = scopes[-1].brace
+            head = code[_head(code, brace) : brace]
+            functions.append(Function(head, code[brace + 1 : index], code[brace].end, token.start))
+    return Outline(code, functions, frozenset(outside))
+
+
+def _is_outermost(scopes: tuple[_Scope, ...]) -> bool:
+    return all(scope.kind in ("namespace", "class") for scope in scopes[:-1])
+
+
+def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
+    """Each token's index in the code, and the scopes that it lies in. A closing brace lies in what it closes.
+
+    The branches of an ``#if`` begin with the same scopes, and what follows them goes on with those of the last.
+    """
+    code = [token for token in tokens if token.kind != "directive"]
+    scopes: tuple[_Scope, ...] = ()
+    branches: list[tuple[_Scope, ...]] = []
+    index = 0
+    for token in tokens:
+        if token.kind == "directive":
+            if token.text in ("if", "ifdef", "ifndef"):
+                branches.append(scopes)
+            elif token.text in ("else", "elif", "elifdef", "elifndef") and branches:
+                scopes = branches[-1]
+            elif token.text == "endif" and branches:
+                branches.pop()
+            continue
+        yield index, scopes
+        if token.text == "{" and token.kind == "mark":
+            scopes = (*scopes, _Scope(_kind(code[_head(code, index) : index], scopes), index))
+        elif token.text == "}" and token.kind == "mark":
+            scopes = scopes[:-1]
+        index += 1
+
+
+def _head(code: list[Token], brace: int) -> int:
+    """The index at which what a brace belongs to begins: behind the last semicolon or brace."""
+    start = brace
+    while start > 0 and code[start - 1].text not in (";", "{", "}"):
+        start -= 1
+    return start
+
+
+def _kind(head: list[Token], scopes: tuple[_Scope, ...]) -> str:
+    if any(scope.kind in ("function", "other") for scope in scopes):
+        return "other"
+    words = [token.text for token in _without_brackets(head)]
+    if "namespace" in words or [token.text for token in head] == ["extern", '"C"']:
+        return "namespace"
+    if ")" in words:
+        return "function"
+    return "class" if _CLASS_KEYS & set(words) else "other"
+
+
+def _without_brackets(head: list[Token]) -> list[Token]:
+    """What stands before a brace, without template parameters and without what attributes have in brackets."""
+    found = []
+    i = 0
+    while i < len(head):
+        token = head[i]
+        if token.text in _WITH_BRACKETS and i + 1 < len(head) and head[i + 1].text == "(":
+            i = closing(head, i + 1) or len(head)
+        elif token.text == "template" and i + 1 < len(head) and head[i + 1].text == "<":
+            i = _closing_angle(head, i + 1)
+        else:
+            found.append(token)
+        i += 1
+    return found
+
+
+def _closing_angle(head: list[Token], index: int) -> int:
+    depth = 0
+    for i in range(index, len(head)):
+        text = head[i].text
+        depth += (text == "<") - (len(text) if text in (">", ">>", ">>>") else 0)
+        if depth <= 0:
+            return i
+    return len(head)

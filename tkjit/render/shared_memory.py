@@ -1,0 +1,151 @@
+"""Shared memory of a CUDA source as a host compiler can read it: dynamic, as references, and aligned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tkjit.render.lexer import Edit, Token, closing, macro_body, macros
+from tkjit.render.scopes import Function, Outline, outline
+
+_INITIALISER = " = ::tkjit::sim::dynamic_shared"
+_SPECIFIERS = frozenset("__shared__ __device__ __constant__ __managed__ static const constexpr volatile".split())
+_ALIGNMENT = frozenset(["alignas", "__align__", "__builtin_align__", "__attribute__"])
+
+
+def alignments(tokens: list[Token]) -> list[Edit]:
+    """Moves ``alignas(16)`` before ``__shared__``, ``static`` and the like; dynamic shared memory has one already."""
+    edits = []
+    for i, token in enumerate(tokens[:-1]):
+        if token.text != "alignas" or tokens[i + 1].text != "(" or (end := closing(tokens, i + 1)) is None:
+            continue
+        first = i
+        while first > 0 and tokens[first - 1].text in (*_SPECIFIERS, "extern"):
+            first -= 1
+        if first == i or any(specifier.text == "extern" for specifier in tokens[first:i]):
+            continue
+        moved = tokens[i : end + 1]
+        place = tokens[first].start
+        edits.append(Edit(place, place, "".join(word.text for word in moved) + " "))
+        edits += [Edit(word.start, word.end, "") for word in moved]
+    return edits
+
+
+class Declaration(NamedTuple):
+    """An ``extern __shared__``: its tokens with the semicolon, those that go, and what it declares."""
+
+    tokens: list[Token]
+    removed: list[Token]
+    names: list[Token]
+    brackets: list[Token]  # of each name the token behind which its extents end
+
+    @property
+    def references(self) -> str:
+        """The same as a declaration of references."""
+        removed = {token.start for token in self.removed}
+        words = []
+        for token in self.tokens[:-1]:
+            if token.start not in removed:
+                words.append(f"(&{token.text})" if token in self.names else token.text)
+            if token in self.brackets:
+                words.append(_INITIALISER.strip())
+        return f" {' '.join(words)};"
+
+
+def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
+    """``extern __shared__ T name[]`` becomes a reference, in each function that uses it."""
+    found = outline(tokens)
+    edits = []
+    outside: dict[str, Declaration] = {}
+    for declaration in _declarations(found.code):
+        if found.is_local(declaration.tokens[0]):
+            edits += _as_references(declaration)
+        else:
+            edits += [Edit(token.start, token.end, "") for token in declaration.tokens]
+            outside |= {name.text: declaration for name in declaration.names}
+    for macro in macros(tokens):
+        for declaration in _declarations([*macro_body(macro), _end_of_macro(macro)]):
+            edits += _as_references(declaration)
+    return edits + _redeclared(found, outside)
+
+
+def _end_of_macro(directive: Token) -> Token:
+    """What stands for the semicolon of a macro that has none."""
+    return Token("mark", ";", directive.end, directive.end)
+
+
+def _declarations(code: list[Token]) -> list[Declaration]:
+    found = []
+    for i, token in enumerate(code):
+        if token.text != "__shared__" or token.kind != "word":
+            continue
+        start = i
+        while start > 0 and code[start - 1].text not in (";", "{", "}", ":"):
+            start -= 1
+        end = next((k for k in range(i, len(code)) if code[k].text == ";" and code[k].kind == "mark"), None)
+        if end is None:
+            continue
+        first = next((k for k in range(start, end) if code[k].text == "extern"), None)
+        if first is not None:
+            begin = start if code[start].text in _ALIGNMENT else min(first, i)
+            declaration = _declaration(code[begin : end + 1])
+            found += [declaration] if declaration else []
+    return found
+
+
+def _declaration(statement: list[Token]) -> Declaration | None:
+    """Read ``extern __shared__ __align__(16) T a[], b[][32];``; None if it is something else."""
+    removed, names, brackets = [], [], []
+    i = 0
+    while i < len(statement) - 1:
+        token = statement[i]
+        if token.text in ("extern", "__shared__"):
+            removed.append(token)
+        elif token.text in _ALIGNMENT and statement[i + 1].text == "(":
+            end = closing(statement, i + 1)
+            if end is None:
+                return None
+            removed += statement[i : end + 1]
+            i = end
+        elif token.text == "[":
+            names.append(statement[i - 1])
+            while statement[i].text == "[":
+                end = closing(statement, i)
+                if end is None:
+                    return None
+                i = end + 1
+            i -= 1
+            brackets.append(statement[i])
+            if statement[i + 1].text not in (",", ";"):
+                return None
+        i += 1
+    well_formed = names and all(name.kind == "word" for name in names)
+    return Declaration(statement, removed, names, brackets) if well_formed else None
+
+
+def _as_references(declaration: Declaration) -> list[Edit]:
+    edits = [Edit(token.start, token.end, "") for token in declaration.removed]
+    edits += [Edit(name.start, name.end, f"(&{name.text})") for name in declaration.names]
+    edits += [Edit(bracket.end, bracket.end, _INITIALISER) for bracket in declaration.brackets]
+    return edits
+
+
+def _redeclared(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
+    """In each function the references that it uses, in a scope around its body, where its own names may hide them."""
+    edits = []
+    for function in found.functions:
+        used = [name for name in outside if function.start > outside[name].tokens[0].start and _uses(function, name)]
+        if used:
+            declared = "".join(dict.fromkeys(outside[name].references for name in used))
+            edits += [Edit(function.start, function.start, f"{declared} {{"), Edit(function.end, function.end, "} ")]
+    return edits
+
+
+def _uses(function: Function, name: str) -> bool:
+    if any(token.text == name for token in function.head):
+        return False  # a parameter hides it
+    before = ""
+    for token in function.body:
+        if token.kind == "word" and token.text == name and before not in (".", "->", "::"):
+            return True
+        before = token.text
+    return False

@@ -1,0 +1,118 @@
+// A launch's arguments as the asking process wrote them to a file (tkjit/check/arguments.py), and its tensors back.
+#pragma once
+
+#include <fcntl.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <tkjit/arg.h>
+
+namespace tkjit::sim::check {
+
+enum class ArgumentKind : int32_t { scalar, tensor, list, text };
+
+/// What stands before each argument in the file; its name and its payload follow.
+struct ArgumentHeader {
+    ArgumentKind kind;
+    int32_t dtype;
+    int32_t present;
+    int32_t starts_blank;  // an output, whose bytes mean nothing yet
+    int64_t extents[4];
+    int64_t name_bytes;
+    int64_t payload_bytes;
+};
+
+inline void fence_off(char* begin, char* end, char* room_begin, char* room_end);
+
+/// A tensor in memory of its own, far from all others, so that what misses it hits nothing.
+struct TensorMemory {
+    char* data;
+    size_t bytes;
+};
+
+class Arguments {
+  public:
+    bool read(const char* path) {
+        const int file = open(path, O_RDONLY);
+        if (file < 0) return false;
+        for (ssize_t got = 1; got > 0;) {
+            char piece[1 << 16];
+            got = ::read(file, piece, sizeof(piece));
+            if (got > 0) text_.append(piece, static_cast<size_t>(got));
+        }
+        close(file);
+        while (position_ < text_.size()) top_.push_back(next());
+        return true;
+    }
+
+    const TkjitArg* data() const { return top_.data(); }
+
+    bool write_tensors(const char* path) const {
+        const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (file < 0) return false;
+        bool whole = true;
+        for (const TensorMemory& tensor : tensors_) {
+            for (size_t done = 0; done < tensor.bytes && whole;) {
+                const ssize_t put = ::write(file, tensor.data + done, tensor.bytes - done);
+                whole = put > 0;
+                done += whole ? static_cast<size_t>(put) : 0;
+            }
+        }
+        return close(file) == 0 && whole;
+    }
+
+  private:
+    TkjitArg next() {
+        ArgumentHeader header;
+        memcpy(&header, text_.data() + position_, sizeof(header));
+        position_ += sizeof(header);
+        const std::string name = text_.substr(position_, static_cast<size_t>(header.name_bytes));
+        position_ += name.size();
+        TkjitArg argument{};
+        argument.dtype = header.dtype;
+        argument.present = header.present;
+        memcpy(argument.extents, header.extents, sizeof(argument.extents));
+        const char* const payload = text_.data() + position_;
+        const size_t bytes = static_cast<size_t>(header.payload_bytes);
+        position_ += bytes;
+        switch (header.kind) {
+            case ArgumentKind::scalar: memcpy(&argument.integer, payload, sizeof(argument.integer)); break;
+            case ArgumentKind::tensor: argument.data = place(payload, bytes, name, header.starts_blank); break;
+            case ArgumentKind::text: argument.data = texts_.emplace_back(payload, bytes).data(); break;
+            case ArgumentKind::list: {
+                std::vector<TkjitArg>& items = lists_.emplace_back();
+                for (int64_t i = 0; i < header.extents[0]; i++) items.push_back(next());
+                argument.data = items.data();
+            }
+        }
+        return argument;
+    }
+
+    void* place(const char* payload, size_t bytes, const std::string& name, bool starts_blank) {
+        constexpr size_t page = 4096, apart = 64 << 20;  // pages that nobody may touch, on both sides
+        const size_t room = (bytes + 2 * page - 1) / page * page + page;
+        char* const reserved = static_cast<char*>(
+            mmap(nullptr, room + 2 * apart, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        if (reserved == MAP_FAILED || mprotect(reserved + apart, room, PROT_READ | PROT_WRITE)) {
+            fprintf(stderr, "out of memory for %s\n", name.c_str());
+            _exit(2);
+        }
+        char* const begin = reserved + apart + page;
+        memcpy(begin, payload, bytes);
+        fence_off(begin, begin + bytes, reserved + apart, reserved + apart + room);
+        add_region(begin, bytes, Space::tensor, name, starts_blank);
+        tensors_.push_back({begin, bytes});
+        return bytes ? begin : nullptr;
+    }
+
+    std::string text_;
+    size_t position_ = 0;
+    std::vector<TkjitArg> top_;
+    std::deque<std::vector<TkjitArg>> lists_;
+    std::deque<std::string> texts_;
+    std::vector<TensorMemory> tensors_;
+};
+
+}  // namespace tkjit::sim::check

@@ -1,0 +1,92 @@
+// Who knows of what: vector clocks, by which an access is before another one or is not.
+//
+// Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own clock
+// advances when it tells others something; an access carries its thread's clock. It is before whatever a thread does
+// that has been told of that clock.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace tkjit::sim::race {
+
+using Clocks = std::vector<unsigned>;  // by thread of a block
+
+inline void raise(Clocks& clocks, const Clocks& others) {
+    if (clocks.size() < others.size()) clocks.resize(others.size());
+    for (size_t i = 0; i < others.size(); i++) clocks[i] = clocks[i] < others[i] ? others[i] : clocks[i];
+}
+
+/// What a thread, or an object at which threads meet, knows: of one block at hand, and of others if it has been told.
+class Knowledge {
+  public:
+    bool is_empty() const { return own_.empty() && others_ == nullptr; }
+    void clear() { *this = {}; }
+
+    bool includes(unsigned block, unsigned thread, unsigned clock) const {
+        const Clocks* clocks = block == block_ ? &own_ : nullptr;
+        if (clocks == nullptr && others_) {
+            const auto found = others_->find(block);
+            if (found != others_->end()) clocks = &found->second;
+        }
+        return clocks && thread < clocks->size() && (*clocks)[thread] >= clock;
+    }
+
+    void learn(unsigned block, unsigned thread, unsigned clock) {
+        if (own_.empty()) block_ = block;
+        Clocks news;
+        Clocks& clocks = block == block_ ? own_ : news;
+        if (clocks.size() <= thread) clocks.resize(thread + 1);
+        if (clocks[thread] < clock) clocks[thread] = clock;
+        if (&clocks == &news) learn_others({{block, news}});
+    }
+
+    void learn(const Knowledge& other) {
+        if (other.is_empty()) return;
+        if (is_empty()) {
+            *this = other;
+            return;
+        }
+        if (other.block_ == block_) {
+            raise(own_, other.own_);
+        } else if (!other.own_.empty()) {
+            learn_others({{other.block_, other.own_}});
+        }
+        if (other.others_ == nullptr || other.others_ == others_) return;
+        const auto mine = other.others_->find(block_);
+        if (mine != other.others_->end()) raise(own_, mine->second);
+        if (others_ == nullptr) {
+            others_ = other.others_;
+        } else {
+            learn_others(*other.others_);
+        }
+    }
+
+    unsigned clock_of(unsigned thread) const { return thread < own_.size() ? own_[thread] : 0; }
+
+    /// Of a thread about itself.
+    unsigned advance(unsigned thread) { return ++own_[thread]; }
+
+    void begin(unsigned block, unsigned thread, unsigned threads) {
+        block_ = block;
+        own_.assign(threads, 0);
+        own_[thread] = 1;
+        others_ = nullptr;
+    }
+
+  private:
+    using Others = std::map<unsigned, Clocks>;  // by block; shared by all who have been told the same
+
+    void learn_others(const Others& news) {
+        auto joined = others_ ? std::make_shared<Others>(*others_) : std::make_shared<Others>();
+        for (const auto& [block, clocks] : news) raise((*joined)[block], clocks);
+        others_ = joined;
+    }
+
+    unsigned block_ = 0;
+    Clocks own_;
+    std::shared_ptr<const Others> others_;
+};
+
+}  // namespace tkjit::sim::race

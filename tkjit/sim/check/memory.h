@@ -1,0 +1,58 @@
+// AddressSanitizer's reports as findings.
+//
+// What it cannot know by itself it is told: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
+// (runtime/blocks.h), and the red zones behind shared variables of templates, which gcc gives none to: the build puts room
+// behind each, and its address into the section tkjit_gaps (tkjit/check/build.py).
+#pragma once
+
+extern "C" {
+void __asan_set_error_report_callback(void (*callback)(const char* report));
+uintptr_t __asan_get_report_address();
+int __asan_get_report_access_type();
+size_t __asan_get_report_access_size();
+const char* __asan_get_report_description();
+void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
+void __asan_poison_memory_region(const volatile void* address, size_t bytes);
+extern char* __start_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
+extern char* __stop_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
+
+/// A kernel's mistakes are all reported, and no longer than the launch.
+__attribute__((visibility("default"))) const char* __asan_default_options() {
+    return "halt_on_error=0:detect_leaks=0:detect_stack_use_after_return=0:handle_abort=0:print_legend=0:"
+           "max_malloc_fill_size=0:symbolize=0:color=never";
+}
+}
+
+namespace tkjit::sim::check {
+
+inline constexpr size_t gap_bytes = 256;
+
+inline void note_report(const char* text) {
+    const uintptr_t address = __asan_get_report_address();
+    Json json;
+    json.text("kind", "memory").text("what", __asan_get_report_description()).text("report", text);
+    json.number("bytes", static_cast<long long>(__asan_get_report_access_size()));
+    const Region* const near = nearest_region(address);
+    if (near) {
+        json.text("space", space_name(near->space)).text("name", near->name);
+        json.number("offset", static_cast<long long>(address - near->begin));
+        json.number("size", static_cast<long long>(near->end - near->begin));
+    }
+    Json here;
+    here.numbers("calls", {}).text("access", __asan_get_report_access_type() ? "write" : "read");
+    here.index("block", blockIdx).index("thread", threadIdx);
+    write_line(json.object("here", here));
+}
+
+inline void begin_memory_check() {
+    __asan_set_error_report_callback(note_report);
+    for (char** gap = __start_tkjit_gaps; gap != __stop_tkjit_gaps; gap++) __asan_poison_memory_region(*gap, gap_bytes);
+}
+
+/// A tensor may be used from its first byte to its last.
+inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) {
+    __asan_poison_memory_region(room_begin, static_cast<size_t>(room_end - room_begin));
+    __asan_unpoison_memory_region(begin, static_cast<size_t>(end - begin));
+}
+
+}  // namespace tkjit::sim::check

@@ -1,0 +1,60 @@
+// What the rest of the simulator tells the race detector (race_detector.h); without one, nothing.
+#pragma once
+
+namespace tkjit::sim::race {
+
+#ifdef TKJIT_SIM_RACE
+
+/// When, and where in the source, a thread did something.
+struct Moment {
+    unsigned launch, block, thread, clock, where;
+};
+
+void begin_launch();
+void begin_block(Block& block);
+void begin_thread(Thread& thread);
+
+// An object at which threads meet: those that arrive tell what they know, and those that leave know what all had told
+// when it was last completed.
+void arrive(const void* object);
+void complete(const void* object);
+void leave(const void* object);
+
+/// An asynchronous operation arrives, and tells that it is done.
+void arrive_for(const void* object, const Moment& issued);
+
+void read(const void* address, size_t bytes, Site site);
+void write(const void* address, size_t bytes, Site site);
+
+// Asynchronous copies: what they write must not be touched from when they are issued until they have landed.
+Moment now();
+/// Moves bytes without anybody's having accessed them.
+extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
+extern "C" void* __real_memset(void* to, int value, size_t bytes);
+inline void move(void* to, const void* from, size_t bytes) { __real_memcpy(to, from, bytes); }
+inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, bytes); }
+Moment pending(const void* destination, size_t bytes, Site site);
+void landed(const void* destination, size_t bytes, const Moment& moment);
+
+#else
+
+struct Moment {};
+
+inline void begin_launch() {}
+inline void begin_block(Block&) {}
+inline void begin_thread(Thread&) {}
+inline void arrive(const void*) {}
+inline void complete(const void*) {}
+inline void leave(const void*) {}
+inline void arrive_for(const void*, Moment) {}
+inline void read(const void*, size_t, Site) {}
+inline void write(const void*, size_t, Site) {}
+inline Moment now() { return {}; }
+inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
+inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
+inline Moment pending(const void*, size_t, Site) { return {}; }
+inline void landed(const void*, size_t, Moment) {}
+
+#endif
+
+}  // namespace tkjit::sim::race

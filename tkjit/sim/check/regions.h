@@ -1,0 +1,103 @@
+// The memory that a checked kernel may use, by name: tensors, shared memory, variables of the source.
+#pragma once
+
+#include <link.h>
+
+#include <string>
+#include <vector>
+
+extern "C" char __start_tkjit_registers[] __attribute__((weak, visibility("hidden")));
+extern "C" char __stop_tkjit_registers[] __attribute__((weak, visibility("hidden")));
+
+namespace tkjit::sim::check {
+
+enum class Space { tensor, dynamic_shared, static_shared, variable };
+
+inline const char* space_name(Space space) {
+    static const char* const names[] = {"tensor", "dynamic shared memory", "shared memory", "variable"};
+    return names[static_cast<int>(space)];
+}
+
+struct Region {
+    uintptr_t begin, end;
+    Space space;
+    std::string name;   // of a tensor
+    bool starts_blank;  // its bytes mean nothing before they are written
+
+    bool contains(uintptr_t address) const { return begin <= address && address < end; }
+};
+
+inline std::vector<Region> regions;
+
+/// Null for memory that threads cannot share: their stacks, and what is the simulator's own.
+inline const Region* region_of(uintptr_t address) {
+    static size_t last = 0;
+    if (last < regions.size() && regions[last].contains(address)) return &regions[last];
+    if (address - reinterpret_cast<uintptr_t>(__start_tkjit_registers) <
+        size_t(__stop_tkjit_registers - __start_tkjit_registers)) {
+        return nullptr;
+    }
+    for (size_t i = 0; i < regions.size(); i++) {
+        if (regions[i].contains(address)) return &regions[last = i];
+    }
+    return nullptr;
+}
+
+/// The region that an address is in or next to, if it is not too far from all of them.
+inline const Region* nearest_region(uintptr_t address) {
+    constexpr uintptr_t too_far = 64 << 20;
+    const Region* nearest = nullptr;
+    uintptr_t least = too_far;
+    for (const Region& region : regions) {
+        const uintptr_t distance = region.contains(address)    ? 0
+                                   : address < region.begin ? region.begin - address
+                                                            : address - region.end;
+        if (distance < least) {
+            least = distance;
+            nearest = &region;
+        }
+    }
+    return nearest;
+}
+
+inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
+    const auto first = reinterpret_cast<uintptr_t>(begin);
+    for (Region& region : regions) {
+        if (region.space == space && region.begin == first) {
+            region.end = first + bytes;
+            return;
+        }
+    }
+    if (bytes) regions.push_back({first, first + bytes, space, name, starts_blank});
+}
+
+/// The program's own memory: its thread-local variables, which are the kernel's static shared memory (the simulator has
+/// none in these builds), and its global ones.
+struct OwnMemory {
+    void* shared = nullptr;
+    size_t shared_bytes = 0;
+    struct Segment { void* begin; size_t bytes; };
+    std::vector<Segment> writable;
+};
+
+inline OwnMemory own_memory() {
+    OwnMemory found;
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* data) {
+            OwnMemory& memory = *static_cast<OwnMemory*>(data);
+            for (int i = 0; i < info->dlpi_phnum; i++) {
+                const ElfW(Phdr)& header = info->dlpi_phdr[i];
+                if (header.p_type == PT_TLS && info->dlpi_tls_data) {
+                    memory.shared = info->dlpi_tls_data;
+                    memory.shared_bytes = header.p_memsz;
+                } else if (header.p_type == PT_LOAD && header.p_flags & PF_W) {
+                    memory.writable.push_back({reinterpret_cast<void*>(info->dlpi_addr + header.p_vaddr), header.p_memsz});
+                }
+            }
+            return 1;  // the first object is the program itself
+        },
+        &found);
+    return found;
+}
+
+}  // namespace tkjit::sim::check

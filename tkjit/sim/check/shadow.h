@@ -1,0 +1,82 @@
+// For each piece of memory, who wrote it last and who has read it since.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+namespace tkjit::sim::race {
+
+enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3 };
+
+struct Access {
+    unsigned launch, block, clock, where;
+    unsigned short thread;
+    Kind kind;
+};
+
+/// A piece of memory. Four readers are kept: of more, one that the writer does not know of is most likely among them.
+struct Cell {
+    static constexpr unsigned readers = 4;
+    Access write;
+    Access reads[readers];
+};
+
+/// A page's cells: one for four bytes, until somebody touches less than that.
+class Page {
+  public:
+    static constexpr uintptr_t bytes = 4096;
+
+    Page() : cells_(bytes >> shift_) {}
+
+    unsigned granule() const { return 1u << shift_; }
+    Cell& cell(uintptr_t address) { return cells_[address % bytes >> shift_]; }
+
+    /// Cells so small that an access does not touch half of one.
+    void refine(uintptr_t begin, uintptr_t end) {
+        while (shift_ > 0 && (begin | end) & (granule() - 1)) {
+            std::vector<Cell> finer(2 * cells_.size());
+            for (size_t i = 0; i < finer.size(); i++) finer[i] = cells_[i / 2];
+            cells_.swap(finer);
+            shift_--;
+        }
+    }
+
+  private:
+    unsigned shift_ = 2;
+    std::vector<Cell> cells_;
+};
+
+class Shadow {
+  public:
+    /// Calls `visit(cell, address, bytes)` for each piece of a range.
+    template <class Visit>
+    void for_each(uintptr_t begin, size_t bytes, Visit visit) {
+        for (const uintptr_t end = begin + bytes; begin < end;) {
+            Page& page = page_of(begin);
+            const uintptr_t page_end = (begin | (Page::bytes - 1)) + 1;
+            const uintptr_t stop = end < page_end ? end : page_end;
+            page.refine(begin, stop);
+            for (; begin < stop; begin += page.granule()) visit(page.cell(begin), begin, page.granule());
+        }
+    }
+
+    void clear(uintptr_t begin, size_t bytes) {
+        for_each(begin, bytes, [](Cell& cell, uintptr_t, unsigned) { cell = {}; });
+    }
+
+  private:
+    Page& page_of(uintptr_t address) {
+        const uintptr_t number = address / Page::bytes;
+        if (last_ == nullptr || number != last_number_) {
+            last_ = &pages_[number];
+            last_number_ = number;
+        }
+        return *last_;
+    }
+
+    std::unordered_map<uintptr_t, Page> pages_;
+    Page* last_ = nullptr;
+    uintptr_t last_number_ = 0;
+};
+
+}  // namespace tkjit::sim::race

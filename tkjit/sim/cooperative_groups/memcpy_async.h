@@ -1,0 +1,52 @@
+// The simulator's `cooperative_groups/memcpy_async.h`: copies that a group's threads share, and wait for together. They
+// land when they are waited for, and not before (see detail/copy_queue.h).
+#pragma once
+
+#include "../cooperative_groups.h"
+
+namespace cooperative_groups {
+namespace detail {
+
+/// The largest piece, in bytes, that both addresses and the size are multiples of.
+inline unsigned copy_piece(const void* destination, const void* source, size_t bytes) {
+    const uintptr_t all = reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source) | bytes;
+    return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 1;
+}
+
+}  // namespace detail
+
+/// Every thread of the group calls it, with the same arguments.
+template <class Group>
+inline void memcpy_async(const Group& group, void* destination, const void* source, size_t bytes,
+                         Site site = Site::here()) {
+    const unsigned piece = detail::copy_piece(destination, source, bytes);
+    for (size_t at = group.thread_rank() * piece; at < bytes; at += group.size() * piece) {
+        tkjit::sim::issue_copy(static_cast<char*>(destination) + at, static_cast<const char*>(source) + at, piece,
+                               piece, site);
+    }
+    tkjit::sim::commit_copies();
+}
+
+/// Both sizes count elements; the smaller one is copied.
+template <class Group, class T>
+inline void memcpy_async(const Group& group, T* destination, size_t destination_count, const T* source,
+                         size_t source_count, Site site = Site::here()) {
+    const size_t count = destination_count < source_count ? destination_count : source_count;
+    memcpy_async(group, destination, source, count * sizeof(T), site);
+}
+
+/// Waits for all copies of the group.
+template <class Group>
+inline void wait(const Group& group, Site site = Site::here()) {
+    tkjit::sim::wait_for_copies(0);
+    group.sync(site);
+}
+
+/// Waits for all but the last `Pending` calls of memcpy_async.
+template <unsigned Pending, class Group>
+inline void wait_prior(const Group& group, Site site = Site::here()) {
+    tkjit::sim::wait_for_copies(Pending);
+    group.sync(site);
+}
+
+}  // namespace cooperative_groups

@@ -1,0 +1,58 @@
+// What a reduction or a scan combines two values with.
+#pragma once
+
+namespace cooperative_groups {
+
+#define TKJIT_SIM_GROUP_OPERATION(name, expression)                         \
+    template <class T = void>                                               \
+    struct name {                                                           \
+        T operator()(const T& a, const T& b) const { return expression; }   \
+    };                                                                      \
+    template <>                                                             \
+    struct name<void> {                                                     \
+        template <class T>                                                  \
+        T operator()(const T& a, const T& b) const {                        \
+            return expression;                                              \
+        }                                                                   \
+    };
+TKJIT_SIM_GROUP_OPERATION(plus, a + b)
+TKJIT_SIM_GROUP_OPERATION(less, b < a ? b : a)
+TKJIT_SIM_GROUP_OPERATION(greater, a < b ? b : a)
+TKJIT_SIM_GROUP_OPERATION(bit_and, a & b)
+TKJIT_SIM_GROUP_OPERATION(bit_or, a | b)
+TKJIT_SIM_GROUP_OPERATION(bit_xor, a ^ b)
+#undef TKJIT_SIM_GROUP_OPERATION
+
+namespace detail {
+
+/// The name that an error has for a reduction: that of the instruction, or of the sum for an operation of one's own.
+template <class Combine>
+struct reduction {
+    static constexpr Operation operation = Operation::reduce_add;
+};
+#define TKJIT_SIM_GROUP_REDUCTION(name, enumerator)                         \
+    template <class T>                                                      \
+    struct reduction<name<T>> {                                             \
+        static constexpr Operation operation = Operation::enumerator;       \
+    };
+TKJIT_SIM_GROUP_REDUCTION(less, reduce_min)
+TKJIT_SIM_GROUP_REDUCTION(greater, reduce_max)
+TKJIT_SIM_GROUP_REDUCTION(bit_and, reduce_and)
+TKJIT_SIM_GROUP_REDUCTION(bit_or, reduce_or)
+TKJIT_SIM_GROUP_REDUCTION(bit_xor, reduce_xor)
+#undef TKJIT_SIM_GROUP_REDUCTION
+
+template <class T>
+struct plain { using type = T; };
+template <class T>
+struct plain<T&> { using type = T; };
+template <class T>
+struct plain<const T&> { using type = T; };
+
+template <class Combine>
+constexpr Operation operation_of() {
+    return reduction<typename plain<Combine>::type>::operation;
+}
+
+}  // namespace detail
+}  // namespace cooperative_groups

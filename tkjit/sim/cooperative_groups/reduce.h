@@ -1,0 +1,16 @@
+// The simulator's `cooperative_groups/reduce.h`: a value of all threads of a tile or of a coalesced group.
+#pragma once
+
+#include "../cooperative_groups.h"
+#include "operations.h"
+
+namespace cooperative_groups {
+
+/// Every thread gets the value of all, combined in the order of their ranks.
+template <class Group, class T, class Combine>
+inline T reduce(const Group& group, T value, Combine&& combine, Site site = Site::here()) {
+    const auto combine_two = [&](const T& a, const T& b) -> T { return combine(a, b); };
+    return tkjit::sim::reduce(group.lanes(), detail::operation_of<Combine>(), value, combine_two, site);
+}
+
+}  // namespace cooperative_groups

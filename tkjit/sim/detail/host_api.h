@@ -1,0 +1,247 @@
+// The rest of the CUDA runtime that host code asks for: one device, streams and events, what is known of functions. A
+// stream orders nothing, because everything is done when its call returns.
+#pragma once
+
+#include <time.h>
+
+// ---- the device: what is asked for by name is what a kernel may rely on here
+struct cudaDeviceProp {
+    char name[256];
+    size_t totalGlobalMem, totalConstMem;
+    size_t sharedMemPerBlock, sharedMemPerBlockOptin, sharedMemPerMultiprocessor, reservedSharedMemPerBlock;
+    int regsPerBlock, regsPerMultiprocessor;
+    int warpSize;
+    int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
+    int maxThreadsPerMultiProcessor, maxBlocksPerMultiProcessor, multiProcessorCount;
+    int major, minor;
+    int clockRate, memoryClockRate, memoryBusWidth, l2CacheSize;
+    int integrated, canMapHostMemory, unifiedAddressing, managedMemory, concurrentManagedAccess;
+    int concurrentKernels, cooperativeLaunch, asyncEngineCount, deviceOverlap, ECCEnabled, computeMode;
+    int pciBusID, pciDeviceID, pciDomainID, kernelExecTimeoutEnabled;
+};
+
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxBlockDimX = 2,
+    cudaDevAttrMaxBlockDimY = 3,
+    cudaDevAttrMaxBlockDimZ = 4,
+    cudaDevAttrMaxGridDimX = 5,
+    cudaDevAttrMaxGridDimY = 6,
+    cudaDevAttrMaxGridDimZ = 7,
+    cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrTotalConstantMemory = 9,
+    cudaDevAttrWarpSize = 10,
+    cudaDevAttrMaxRegistersPerBlock = 12,
+    cudaDevAttrClockRate = 13,
+    cudaDevAttrMultiProcessorCount = 16,
+    cudaDevAttrL2CacheSize = 38,
+    cudaDevAttrMaxThreadsPerMultiProcessor = 39,
+    cudaDevAttrComputeCapabilityMajor = 75,
+    cudaDevAttrComputeCapabilityMinor = 76,
+    cudaDevAttrMaxSharedMemoryPerMultiprocessor = 81,
+    cudaDevAttrManagedMemory = 83,
+    cudaDevAttrConcurrentManagedAccess = 89,
+    cudaDevAttrCooperativeLaunch = 95,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+
+namespace tkjit::sim {
+
+/// A device of Hopper's limits, with a multiprocessor for each CPU.
+inline cudaDeviceProp device_properties() {
+    cudaDeviceProp device{};
+    snprintf(device.name, sizeof device.name, "tkjit simulator");
+    size_t free_bytes;
+    cudaMemGetInfo(&free_bytes, &device.totalGlobalMem);
+    device.totalConstMem = 64 << 10;
+    device.sharedMemPerBlock = 48 << 10;
+    device.sharedMemPerBlockOptin = max_dynamic_shared_bytes;
+    device.sharedMemPerMultiprocessor = 228 << 10;
+    device.reservedSharedMemPerBlock = 1 << 10;
+    device.regsPerBlock = device.regsPerMultiprocessor = 64 << 10;
+    device.warpSize = warp_threads;
+    device.maxThreadsPerBlock = device.maxThreadsDim[0] = device.maxThreadsDim[1] = max_threads_per_block;
+    device.maxThreadsDim[2] = 64;
+    device.maxGridSize[0] = INT_MAX;
+    device.maxGridSize[1] = device.maxGridSize[2] = 65535;
+    device.maxThreadsPerMultiProcessor = 2048;
+    device.maxBlocksPerMultiProcessor = 32;
+    device.multiProcessorCount = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    device.major = 9;
+    device.clockRate = device.memoryClockRate = 1000000;
+    device.memoryBusWidth = 64;
+    device.l2CacheSize = 1 << 20;
+    device.integrated = device.canMapHostMemory = device.unifiedAddressing = device.managedMemory = 1;
+    device.concurrentManagedAccess = device.cooperativeLaunch = 1;
+    return device;
+}
+
+}  // namespace tkjit::sim
+
+inline cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+    return tkjit::sim::remember_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+    *properties = tkjit::sim::device_properties();
+    return cudaSetDevice(device);
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+    const cudaDeviceProp properties = tkjit::sim::device_properties();
+    *value = [&]() -> int {
+        switch (attribute) {
+            case cudaDevAttrMaxThreadsPerBlock: return properties.maxThreadsPerBlock;
+            case cudaDevAttrMaxBlockDimX: return properties.maxThreadsDim[0];
+            case cudaDevAttrMaxBlockDimY: return properties.maxThreadsDim[1];
+            case cudaDevAttrMaxBlockDimZ: return properties.maxThreadsDim[2];
+            case cudaDevAttrMaxGridDimX: return properties.maxGridSize[0];
+            case cudaDevAttrMaxGridDimY: return properties.maxGridSize[1];
+            case cudaDevAttrMaxGridDimZ: return properties.maxGridSize[2];
+            case cudaDevAttrMaxSharedMemoryPerBlock: return static_cast<int>(properties.sharedMemPerBlock);
+            case cudaDevAttrTotalConstantMemory: return static_cast<int>(properties.totalConstMem);
+            case cudaDevAttrWarpSize: return properties.warpSize;
+            case cudaDevAttrMaxRegistersPerBlock: return properties.regsPerBlock;
+            case cudaDevAttrClockRate: return properties.clockRate;
+            case cudaDevAttrMultiProcessorCount: return properties.multiProcessorCount;
+            case cudaDevAttrL2CacheSize: return properties.l2CacheSize;
+            case cudaDevAttrMaxThreadsPerMultiProcessor: return properties.maxThreadsPerMultiProcessor;
+            case cudaDevAttrComputeCapabilityMajor: return properties.major;
+            case cudaDevAttrComputeCapabilityMinor: return properties.minor;
+            case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+                return static_cast<int>(properties.sharedMemPerMultiprocessor);
+            case cudaDevAttrManagedMemory: return properties.managedMemory;
+            case cudaDevAttrConcurrentManagedAccess: return properties.concurrentManagedAccess;
+            case cudaDevAttrCooperativeLaunch: return properties.cooperativeLaunch;
+            case cudaDevAttrMaxSharedMemoryPerBlockOptin: return static_cast<int>(properties.sharedMemPerBlockOptin);
+        }
+        return 0;
+    }();
+    return cudaSetDevice(device);
+}
+inline cudaError_t cudaDeviceReset() { return cudaSuccess; }
+inline cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+inline cudaError_t cudaDriverGetVersion(int* version) {
+    *version = 13000;
+    return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
+/// A kernel's fault is found here too, where host code looks for it.
+inline cudaError_t cudaDeviceSynchronize() { return cudaPeekAtLastError(); }
+
+// ---- streams and events
+inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
+#define cudaStreamLegacy (reinterpret_cast<cudaStream_t>(1))
+#define cudaStreamPerThread (reinterpret_cast<cudaStream_t>(2))
+inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2;
+
+struct CUstream_st {};
+struct CUevent_st {
+    long long recorded_ns;
+};
+using cudaEvent_t = CUevent_st*;
+
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+    *stream = new CUstream_st;
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    return cudaStreamCreate(stream);
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    delete stream;
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaPeekAtLastError(); }
+inline cudaError_t cudaStreamQuery(cudaStream_t) { return cudaPeekAtLastError(); }
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) { return cudaSuccess; }
+
+inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
+    *event = new CUevent_st{0};
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    delete event;
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    event->recorded_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaPeekAtLastError(); }
+inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaPeekAtLastError(); }
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    if (start->recorded_ns == 0 || end->recorded_ns == 0) {
+        return tkjit::sim::remember_error(cudaErrorInvalidResourceHandle);
+    }
+    *milliseconds = static_cast<float>(end->recorded_ns - start->recorded_ns) * 1e-6f;
+    return cudaSuccess;
+}
+
+// ---- functions: `function` is a kernel, of any type, or its address
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+    cudaFuncAttributeNonPortableClusterSizeAllowed = 16,
+};
+enum cudaFuncCache {
+    cudaFuncCachePreferNone,
+    cudaFuncCachePreferShared,
+    cudaFuncCachePreferL1,
+    cudaFuncCachePreferEqual,
+};
+inline constexpr int cudaSharedmemCarveoutDefault = -1, cudaSharedmemCarveoutMaxL1 = 0,
+                     cudaSharedmemCarveoutMaxShared = 100;
+
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
+    int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, maxDynamicSharedSizeBytes;
+};
+
+template <class Function>
+inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute attribute, int value) {
+    const bool too_large = attribute == cudaFuncAttributeMaxDynamicSharedMemorySize &&
+                           (value < 0 || static_cast<size_t>(value) > tkjit::sim::max_dynamic_shared_bytes);
+    return tkjit::sim::remember_error(too_large ? cudaErrorInvalidValue : cudaSuccess);
+}
+template <class Function>
+inline cudaError_t cudaFuncSetCacheConfig(Function*, cudaFuncCache) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+template <class Function>
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, Function*) {
+    *attributes = {0, 0, 0, tkjit::sim::max_threads_per_block, 32, 90, 90,
+                   static_cast<int>(tkjit::sim::max_dynamic_shared_bytes)};
+    return cudaSuccess;
+}
+template <class Function>
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*, int threads,
+                                                                 size_t dynamic_shared_bytes) {
+    const cudaDeviceProp device = tkjit::sim::device_properties();
+    const int by_threads = threads > 0 ? device.maxThreadsPerMultiProcessor / threads : 0;
+    const int by_memory = static_cast<int>(device.sharedMemPerMultiprocessor /
+                                           (dynamic_shared_bytes + device.reservedSharedMemPerBlock));
+    *blocks = min(min(by_threads, by_memory), device.maxBlocksPerMultiProcessor);
+    return cudaSuccess;
+}
+template <class Function>
+inline cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, Function* function,
+                                                      size_t dynamic_shared_bytes = 0, int limit = 0) {
+    *block = limit > 0 ? limit : static_cast<int>(tkjit::sim::max_threads_per_block);
+    const cudaError_t error =
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(grid, function, *block, dynamic_shared_bytes);
+    *grid *= tkjit::sim::device_properties().multiProcessorCount;
+    return error;
+}

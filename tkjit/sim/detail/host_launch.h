@@ -1,0 +1,221 @@
+// Host code that launches: what `kernel<<<grid, block>>>(x)` and `extern __shared__` become (render/adapt.py), and the
+// runtime's own launch functions. A launch is over when it returns; one that failed is the host thread's last error.
+#pragma once
+
+namespace tkjit::sim {
+
+/// What an `extern __shared__ T name[]` is a reference to: the running block's dynamic shared memory, as any type.
+struct DynamicShared {
+    template <class T>
+    operator T&() const {
+        return *reinterpret_cast<T*>(current_block->dynamic_shared);
+    }
+};
+inline constexpr DynamicShared dynamic_shared;
+
+struct LaunchConfiguration {
+    dim3 grid, block;
+    size_t dynamic_shared_bytes;
+    Site site;
+    bool cooperative = false;
+};
+
+/// Runs `body` in every thread of a grid.
+template <class Body>
+cudaError_t launch_configured(const LaunchConfiguration& configuration, const Body& body) {
+    if (current_block) fail(configuration.site, "a kernel cannot launch a kernel in the simulator");
+    struct Run {
+        const Body* body;
+        mutable bool begun;  // a launch that is refused runs nothing
+    } run{&body, false};
+    const auto run_thread = [](const void* address) {
+        const Run& run = *static_cast<const Run*>(address);
+        if (!__atomic_load_n(&run.begun, __ATOMIC_RELAXED)) __atomic_store_n(&run.begun, true, __ATOMIC_RELAXED);
+        (*run.body)();
+    };
+    const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
+                                         configuration.dynamic_shared_bytes, configuration.cooperative);
+    return remember_launch(run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration, text,
+                           configuration.site);
+}
+
+/// A kernel whose template parameters its arguments decide, or one of several overloads.
+template <class Call>
+struct ConfiguredCall {
+    const Call& call;
+    LaunchConfiguration configuration;
+
+    template <class... Arguments>
+    void operator()(const Arguments&... values) const {
+        launch_configured(configuration, [&] { call(values...); });
+    }
+};
+
+/// A kernel whose parameters are known: each argument is converted once, where the call stands.
+template <class Call, class... Parameters>
+struct ConfiguredKernel {
+    const Call& call;
+    void (*kernel)(Parameters...);
+    LaunchConfiguration configuration;
+
+    void operator()(Parameters... values) const {
+        launch_configured(configuration, [&] { kernel(values...); });
+    }
+    /// The last parameters have defaults, which a pointer to the kernel does not know.
+    template <class... Arguments>
+        requires(sizeof...(Arguments) < sizeof...(Parameters))
+    void operator()(const Arguments&... values) const {
+        ConfiguredCall<Call>{call, configuration}(values...);
+    }
+};
+
+/// Finds the parameters of what is one function; of a template without its arguments it does not.
+struct AsFunction {
+    template <class... Parameters>
+    auto operator()(void (*kernel)(Parameters...)) const {
+        return kernel;
+    }
+};
+
+template <class Call, class... Parameters>
+ConfiguredKernel<Call, Parameters...> configured(const Call& call, void (*kernel)(Parameters...),
+                                                 const LaunchConfiguration& configuration) {
+    return {call, kernel, configuration};
+}
+
+/// The two ways to read a kernel's name: as a function, and as what is called with the arguments.
+template <class Function, class Call>
+struct Launcher {
+    Function function;
+    Call call;
+
+    auto operator()(dim3 grid, dim3 block, size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                    Site site = Site::here()) const {
+        const LaunchConfiguration configuration{grid, block, dynamic_shared_bytes, site};
+        if constexpr (requires(AsFunction as) { function(as); }) {
+            return configured(call, function(AsFunction()), configuration);
+        } else {
+            return ConfiguredCall<Call>{call, configuration};
+        }
+    }
+};
+template <class Function, class Call>
+Launcher(Function, Call) -> Launcher<Function, Call>;
+
+}  // namespace tkjit::sim
+
+#define TKJIT_SIM_LAUNCH(...)                                                                                        \
+    ::tkjit::sim::Launcher{                                                                                          \
+        [&](auto tkjit_as) -> decltype(tkjit_as(__VA_ARGS__)) { return tkjit_as(__VA_ARGS__); },                     \
+        [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); }}
+
+namespace tkjit::sim {
+
+template <class... Types>
+struct TypeList {};
+
+/// Calls `call` with the values whose addresses lie in `arguments`, of these types.
+template <class Call>
+void call_unpacked(TypeList<>, void**, const Call& call) {
+    call();
+}
+template <class First, class... Rest, class Call>
+void call_unpacked(TypeList<First, Rest...>, void** arguments, const Call& call) {
+    const auto with_first = [&](const auto&... rest) { call(*static_cast<const First*>(*arguments), rest...); };
+    call_unpacked(TypeList<Rest...>(), arguments + 1, with_first);
+}
+
+template <class... Parameters>
+cudaError_t launch_unpacked(void (*kernel)(Parameters...), const LaunchConfiguration& configuration, void** arguments) {
+    return launch_configured(configuration,
+                             [&] { call_unpacked(TypeList<Parameters...>(), arguments, kernel); });
+}
+
+}  // namespace tkjit::sim
+
+/// `arguments` holds the address of each of the kernel's arguments.
+template <class... Parameters>
+cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+                             size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                             tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::launch_unpacked(kernel, {grid, block, dynamic_shared_bytes, site}, arguments);
+}
+
+template <class... Parameters>
+cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
+                                        size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                                        tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::launch_unpacked(kernel, {grid, block, dynamic_shared_bytes, site, true}, arguments);
+}
+
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeCooperative = 2,
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+};
+
+union cudaLaunchAttributeValue {
+    char padding[64];
+    int cooperative;
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+    int programmaticStreamSerializationAllowed;
+};
+
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
+};
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    cudaLaunchAttribute* attrs;
+    unsigned numAttrs;
+};
+
+namespace tkjit::sim {
+
+/// Refuses clusters of more than one block.
+inline cudaError_t read_configuration(const cudaLaunchConfig_t& config, Site site, LaunchConfiguration& result) {
+    result = {config.gridDim, config.blockDim, config.dynamicSmemBytes, site};
+    for (unsigned i = 0; i < config.numAttrs; i++) {
+        const cudaLaunchAttributeValue& value = config.attrs[i].val;
+        if (config.attrs[i].id == cudaLaunchAttributeCooperative) result.cooperative = value.cooperative != 0;
+        if (config.attrs[i].id == cudaLaunchAttributeClusterDimension &&
+            value.clusterDim.x * value.clusterDim.y * value.clusterDim.z != 1) {
+            return remember_launch(cudaErrorNotSupported, "the simulator has no clusters of blocks", site);
+        }
+    }
+    return cudaSuccess;
+}
+
+/// A configuration and the line that it was given on, which a function of any number of arguments cannot ask for.
+struct SitedConfig {
+    const cudaLaunchConfig_t* config;
+    Site site;
+
+    SitedConfig(const cudaLaunchConfig_t* config, Site site = Site::here()) : config(config), site(site) {}
+};
+
+}  // namespace tkjit::sim
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(tkjit::sim::SitedConfig given, void (*kernel)(Parameters...), Arguments&&... arguments) {
+    tkjit::sim::LaunchConfiguration configuration;
+    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
+    if (error != cudaSuccess) return error;
+    return [&](Parameters... values) {
+        return tkjit::sim::launch_configured(configuration, [&] { kernel(values...); });
+    }(static_cast<Arguments&&>(arguments)...);
+}
+
+template <class... Parameters>
+cudaError_t cudaLaunchKernelExC(tkjit::sim::SitedConfig given, void (*kernel)(Parameters...), void** arguments) {
+    tkjit::sim::LaunchConfiguration configuration;
+    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
+    return error == cudaSuccess ? tkjit::sim::launch_unpacked(kernel, configuration, arguments) : error;
+}

@@ -1,0 +1,90 @@
+// Barriers of a block: __syncthreads, its reductions, and PTX's named barriers.
+#pragma once
+
+namespace tkjit::sim {
+
+void wait_for_grid(Block& block, Site site);  // launch.h
+
+/// Counts the running thread in, and checks that it means the same barrier as those before it.
+inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation, bool predicate, Site site) {
+    Barrier& barrier = current_thread->block->barriers[id];
+    if (barrier.arrived == 0) {
+        barrier.operation = operation;
+        barrier.expected = expected;
+    } else if (barrier.operation != operation || barrier.expected != expected) {
+        fail(site, "barrier %u: %s of %u threads meets %s of %u threads (0: all)", id, operation_name(operation),
+             expected, operation_name(barrier.operation), barrier.expected);
+    }
+    barrier.arrived++;
+    barrier.true_predicates += predicate;
+    race::arrive(&barrier);
+    return barrier;
+}
+
+inline bool is_complete(const Block& block, const Barrier& barrier) {
+    return barrier.arrived >= (barrier.expected ? barrier.expected : block.thread_count - block.exited);
+}
+
+/// The last thread to arrive goes on without a switch.
+__attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expected, Operation operation, bool predicate,
+                                                   Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    Barrier& barrier = join_barrier(id, expected, operation, predicate, site);
+    if (is_complete(block, barrier)) {
+        if (traced()) trace(site, "%s completes, %u threads", operation_name(operation), barrier.arrived);
+        release_barrier(block, barrier);
+        if (schedule::gives_way()) yield();
+    } else {
+        thread.next = nullptr;
+        (barrier.first ? barrier.last->next : barrier.first) = &thread;
+        barrier.last = &thread;
+        wait_in(operation, site);
+    }
+    race::leave(&barrier);
+    // Still this phase's: the next one cannot complete before this thread has arrived at it.
+    return barrier.result;
+}
+
+inline void check_named_barrier(unsigned id, unsigned threads, Site site) {
+    if (id >= named_barriers) fail(site, "named barrier %u does not exist: the numbers are 0 to 15", id);
+    if (threads == 0 || threads % warp_threads) {
+        fail(site, "named barrier %u of %u threads: the number must be a positive multiple of 32", id, threads);
+    }
+}
+
+void named_barrier_sync(unsigned id, unsigned threads, Site site) {
+    check_named_barrier(id, threads, site);
+    arrive_and_wait(id, threads, Operation::named_barrier, false, site);
+}
+
+void named_barrier_arrive(unsigned id, unsigned threads, Site site) {
+    check_named_barrier(id, threads, site);
+    Block& block = *current_thread->block;
+    Barrier& barrier = join_barrier(id, threads, Operation::named_barrier, false, site);
+    if (is_complete(block, barrier)) release_barrier(block, barrier);
+}
+
+/// The last thread of a block stops the block's OS thread until the other blocks have come.
+void sync_grid(Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    if (!block.launch->cooperative) {
+        fail(site, "a sync of the grid needs a cooperative launch: say cooperative=True in the spec");
+    }
+    Barrier& barrier = join_barrier(0, 0, Operation::grid_sync, false, site);
+    if (is_complete(block, barrier)) {
+        race::complete(&barrier);  // the block's last thread tells the grid what the others know
+        race::leave(&barrier);
+        wait_for_grid(block, site);
+        release_barrier(block, barrier);
+    } else {
+        thread.next = nullptr;
+        (barrier.first ? barrier.last->next : barrier.first) = &thread;
+        barrier.last = &thread;
+        wait_in(Operation::grid_sync, site);
+    }
+    race::leave(&barrier);
+}
+
+}  // namespace tkjit::sim

@@ -1,0 +1,216 @@
+// mbarriers, and the bulk copies of a block.
+#pragma once
+
+namespace tkjit::sim {
+
+/// The bits of an mbarrier. The tag tells one that was initialised from memory that never was.
+struct MbarrierBits {
+    uint64_t phase : 1;
+    uint64_t count : 20;    // arrivals that a phase needs
+    uint64_t pending : 20;  // arrivals that are missing
+    int64_t bytes : 21;     // bytes that are expected and have not come; below zero while they have come too early
+    uint64_t tag : 2;
+};
+inline constexpr unsigned mbarrier_tag = 2;
+inline constexpr unsigned most_arrivals = (1 << 20) - 1;
+
+inline MbarrierBits mbarrier_bits(const uint64_t* barrier) { return __builtin_bit_cast(MbarrierBits, *barrier); }
+inline void put(uint64_t* barrier, MbarrierBits bits) { *barrier = __builtin_bit_cast(uint64_t, bits); }
+
+inline MbarrierBits checked_bits(const uint64_t* barrier, const char* what, Site site) {
+    if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "%s: an mbarrier must be aligned to 8 bytes", what);
+    const MbarrierBits bits = mbarrier_bits(barrier);
+    if (bits.tag != mbarrier_tag) fail(site, "%s: the mbarrier is used before mbarrier_init", what);
+    return bits;
+}
+
+/// Begins the next phase if nothing is missing from this one.
+inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site site) {
+    if (bits.pending == 0 && bits.bytes == 0) {
+        bits.phase ^= 1;
+        bits.pending = bits.count;
+        race::complete(barrier);
+        if (traced()) trace(site, "mbarrier %p completes its phase %u", static_cast<void*>(barrier), 1u ^ bits.phase);
+        count_event(*current_thread->block);
+    }
+    put(barrier, bits);
+}
+
+void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
+    if (count == 0 || count > most_arrivals) {
+        fail(site, "mbarrier_init: the count of arrivals must be 1 to %u, not %u", most_arrivals, count);
+    }
+    if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "mbarrier_init: an mbarrier must be aligned to 8 bytes");
+    MbarrierBits bits{};
+    bits.count = bits.pending = count;
+    bits.tag = mbarrier_tag;
+    put(barrier, bits);
+    race::write(barrier, sizeof(*barrier), site);
+}
+
+void mbarrier_invalidate(uint64_t* barrier, Site site) {
+    checked_bits(barrier, "mbarrier_invalidate", site);
+    *barrier = 0;
+    race::write(barrier, sizeof(*barrier), site);
+}
+
+void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site) {
+    race::read(barrier, sizeof(*barrier), site);
+    MbarrierBits bits = checked_bits(barrier, "mbarrier_arrive", site);
+    if (count > bits.pending) {
+        fail(site, "mbarrier_arrive: %u arrivals where the phase waits for %u of its %u", count, unsigned(bits.pending),
+             unsigned(bits.count));
+    }
+    race::arrive(barrier);
+    bits.bytes += static_cast<int>(expected_bytes);
+    bits.pending -= count;
+    end_phase_if_complete(barrier, bits, site);
+}
+
+unsigned mbarrier_parity(const uint64_t* barrier, Site site) { return checked_bits(barrier, "mbarrier", site).phase; }
+
+// ---- copies
+
+struct BulkCopy {
+    void* destination;
+    const void* source;
+    unsigned bytes;
+    unsigned thread;     // which issued it
+    unsigned group;      // of a store
+    uint64_t* barrier;   // null: a store
+    Site site;
+    race::Moment issued;
+};
+
+/// A block's copies, oldest first.
+struct BulkCopies {
+    BulkCopy* copies;
+    unsigned count, capacity;
+    unsigned committed_groups[max_threads_per_block];
+};
+
+inline void queue_bulk_copy(const BulkCopy& copy) {
+    Block& block = *current_thread->block;
+    if (block.bulk_copies == nullptr) {
+        block.bulk_copies = static_cast<BulkCopies*>(calloc(1, sizeof(BulkCopies)));
+        if (block.bulk_copies == nullptr) fail(copy.site, "out of memory for pending copies");
+    }
+    BulkCopies& queue = *block.bulk_copies;
+    if (queue.count == queue.capacity) {
+        const unsigned capacity = queue.capacity ? 2 * queue.capacity : 64;
+        void* grown = realloc(queue.copies, capacity * sizeof(BulkCopy));
+        if (grown == nullptr) fail(copy.site, "out of memory for pending copies");
+        queue.copies = static_cast<BulkCopy*>(grown);
+        queue.capacity = capacity;
+    }
+    queue.copies[queue.count++] = copy;
+}
+
+inline void land(unsigned index) {
+    BulkCopies& queue = *current_thread->block->bulk_copies;
+    const BulkCopy copy = queue.copies[index];
+    queue.count--;
+    memmove(queue.copies + index, queue.copies + index + 1, (queue.count - index) * sizeof(BulkCopy));
+    race::move(copy.destination, copy.source, copy.bytes);
+    race::landed(copy.destination, copy.bytes, copy.issued);
+    if (traced()) trace(copy.site, "a bulk copy of %u bytes to %p lands", copy.bytes, copy.destination);
+    count_event(*current_thread->block);
+    if (copy.barrier == nullptr) return;
+    race::arrive_for(copy.barrier, copy.issued);
+    MbarrierBits bits = mbarrier_bits(copy.barrier);
+    bits.bytes -= static_cast<int>(copy.bytes);
+    end_phase_if_complete(copy.barrier, bits, copy.site);
+}
+
+/// Lands one copy that completes on a barrier; false if none is under way.
+inline bool land_one_copy() {
+    const BulkCopies* queue = current_thread->block->bulk_copies;
+    const unsigned count = queue ? queue->count : 0;
+    const unsigned first = schedule::any_of(count);
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned index = (first + i) % count;
+        if (queue->copies[index].barrier == nullptr) continue;
+        land(index);
+        return true;
+    }
+    return false;
+}
+
+bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
+    race::read(barrier, sizeof(*barrier), site);
+    const auto is_over = [&] { return checked_bits(barrier, "mbarrier wait", site).phase != (parity & 1); };
+    if (!is_over() && land_one_copy() && !is_over()) return false;
+    if (!is_over()) {
+        note_possible_spin(site);
+        return false;
+    }
+    race::leave(barrier);
+    return true;
+}
+
+__attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
+    race::read(barrier, sizeof(*barrier), site);
+    const auto is_over = [&] { return checked_bits(barrier, "mbarrier_wait", site).phase != (parity & 1); };
+    Poll poll(Operation::mbarrier, site);
+    while (!is_over()) {
+        if (!land_one_copy()) poll.again();
+    }
+    race::leave(barrier);
+}
+
+inline void check_bulk(const void* destination, const void* source, unsigned bytes, Site site) {
+    const uintptr_t all = reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source) | bytes;
+    if (all % 16 == 0) return;
+    fail(site, "cp.async.bulk of %u bytes: both addresses and the size must be multiples of 16", bytes);
+}
+
+void bulk_copy(void* shared_destination, const void* global_source, unsigned bytes, uint64_t* barrier, Site site) {
+    check_bulk(shared_destination, global_source, bytes, site);
+    checked_bits(barrier, "cp.async.bulk", site);
+    if (bytes == 0) return;
+    race::read(global_source, bytes, site);
+    const race::Moment issued = race::pending(shared_destination, bytes, site);
+    queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued});
+}
+
+void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
+    check_bulk(global_destination, shared_source, bytes, site);
+    if (bytes == 0) return;
+    race::read(shared_source, bytes, site);
+    const race::Moment issued = race::pending(global_destination, bytes, site);
+    const BulkCopies* queue = current_thread->block->bulk_copies;
+    const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
+    queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued});
+}
+
+void commit_bulk_stores() {
+    if (BulkCopies* queue = current_thread->block->bulk_copies) queue->committed_groups[current_thread->linear]++;
+}
+
+void wait_for_bulk_stores(unsigned pending_groups) {
+    BulkCopies* queue = current_thread->block->bulk_copies;
+    if (queue == nullptr) return;
+    const unsigned thread = current_thread->linear, committed = queue->committed_groups[thread];
+    for (unsigned i = 0; i < queue->count;) {
+        const BulkCopy& copy = queue->copies[i];
+        const bool is_due = copy.barrier == nullptr && copy.thread == thread && copy.group + pending_groups < committed;
+        is_due ? land(i) : void(i++);
+    }
+}
+
+/// When a thread exits: its stores land as they may on a device.
+inline void land_bulk_stores_of(const Thread& thread) {
+    BulkCopies* queue = thread.block->bulk_copies;
+    if (queue == nullptr || queue->count == 0) return;
+    queue->committed_groups[thread.linear]++;
+    wait_for_bulk_stores(0);
+}
+
+/// Before a block begins: nothing of the last one is under way.
+inline void clear_bulk_copies(Block& block) {
+    if (block.bulk_copies == nullptr) return;
+    block.bulk_copies->count = 0;
+    memset(block.bulk_copies->committed_groups, 0, sizeof(block.bulk_copies->committed_groups));
+}
+
+}  // namespace tkjit::sim

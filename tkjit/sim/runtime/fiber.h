@@ -1,0 +1,137 @@
+// Stacks, and the switch from one to another.
+//
+// On x86-64 a switch is twelve instructions; `ucontext`, for other machines and under TKJIT_SIM_UCONTEXT, makes a
+// system call in every swap and is about eight times slower.
+#pragma once
+
+#include <sys/mman.h>
+
+#if !defined(__x86_64__) && !defined(TKJIT_SIM_UCONTEXT)
+#define TKJIT_SIM_UCONTEXT 1
+#endif
+#ifdef TKJIT_SIM_UCONTEXT
+#include <ucontext.h>
+#endif
+
+namespace tkjit::sim {
+
+// Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep large arrays in local memory.
+inline constexpr size_t stack_bytes = 256 << 10;
+inline constexpr size_t guard_bytes = 4096;
+
+/// Maps a stack's memory. False if the machine has none left.
+inline bool map_stack(Stack& stack, unsigned index) {
+    void* memory =
+        mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    stack.lowest = static_cast<char*>(memory);
+    stack.stagger = index * 320 % 8192;
+    // A guard page costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with 1024 threads each
+    // would use them all and leave none to the allocator, so that later stacks go without.
+    static unsigned guarded = 0;
+    if (__atomic_fetch_add(&guarded, 1u, __ATOMIC_RELAXED) < 12000) mprotect(stack.lowest, guard_bytes, PROT_NONE);
+    return true;
+}
+
+// ---- what AddressSanitizer has to know: on which stack the code runs, and that a stack is used anew
+
+#ifdef TKJIT_SIM_MEMORY
+extern "C" {
+void __sanitizer_start_switch_fiber(void** fake_stack_save, const void* lowest, size_t bytes);
+void __sanitizer_finish_switch_fiber(void* fake_stack_save, const void** lowest_old, size_t* bytes_old);
+void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
+}
+
+/// The stack of the OS thread that runs blocks.
+inline Stack host_stack;
+inline size_t host_stack_bytes;
+
+inline void leave_stack(Context& from, const Stack* to) {
+    const Stack& target = to ? *to : host_stack;
+    __sanitizer_start_switch_fiber(&from.fake_stack, target.lowest, to ? stack_bytes : host_stack_bytes);
+}
+inline void enter_stack(Context* self) {
+    __sanitizer_finish_switch_fiber(self ? self->fake_stack : nullptr, nullptr, nullptr);
+}
+inline void renew_stack(const Stack& stack) {
+    __asan_unpoison_memory_region(stack.lowest + guard_bytes, stack_bytes - guard_bytes);
+}
+#else
+inline void leave_stack(Context&, const Stack*) {}
+inline void enter_stack(Context*) {}
+inline void renew_stack(const Stack&) {}
+#endif
+
+// ---- the switch
+
+#ifdef TKJIT_SIM_UCONTEXT
+
+inline void swap_stacks(Context& from, Context& to) {
+    ucontext_t registers;  // stays where it is while the fiber does not run
+    from.saved = &registers;
+    swapcontext(&registers, static_cast<ucontext_t*>(to.saved));
+}
+
+inline void start_context(Context& context, const Stack& stack, void (*entry)()) {
+    constexpr size_t room = (sizeof(ucontext_t) + 63) / 64 * 64;
+    char* const top = stack.lowest + stack_bytes - stack.stagger - room;
+    auto* const registers = reinterpret_cast<ucontext_t*>(reinterpret_cast<uintptr_t>(top) & ~uintptr_t{63});
+    getcontext(registers);
+    registers->uc_stack.ss_sp = stack.lowest;
+    registers->uc_stack.ss_size = static_cast<size_t>(reinterpret_cast<char*>(registers) - stack.lowest);
+    registers->uc_link = nullptr;
+    makecontext(registers, entry, 0);
+    context.saved = registers;
+}
+
+#else
+
+// The callee-saved registers of the System V ABI, pushed on the old stack and popped from the new. Hidden, so that each
+// shared object calls its own without a PLT.
+asm(R"(
+    .pushsection .text
+    .hidden tkjit_sim_switch
+    .globl tkjit_sim_switch
+    .type tkjit_sim_switch, @function
+tkjit_sim_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size tkjit_sim_switch, . - tkjit_sim_switch
+    .popsection
+)");
+extern "C" __attribute__((visibility("hidden"))) void tkjit_sim_switch(void** save_stack_pointer, void* stack_pointer);
+
+inline void swap_stacks(Context& from, Context& to) { tkjit_sim_switch(&from.saved, to.saved); }
+
+inline void start_context(Context& context, const Stack& stack, void (*entry)()) {
+    constexpr int saved_registers = 6;
+    void** top = reinterpret_cast<void**>(stack.lowest + stack_bytes - stack.stagger - 64);
+    *--top = nullptr;  // what `entry` would return to; also makes its frame 16-byte aligned, as after a call
+    *--top = reinterpret_cast<void*>(entry);
+    for (int i = 0; i < saved_registers; i++) *--top = nullptr;
+    context.saved = top;
+}
+
+#endif
+
+/// Goes on where `to` stopped, on `stack` (null: the OS thread's own); returns when somebody switches to `from`.
+inline void switch_context(Context& from, Context& to, const Stack* stack) {
+    leave_stack(from, stack);
+    swap_stacks(from, to);
+    enter_stack(&from);
+}
+
+}  // namespace tkjit::sim

@@ -1,0 +1,100 @@
+// Cooperative launches: an OS thread for each block, since all of them run at once, and the barrier at which they meet.
+#pragma once
+
+#include <pthread.h>
+#include <time.h>
+
+namespace tkjit::sim {
+
+// What "all blocks fit" means here: OS threads, each with the stacks of a block.
+inline constexpr unsigned most_cooperative_blocks = 512;
+
+/// The blocks of a cooperative launch.
+struct Grid {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned blocks;
+    unsigned waiting;
+    unsigned ended;
+    unsigned phase;
+};
+
+/// In the checked builds one block runs at a time, until it waits for others: whoever runs holds the mutex.
+#ifdef TKJIT_SIM_CHECKED
+inline constexpr bool one_at_a_time = true;
+#else
+inline constexpr bool one_at_a_time = false;
+#endif
+
+/// The special registers of an OS thread, which in the checked builds another one may change while it waits.
+struct Registers {
+    Thread* thread = current_thread;
+    Block* block = current_block;
+    uint3 thread_index = threadIdx, block_index = blockIdx;
+
+    void restore() const {
+        current_thread = thread;
+        current_block = block;
+        threadIdx = thread_index;
+        blockIdx = block_index;
+    }
+};
+
+/// Waits for a change a short while; the launch may fail elsewhere without one.
+inline void wait_for_change(Grid& grid) {
+    timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 20'000'000;
+    if (until.tv_nsec >= 1'000'000'000) until.tv_sec++, until.tv_nsec -= 1'000'000'000;
+    pthread_cond_timedwait(&grid.changed, &grid.mutex, &until);
+}
+
+/// Called by the last thread of a block to arrive, while its other threads wait.
+void wait_for_grid(Block& block, Site site) {
+    Grid& grid = *block.launch->grid_barrier;
+    const Registers registers;
+    if (!one_at_a_time) pthread_mutex_lock(&grid.mutex);
+    const unsigned phase = grid.phase;
+    race::arrive(&grid);
+    if (++grid.waiting == grid.blocks) {
+        grid.waiting = 0;
+        grid.phase++;
+        race::complete(&grid);
+        pthread_cond_broadcast(&grid.changed);
+    }
+    bool in_vain = false;
+    while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
+        in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
+        if (!in_vain) wait_for_change(grid);
+    }
+    if (!one_at_a_time) pthread_mutex_unlock(&grid.mutex);
+    registers.restore();
+    race::leave(&grid);
+    race::arrive(&block.barriers[0]);  // the block's other threads learn it from the barrier that they wait at
+    if (in_vain) fail(site, "deadlock: a sync of the grid waits for blocks that have exited");
+    if (launch_failed(*block.launch)) abandon_block(block);
+}
+
+/// A thread waits in a loop: in the checked builds other blocks have to get their turn.
+inline void pass_on(Block& block) {
+    Grid* grid = block.launch->grid_barrier;
+    if (!one_at_a_time || grid == nullptr) return;
+    const Registers registers;
+    pthread_mutex_unlock(&grid->mutex);
+    sched_yield();
+    pthread_mutex_lock(&grid->mutex);
+    registers.restore();
+}
+
+inline void begin_block_of_grid(Grid& grid) {
+    if (one_at_a_time) pthread_mutex_lock(&grid.mutex);
+}
+
+inline void end_block_of_grid(Grid& grid) {
+    if (!one_at_a_time) pthread_mutex_lock(&grid.mutex);
+    grid.ended++;
+    pthread_cond_broadcast(&grid.changed);
+    pthread_mutex_unlock(&grid.mutex);
+}
+
+}  // namespace tkjit::sim

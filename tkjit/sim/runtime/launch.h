@@ -1,0 +1,227 @@
+// Blocks spread over OS threads.
+//
+// No pool of threads outlives a launch: many shared objects, each with its own copy of this code, live in one process,
+// and a pool would not survive fork(). The caller starts alone, and helpers are created once the launch has already
+// run for as long as creating them takes; so a small launch never pays for them and a large one loses nothing.
+#pragma once
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+/// Asks whether the launch should be given up, for example because of a Ctrl-C; called by the thread that launched, now
+/// and then, on its own stack. Set by whoever opens the launcher.
+extern "C" {
+__attribute__((visibility("default"))) int32_t (*tkjit_sim_interrupted)() = nullptr;
+}
+
+namespace tkjit::sim {
+
+inline constexpr unsigned max_grid_y_or_z = 65535;
+inline constexpr unsigned events_per_tick = 64;
+inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
+inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
+inline constexpr long long interruption_ns = 50'000'000;
+inline constexpr int max_helpers = most_cooperative_blocks - 1;
+
+inline int requested_workers = 0;
+
+void set_workers(int workers) { __atomic_store_n(&requested_workers, workers, __ATOMIC_RELAXED); }
+
+inline int worker_limit() {
+    const int requested = __atomic_load_n(&requested_workers, __ATOMIC_RELAXED);
+    if (requested > 0) return requested;
+    cpu_set_t available;
+    return sched_getaffinity(0, sizeof(available), &available) == 0 ? CPU_COUNT(&available) : 1;
+}
+
+inline long long now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+/// The OS threads beside the caller. Only the caller looks at it.
+struct Helpers {
+    long long start_ns;
+    long long asked_ns;  // when the caller last asked whether it is interrupted
+    bool considered;
+    int count;
+    pthread_t threads[max_helpers];
+};
+
+/// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
+inline void work(Launch& launch, Helpers* helpers) {
+    Block* block = take_idle_block();
+    if (block == nullptr || !reserve_dynamic_shared(*block, launch.dynamic_shared_bytes)) {
+        if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
+        put_idle_blocks(block);
+        return;
+    }
+    if (launch.grid_barrier) begin_block_of_grid(*launch.grid_barrier);
+    block->launch = &launch;
+    block->helpers = helpers;
+    block->thread_count = launch.block.x * launch.block.y * launch.block.z;
+    block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
+    current_block = block;
+    blockDim = launch.block;
+    gridDim = launch.grid;
+    while (!launch_failed(launch)) {
+        const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
+        if (linear_block >= launch.block_count) break;
+        run_block(*block, linear_block);
+        if (launch.grid_barrier) break;  // each has its own OS thread
+    }
+    current_block = nullptr;
+    block->launch = nullptr;
+    put_idle_blocks(block);
+    if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
+}
+
+inline void* help(void* launch) {
+    work(*static_cast<Launch*>(launch), nullptr);
+    return nullptr;
+}
+
+/// Creates OS threads; where the system refuses one, the others do its work.
+inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
+    helpers.considered = true;
+    while (helpers.count < wanted && pthread_create(&helpers.threads[helpers.count], nullptr, help, &launch) == 0) {
+        helpers.count++;
+    }
+}
+
+/// Creates as many OS threads as there are blocks and CPUs for.
+inline void create_helpers(Launch& launch, Helpers& helpers) {
+    const unsigned long long taken = __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED);
+    const unsigned long long left = taken < launch.block_count ? launch.block_count - taken : 0;
+    int wanted = worker_limit() - 1;
+    if (wanted > max_helpers) wanted = max_helpers;
+    if (static_cast<unsigned long long>(wanted) > left) wanted = static_cast<int>(left);
+    create_threads(launch, helpers, wanted);
+}
+
+/// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers, lets the caller
+/// be interrupted.
+__attribute__((noinline)) void tick(Block& block) {
+    block.events_until_tick = events_per_tick;
+    if (launch_failed(*block.launch)) abandon_block(block);
+    Helpers* helpers = block.helpers;
+    if (helpers == nullptr) return;
+    const long long now = now_ns();
+    if (!helpers->considered) {
+        if (now - helpers->start_ns > helper_creation_ns) {
+            create_helpers(*block.launch, *helpers);
+        } else {
+            block.events_until_tick = events_per_early_tick;
+        }
+    }
+    if (now - helpers->asked_ns > interruption_ns) {
+        helpers->asked_ns = now;
+        visit_host(block);
+    }
+}
+
+inline bool claim_interruption(Launch& launch) {
+    if (tkjit_sim_interrupted == nullptr || !tkjit_sim_interrupted()) return false;
+    if (claim_fault(launch)) ErrorText(launch.error_text).append("interrupted");
+    return true;
+}
+
+/// Asked on the host's stack, with the block's threads stopped.
+bool is_interrupted(Block& block) {
+    if (!claim_interruption(*block.launch)) return false;
+    block.abandoned = true;
+    return true;
+}
+
+/// Counts the turns of threads that wait in loops of their own. Where nothing else of the block has happened for very
+/// many of them, and no other block runs that could end the wait, it never ends.
+void note_spin(Block& block) {
+    constexpr unsigned spins_per_check = 256;
+    if (block.spin_progress != block.progress) {
+        block.spin_progress = block.progress;
+        block.vain_spins = 0;
+    }
+    if (++block.vain_spins % spins_per_check) return;
+    pass_on(block);
+    tick(block);
+#ifdef TKJIT_SIM_CHECKED
+    constexpr unsigned vain_spins_allowed = 1 << 18;
+    if (block.vain_spins > vain_spins_allowed) fail_deadlock(block);
+#endif
+}
+
+inline bool check_launch(Launch& launch) {
+    const uint3 grid = launch.grid, block = launch.block;
+    ErrorText text(launch.error_text);
+    if (grid.x == 0 || grid.y == 0 || grid.z == 0 || block.x == 0 || block.y == 0 || block.z == 0) {
+        text.append("a grid of (%u, %u, %u) blocks of (%u, %u, %u) threads is empty", grid.x, grid.y, grid.z, block.x,
+                    block.y, block.z);
+    } else if (block.x > 1024 || block.y > 1024 || block.z > 64 ||
+               1ull * block.x * block.y * block.z > max_threads_per_block) {
+        text.append("a block of (%u, %u, %u) threads is too large: at most 1024 threads, and (1024, 1024, 64)", block.x,
+                    block.y, block.z);
+    } else if (grid.x > INT_MAX || grid.y > max_grid_y_or_z || grid.z > max_grid_y_or_z) {
+        text.append("a grid of (%u, %u, %u) blocks is too large: at most (2147483647, 65535, 65535)", grid.x, grid.y,
+                    grid.z);
+    } else if (launch.dynamic_shared_bytes > max_dynamic_shared_bytes) {
+        text.append("%zu bytes of dynamic shared memory are too many: at most %u", launch.dynamic_shared_bytes,
+                    max_dynamic_shared_bytes);
+    } else if (launch.cooperative && 1ull * grid.x * grid.y * grid.z > most_cooperative_blocks) {
+        text.append("a cooperative launch of %llu blocks does not fit: at most %u run at once here",
+                    1ull * grid.x * grid.y * grid.z, most_cooperative_blocks);
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/// Waits for the OS threads beside the caller, which may be interrupted meanwhile.
+inline void join(Launch& launch, Helpers& helpers) {
+    for (int i = 0; i < helpers.count; i++) {
+        for (;;) {
+            timespec until;
+            clock_gettime(CLOCK_REALTIME, &until);
+            until.tv_nsec += interruption_ns;
+            if (until.tv_nsec >= 1'000'000'000) until.tv_sec++, until.tv_nsec -= 1'000'000'000;
+            if (pthread_timedjoin_np(helpers.threads[i], nullptr, &until) == 0) break;
+            claim_interruption(launch);
+        }
+    }
+}
+
+TKJIT_SIM_REGISTER char error_text_of_thread[error_text_bytes];
+
+const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
+                        size_t dynamic_shared_bytes, bool cooperative) {
+    Launch launch{};
+    launch.run_thread = run_thread;
+    launch.body = body;
+    launch.grid = grid;
+    launch.block = block;
+    launch.dynamic_shared_bytes = dynamic_shared_bytes;
+    launch.cooperative = cooperative;
+    launch.error_text = error_text_of_thread;
+    if (!check_launch(launch)) return launch.error_text;
+    launch.block_count = 1ull * grid.x * grid.y * grid.z;
+    race::begin_launch();
+
+    Helpers helpers;  // not cleared: its array of threads is large
+    helpers.start_ns = helpers.asked_ns = now_ns();
+    helpers.considered = launch.block_count == 1 || cooperative || one_at_a_time;
+    helpers.count = 0;
+    Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0};
+    if (cooperative) {
+        launch.grid_barrier = &all;
+        create_threads(launch, helpers, static_cast<int>(launch.block_count) - 1);
+        if (helpers.count + 1ull < launch.block_count && claim_fault(launch)) {
+            ErrorText(launch.error_text).append("the system refuses an OS thread for each block of a cooperative launch");
+        }
+    }
+    work(launch, &helpers);
+    join(launch, helpers);
+    return launch.failed ? launch.error_text : nullptr;
+}
+
+}  // namespace tkjit::sim

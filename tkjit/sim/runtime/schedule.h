@@ -1,0 +1,84 @@
+// The order in which a block's threads run where there is a choice. On a device there is none to rely on; the checker
+// asks for several (see check/), and everywhere else the first in, first out that costs nothing is compiled in.
+#pragma once
+
+namespace tkjit::sim::schedule {
+
+#ifdef TKJIT_SIM_CHECKED
+
+enum class Order {
+    forward,      // as threads are numbered, and as they become ready
+    reverse,      // the other way round
+    random,       // by the seed
+    adversarial,  // each warp runs as far as it can before another one does; which goes first is by the seed
+};
+
+inline Order order = Order::forward;
+inline unsigned long long state = 88172645463325252ull;
+inline unsigned starting[max_threads_per_block];   // the threads of a block, in the order in which they start
+inline unsigned priority[max_warps_per_block];
+
+/// Marsaglia, "Xorshift RNGs".
+inline unsigned random_number() {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return static_cast<unsigned>(state >> 11);
+}
+
+inline unsigned any_of(unsigned count) {
+    if (count < 2 || order == Order::forward) return 0;
+    return order == Order::reverse ? count - 1 : random_number() % count;
+}
+
+inline void begin_block(unsigned threads) {
+    for (unsigned i = 0; i < threads; i++) starting[i] = order == Order::reverse ? threads - 1 - i : i;
+    for (unsigned& each : priority) each = random_number();
+    if (order != Order::random) return;
+    for (unsigned i = threads; i-- > 1;) {
+        const unsigned other = random_number() % (i + 1), own = starting[i];
+        starting[i] = starting[other];
+        starting[other] = own;
+    }
+}
+
+inline unsigned start(unsigned started) { return starting[started]; }
+
+/// Whether a thread that completes a barrier lets others run before it goes on.
+inline bool gives_way() { return order != Order::forward; }
+
+/// Takes the next thread out of the ready queue, which is not empty.
+inline Thread& take_ready(Block& block) {
+    unsigned count = 0;
+    for (const Thread* thread = block.ready_first; thread; thread = thread->next) count++;
+    Thread* before = nullptr;
+    if (order == Order::adversarial) {
+        const auto urgency = [](const Thread& thread) { return priority[thread.linear / warp_threads]; };
+        for (Thread* thread = block.ready_first; thread->next; thread = thread->next) {
+            if (urgency(*thread->next) > urgency(before ? *before->next : *block.ready_first)) before = thread;
+        }
+    } else {
+        for (unsigned skipped = any_of(count); skipped--;) before = before ? before->next : block.ready_first;
+    }
+    Thread& taken = before ? *before->next : *block.ready_first;
+    (before ? before->next : block.ready_first) = taken.next;
+    if (block.ready_last == &taken) block.ready_last = before;
+    return taken;
+}
+
+#else
+
+inline unsigned any_of(unsigned) { return 0; }
+inline void begin_block(unsigned) {}
+inline unsigned start(unsigned started) { return started; }
+inline bool gives_way() { return false; }
+
+inline Thread& take_ready(Block& block) {
+    Thread& thread = *block.ready_first;
+    block.ready_first = thread.next;
+    return thread;
+}
+
+#endif
+
+}  // namespace tkjit::sim::schedule

@@ -1,0 +1,270 @@
+// Which fiber of a block runs next: ready ones first, in the order in which they became ready, then new ones.
+//
+// A CUDA thread gets a fiber only when it first waits. Until then it borrows the stack of the thread before it, so that
+// a kernel without a barrier costs a plain loop over its threads.
+#pragma once
+
+namespace tkjit::sim {
+
+void fiber_main();
+void tick(Block& block);                         // launch.h
+void note_spin(Block& block);                    // launch.h
+bool is_interrupted(Block& block);               // launch.h
+void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
+void clear_bulk_copies(Block& block);            // bulk_copies.h
+
+/// Counts barriers, exits and collectives; now and then `tick` looks at the clock and at the other workers.
+inline void count_event(Block& block) {
+    block.progress++;
+    if (--block.events_until_tick == 0) tick(block);
+}
+
+void push_ready(Block& block, Thread& thread) {
+    thread.next = nullptr;
+    (block.ready_first ? block.ready_last->next : block.ready_first) = &thread;
+    block.ready_last = &thread;
+}
+
+/// Moves a barrier's whole list, already linked, behind the ready queue.
+inline void push_ready_list(Block& block, Thread* first, Thread* last) {
+    if (first == nullptr) return;
+    (block.ready_first ? block.ready_last->next : block.ready_first) = first;
+    block.ready_last = last;
+}
+
+inline void resume(Context& from, Thread& to) {
+    current_thread = &to;
+    threadIdx = to.index;
+    switch_context(from, to.context, to.stack);
+}
+
+/// Starts the next CUDA thread on a stack of its own; `from` goes on when somebody resumes it.
+inline void start_fiber(Context& from, Block& block) {
+    Stack* stack = block.free_stacks;
+    if (stack) {
+        block.free_stacks = stack->next_free;
+    } else {
+        stack = &block.stacks[block.stack_count];
+        if (!map_stack(*stack, block.stack_count)) {
+            if (claim_fault(*block.launch)) {
+                ErrorText(block.launch->error_text).append("out of memory for the stacks of a block's threads");
+            }
+            abandon_block(block);
+        }
+        block.stack_count++;
+    }
+    block.starting_stack = stack;
+    renew_stack(*stack);
+    start_context(block.starting, *stack, fiber_main);
+    switch_context(from, block.starting, stack);
+}
+
+/// Not inlined: with one place of switching, the processor's prediction of its return is right.
+__attribute__((noinline)) inline void suspend() {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    if (block.ready_first) {
+        Thread& next = schedule::take_ready(block);
+        if (&next != &thread) resume(thread.context, next);
+    } else if (block.started < block.thread_count) {
+        start_fiber(thread.context, block);
+    } else {
+        fail_deadlock(block);
+    }
+}
+
+void wait_in(Operation operation, Site site) {
+    Thread& thread = *current_thread;
+    thread.waiting_in = operation;
+    thread.site = site;
+    suspend();
+    thread.waiting_in = Operation::none;
+}
+
+void yield() {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    if (launch_failed(*block.launch)) abandon_block(block);
+    push_ready(block, thread);
+    if (block.started < block.thread_count) {
+        start_fiber(thread.context, block);
+    } else {
+        suspend();
+    }
+}
+
+Poll::Poll(Operation operation, Site site)
+    : operation_(operation), site_(site), progress_(current_thread->block->progress) {}
+
+void Poll::again() {
+    constexpr int vain_polls_allowed = 16;
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    if (progress_ != block.progress) {
+        progress_ = block.progress;
+        vain_polls_ = 0;
+    }
+    thread.waiting_in = operation_;
+    thread.site = site_;
+    if (++vain_polls_ > vain_polls_allowed) fail_deadlock(block);
+    yield();
+    thread.waiting_in = Operation::none;
+}
+
+__attribute__((noinline)) void yield_in_spin(Site site) {
+    Thread& thread = *current_thread;
+    thread.waiting_in = Operation::spin;
+    thread.site = site;
+    note_spin(*thread.block);
+    yield();
+    thread.waiting_in = Operation::none;
+}
+
+/// Lets the OS thread's own stack ask whether the launch goes on: Python's code, which knows, checks on which stack it is.
+inline void visit_host(Block& block) {
+    Thread& thread = *current_thread;
+    block.visitor = &thread;
+    switch_context(thread.context, block.host, nullptr);
+}
+
+inline void release_barrier(Block& block, Barrier& barrier) {
+    barrier.result = barrier.true_predicates;
+    barrier.true_predicates = 0;
+    barrier.arrived = 0;
+    race::complete(&barrier);
+    push_ready_list(block, barrier.first, barrier.last);
+    barrier.first = nullptr;
+    count_event(block);
+}
+
+/// The index of the thread that starts now.
+inline uint3 take_index(Block& block, unsigned linear) {
+#ifdef TKJIT_SIM_CHECKED
+    return {linear % blockDim.x, linear / blockDim.x % blockDim.y, linear / blockDim.x / blockDim.y};
+#else
+    const uint3 index = block.next_index;  // counted and not divided: this is most of what a short thread costs
+    if (++block.next_index.x == blockDim.x) {
+        block.next_index.x = 0;
+        if (++block.next_index.y == blockDim.y) {
+            block.next_index.y = 0;
+            ++block.next_index.z;
+        }
+    }
+    return index;
+#endif
+}
+
+inline Thread& begin_thread(Block& block, Stack& stack) {
+    const unsigned linear = schedule::start(block.started++);
+    Thread& thread = block.threads[linear];
+    thread.index = take_index(block, linear);
+    thread.linear = linear;
+    block.progress++;
+    thread.block = &block;
+    thread.stack = &stack;
+    thread.waiting_in = Operation::none;
+    thread.exited = false;
+    current_thread = &thread;
+    threadIdx = thread.index;
+    race::begin_thread(thread);
+    return thread;
+}
+
+/// Other lanes wait for one that has now exited: their operation can never complete.
+[[noreturn]] __attribute__((noinline, cold)) inline void fail_exited_lane(Thread& exited,
+                                                                          const Collective& collective) {
+    const unsigned warp_start = exited.linear - lane_of(exited);
+    const unsigned waiting_lane = __builtin_ctz(collective.arrived);
+    current_thread = &exited.block->threads[warp_start + waiting_lane];
+    fail(current_thread->site, "%s with mask 0x%08x waits for lane %u, thread (%u, %u, %u), which has exited",
+         operation_name(collective.operation), collective.mask, lane_of(exited), exited.index.x, exited.index.y,
+         exited.index.z);
+}
+
+inline void end_thread(Thread& thread) {
+    Block& block = *thread.block;
+    Warp& warp = warp_of(thread);
+    const unsigned lane_bit = 1u << lane_of(thread);
+    thread.exited = true;
+    block.exited++;
+    warp.alive &= ~lane_bit;
+    if (thread.copies.count) land_all_copies(thread.copies);
+    if (block.bulk_copies) land_bulk_stores_of(thread);
+    if (warp.waiting) {
+        for (const Collective& collective : warp.collectives) {
+            if (collective.arrived && (collective.mask & lane_bit)) fail_exited_lane(thread, collective);
+        }
+    }
+    // An exited thread counts as arrived at __syncthreads, as on devices.
+    Barrier& barrier = block.barriers[0];
+    race::arrive(&barrier);
+    if (barrier.arrived && barrier.expected == 0 && barrier.arrived >= block.thread_count - block.exited) {
+        release_barrier(block, barrier);
+    }
+    count_event(block);
+}
+
+/// The first function of every fiber: runs CUDA threads on its stack until one of them has waited and another is ready.
+inline void fiber_main() {
+    enter_stack(nullptr);
+    Block& block = *current_block;
+    Stack& stack = *block.starting_stack;
+    for (;;) {
+        Thread& thread = begin_thread(block, stack);
+        block.launch->run_thread(block.launch->body);
+        end_thread(thread);
+        if (block.ready_first == nullptr && block.started < block.thread_count) continue;
+        if (block.ready_first == nullptr && block.exited < block.thread_count) fail_deadlock(block);
+        stack.next_free = block.free_stacks;
+        block.free_stacks = &stack;
+        if (block.ready_first) {
+            resume(thread.context, schedule::take_ready(block));
+        } else {
+            switch_context(thread.context, block.host, nullptr);
+        }
+    }
+}
+
+/// Gives back what an abandoned block's fibers held.
+inline void reset_after_fault(Block& block) {
+    block.abandoned = false;
+    block.ready_first = nullptr;
+    block.free_stacks = nullptr;
+    for (unsigned i = 0; i < block.stack_count; i++) {
+        block.stacks[i].next_free = block.free_stacks;
+        block.free_stacks = &block.stacks[i];
+    }
+    for (unsigned i = 0; i < block.thread_count; i++) block.threads[i].copies.count = 0;
+    clear_bulk_copies(block);
+    memset(block.warps, 0, sizeof(block.warps));
+    memset(block.barriers, 0, sizeof(block.barriers));
+}
+
+/// Runs one block of the grid on the calling OS thread.
+inline void run_block(Block& block, unsigned long long linear_block) {
+    const uint3 grid = block.launch->grid;
+    blockIdx.x = static_cast<unsigned>(linear_block % grid.x);
+    blockIdx.y = static_cast<unsigned>(linear_block / grid.x % grid.y);
+    blockIdx.z = static_cast<unsigned>(linear_block / grid.x / grid.y);
+    block.started = 0;
+    block.exited = 0;
+    block.next_index = {0, 0, 0};
+    block.vain_spins = 0;
+    current_thread = nullptr;
+    schedule::begin_block(block.thread_count);
+    race::begin_block(block);
+    for (unsigned first = 0; first < block.thread_count; first += warp_threads) {
+        const unsigned lanes = block.thread_count - first;
+        block.warps[first / warp_threads].alive = lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
+    }
+    start_fiber(block.host, block);
+    while (Thread* const visitor = block.visitor) {
+        block.visitor = nullptr;
+        if (is_interrupted(block)) break;
+        resume(block.host, *visitor);
+    }
+    current_thread = nullptr;
+    if (block.abandoned) reset_after_fault(block);
+}
+
+}  // namespace tkjit::sim

@@ -1,0 +1,112 @@
+"""For tests of kernels: a check that fails a test, and a pytest plugin.
+
+Examples
+--------
+In a test, with pytest's ``-p tkjit.testing`` or ``pytest_plugins = ["tkjit.testing"]`` in ``conftest.py``::
+
+    def test_my_kernel_is_clean(check_kernel):
+        check_kernel(my_kernel)                        # sizes from its spec
+        check_kernel(my_kernel, torch.randn(100), 2.0)     # or a call of one's own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tkjit.check import MODES, Options, Report
+from tkjit.check import check as check_specs
+from tkjit.check.cases import Case, case_of_call
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError
+from tkjit.kernel import Kernel, find
+from tkjit.loader import loader_for
+from tkjit.spec import Spec
+
+try:
+    import pytest
+except ModuleNotFoundError:  # the check alone needs none
+    pytest = None  # type: ignore[assignment]
+
+
+class KernelCheckError(AssertionError):
+    """A check has found something.
+
+    Parameters
+    ----------
+    report : Report
+        What it found.
+    """
+
+    def __init__(self, kernel: str, report: Report) -> None:
+        super().__init__("\n".join([f"{kernel}: {len(report.findings)} found", *map(str, report.findings)]))
+        self.report = report
+
+
+def check(
+    kernel: str | Kernel,
+    *args: Any,
+    modes: Sequence[str] = MODES,
+    types: Sequence[str] = (),
+    dims: dict[str, int] | None = None,
+    seed: int = 0,
+    timeout_s: float = 120.0,
+    **kwargs: Any,
+) -> Report:
+    """Run a kernel in the simulator's checked builds; without arguments, with sizes from its spec.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A name, or what the decorator returned.
+    *args, **kwargs
+        A call's arguments, CPU tensors among them; none are changed.
+    modes : sequence of str
+        Of ``memory``, ``race``, ``init`` and ``order``.
+    types : sequence of str
+        Only variants of these dtypes.
+    dims : dict, optional
+        Extents of dims, and values of numbers, instead of several made up.
+    seed : int
+        Of the inputs and the random orders.
+    timeout_s : float
+        For each launch.
+
+    Raises
+    ------
+    KernelCheckError
+        If anything is found: an ``AssertionError`` with the findings.
+    SpecError
+        If no call can be made up; give one.
+    """
+    found = find(kernel) if isinstance(kernel, str) else kernel
+    options = Options(modes=modes, types=types, given=dims or {}, seed=seed, timeout_s=timeout_s)
+    loader = loader_for(Settings.from_environment())
+    specs, cases = (found.specs, None) if not args and not kwargs else _of_call(found, args, kwargs)
+    report = check_specs(loader, specs, options, cases)
+    if report.findings:
+        raise KernelCheckError(found.name, report)
+    return report
+
+
+def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:
+    """The overload that takes a call, and the call as a case."""
+    refusals = []
+    for spec in kernel.specs:
+        positional = [f.name for f in spec.fields if not f.keyword_only and f.direction != "out"]
+        given = {**dict(zip(positional, args, strict=False)), **kwargs}
+        missing = [f.name for f in spec.fields if f.is_required and f.name not in given]
+        unknown = set(given) - {f.name for f in spec.fields}
+        if len(args) > len(positional) or missing or unknown:
+            refusals.append(f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(sorted(unknown))}")
+            continue
+        return (spec,), [case_of_call(spec, given)]
+    raise ArgumentError(f"{kernel.name}: no overload takes these arguments: {'; '.join(refusals) or 'too many'}")
+
+
+if pytest is not None:
+
+    @pytest.fixture(scope="session")
+    def check_kernel() -> Callable[..., Report]:
+        """``tkjit.testing.check``: fails the test with what it finds."""
+        return check
