@@ -51,6 +51,10 @@ class Settings:
         ``TKJIT_JIT``: whether anything may be compiled.
     record : Path or None
         ``TKJIT_RECORD``: where the variants that a process uses are written down, for ``warmup --from-file``.
+    sim_debug : bool
+        ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
+    sim_trace : str
+        ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
     """
@@ -67,6 +71,8 @@ class Settings:
     cache_limit_bytes: int | None = None
     jit: bool = True
     record: Path | None = None
+    sim_debug: bool = False
+    sim_trace: str = ""
     sync: bool = False
 
     @classmethod
@@ -86,6 +92,8 @@ class Settings:
             cache_limit_bytes=size_of_text(limit, "TKJIT_CACHE_LIMIT") if limit else None,
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=Path(record).expanduser().absolute() if record else None,
+            sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
+            sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
@@ -106,6 +114,13 @@ def _paths(text: str) -> tuple[Path, ...]:
         return tuple(Path(path).expanduser() for path in text.split(os.pathsep) if path)
     except RuntimeError as error:  # ~nobody
         raise CacheError(f"{text}: {error}") from None
+
+
+def _trace(text: str) -> str:
+    """Empty, ``1``, or an absolute path."""
+    if text in ("", "0"):
+        return ""
+    return text if text == "1" else str(Path(text).expanduser().absolute())
 
 
 def _flag(name: str, text: str | None, *, default: bool) -> bool:

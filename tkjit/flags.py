@@ -19,6 +19,7 @@ _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cu
 _CXX_FLAGS = ("-O2", "-ffp-contract=fast", "-fno-strict-aliasing", "-Wno-unknown-pragmas", "-pthread")
 
 
+_DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
 # the part of the simulator that is compiled once (sim/simulator.cpp)
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
@@ -62,15 +63,31 @@ def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
     return found
 
 
-def launcher_flags(spec: Spec, target: Target, source_directory: Path | None) -> Flags:
-    """The flags of a launcher's compilation, without its files and tools. Their order is part of the key."""
+def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *, for_debugger: bool = False) -> Flags:
+    """The flags of a launcher's compilation, without its files and tools. Their order is part of the key.
+
+    Parameters
+    ----------
+    source_directory : Path or None
+        Where the source's quoted includes are found.
+    for_debugger : bool
+        Whether code for the CPU keeps each line and variable for a debugger to show.
+    """
     # a source's own directory is where its quoted includes are found
     directories = [INCLUDE, *([SIMULATOR] if target.is_cpu else []), source_directory, *spec.include_dirs]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
     defines = [f"-D{name}={value}" for name, value in spec.defines]
     libraries = [f"-l{library}" for library in spec.libraries]
     if target.is_cpu:
-        own = [f"-std={spec.std}", *_CXX_FLAGS, *_march(target), "-shared", "-fPIC", "-fvisibility=hidden"]
+        own = [
+            f"-std={spec.std}",
+            *_CXX_FLAGS,
+            *(_DEBUG_FLAGS if for_debugger else ()),
+            *_march(target),
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+        ]
         preprocessor, linker = _common_flags(spec.flags)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries))
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
@@ -79,19 +96,24 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None) ->
     return Flags((*own, *defines, *spec.flags), includes, tuple(libraries))
 
 
-def simulator_flags(target: Target, defines: Iterable[str] = ()) -> Flags:
+def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
     """The flags of the object that is linked with every launcher for the CPU."""
-    own = (*_SIMULATOR_FLAGS, *_march(target), *(f"-D{name}" for name in defines), "-c")
+    debug = (
+        ("-g",) if for_debugger else ()
+    )  # a debugger's user steps through kernels, and asks the simulator for its state
+    own = (*_SIMULATOR_FLAGS, *debug, *_march(target), *(f"-D{name}" for name in defines), "-c")
     return Flags(own, (f"-I{INCLUDE}", f"-I{SIMULATOR}"))
 
 
-def checker_flags(launcher: Flags, mode: str, *, is_clang: bool) -> Flags:
+def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bool = False) -> Flags:
     """The flags of a launcher's compilation for the checker: with debug information, and each access reported.
 
     Parameters
     ----------
     mode : str
         ``"memory"`` or ``"race"``.
+    cooperative : bool
+        Whether the kernel's blocks run at once, so that each needs shared memory of its own.
     """
     kept = tuple(flag for flag in launcher.compile if flag not in ("-O2", "-shared"))
     if mode == "memory":
@@ -100,7 +122,15 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool) -> Flags:
         volatile = ("-mllvm", "-tsan-distinguish-volatile=1") if is_clang else ("--param=tsan-distinguish-volatile=1",)
         reported = ("-fsanitize=thread", *volatile)
     return Flags(
-        (*kept, "-O1", "-g", "-fno-omit-frame-pointer", *reported, f"-DTKJIT_SIM_{mode.upper()}"),
+        (
+            *kept,
+            "-O1",
+            "-g",
+            *(["-DTKJIT_SIM_COOPERATIVE"] if cooperative else []),
+            "-fno-omit-frame-pointer",
+            *reported,
+            f"-DTKJIT_SIM_{mode.upper()}",
+        ),
         launcher.paths,
         launcher.link,
     )

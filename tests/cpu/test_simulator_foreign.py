@@ -93,6 +93,15 @@ def test_a_deduced_template_and_the_runtimes_own_launch():
     assert torch.equal(rotate(x, 48, 5), x.roll(-5))
 
 
+def test_launches_of_all_forms():
+    kernel = host_function(KERNELS / "launch_forms.cu", "launch_forms", '(x: InOut[Tensor, "float32", 80]) -> Tensor')
+    x = kernel(torch.zeros(80)).view(10, 8)
+    index = torch.arange(8.0)
+    expected = [10 * index, 8 + 0 * index, 7 + 0 * index, -1 + 0 * index, 3 + index / 2, 1 + 2 * index, 6 + 0 * index]
+    expected += [5 * (index < 4), 6 + 0 * index, 10 + 0 * index]
+    assert torch.equal(x, torch.stack(expected))
+
+
 def test_a_transpose_with_cooperative_groups():
     kernel = host_function(
         KERNELS / "transpose.cu",
@@ -171,6 +180,13 @@ def test_a_failed_launch_is_the_calls_error(entry, line):
     kernel(x, 64, -1)  # an earlier call's failure is not this one's
 
 
+def test_a_launch_of_clusters_is_an_error():
+    signature = '(x: InOut[Tensor, "float32", 80])'
+    kernel = host_function(KERNELS / "launch_forms.cu", "launch_clusters", signature)
+    with pytest.raises(LaunchError, match=r"the simulator has no clusters of blocks; launched at launch_forms\.cu:\d+"):
+        kernel(torch.zeros(80))
+
+
 def test_a_kernel_that_launches_is_refused_by_its_line():
     source = (
         "__global__ void leaf(float* x) { x[0] = 1; }\n__global__ void root(float* x) {\n    leaf<<<1, 1>>>(x);\n}\n"
@@ -206,7 +222,7 @@ CPU_SOURCE = 'give another source for the CPU with cpu="name.cpp" in the spec'
         ),
         (
             'asm volatile("{ .reg .pred p; bar.sync 1, 64; }");',
-            "3 has bar.sync in an asm; tkjit::named_barrier of <tkjit/named_barrier.cuh> runs on both",
+            "3 has bar.sync in an asm; tkjit::named_barrier_sync of <tkjit/named_barrier.cuh> runs on both",
         ),
         (
             'asm("wgmma.fence.sync.aligned;");',

@@ -1,9 +1,9 @@
-"""The wrappers' C++ bodies: mma, ldmatrix, cp.async."""
+"""The wrappers' C++ bodies: mma, ldmatrix, stmatrix, cp.async, setmaxnreg."""
 
 import numpy as np
 import pytest
 import torch
-from simulator.compiled import SOURCES, Library, compile_source
+from simulator.compiled import SOURCES, Library, compile_source, compile_with
 
 TYPES = {"half": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -84,3 +84,20 @@ def test_misaligned_copy(library):
     text = library.launch("misaligned_copy", 1, 32, aligned_copy(np.zeros(16, np.uint16)))
     assert "cp.async of 16 bytes: both addresses must be multiples of 16" in text
     assert library.line("misaligned copy") in text
+
+
+def test_misaligned_store(library):
+    text = library.launch("misaligned_store", 1, 32, 3)
+    assert "stmatrix: a row must be aligned to 16 bytes" in text
+    assert library.line("misaligned store") in text
+    assert library.launch("misaligned_store", 1, 32, 8) is None, "x1 does not read the addresses of lanes 8 to 31"
+
+
+@pytest.mark.parametrize("count, is_right", [(232, True), (236, False), (16, False), (264, False)])
+def test_register_counts_are_checked(count, is_right):
+    arguments = "-fsyntax-only", f"-DREGISTERS={count}", "-x", "c++", SOURCES / "tensor_core.cu"
+    if is_right:
+        compile_with(*arguments)
+        return
+    with pytest.raises(RuntimeError, match="the number of registers is a multiple of 8 from 24 to 256"):
+        compile_with(*arguments)

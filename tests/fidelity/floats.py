@@ -120,10 +120,15 @@ FLOAT_ROWS = [
         for direction in DIRECTIONS
     ),
     Row("__saturatef(x)", lambda x, y, z: np.clip(x, np.float32(0), np.float32(1))),
+    # The low bits of a tf32 are not defined.
+    Row(
+        "__uint_as_float(tkjit::to_tf32(x) & ~0x1fffu)",
+        lambda x, y, z: (x.view(np.uint32) + 0x1000 & ~np.uint32(0x1FFF)).view(np.float32),
+    ),
     Row("min(x, y) - max(y, z)", lambda x, y, z: np.minimum(x, y) - np.maximum(y, z)),
 ]
 CASES = [
-    table("float_arithmetic", "float32", FLOAT_ROWS, floats),
+    table("float_arithmetic", "float32", FLOAT_ROWS, floats, definitions="#include <tkjit/mma_tf32.cuh>"),
     table("double_arithmetic", "float64", [*arithmetic(np.float64), *map(narrowing, DIRECTIONS), *BITS], doubles),
     table(
         "float_to_integer",

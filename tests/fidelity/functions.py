@@ -16,7 +16,7 @@ mpmath.mp.dps = 40
 def exactly(function: Callable[..., mpmath.mpf]) -> Callable[..., np.ndarray]:
     """The function on arrays, in 40 digits, and rounded to double."""
     return lambda *arrays: np.array(
-        [float(function(*map(mpmath.mpf, v))) for v in zip(*map(np.ndarray.tolist, arrays))]
+        [float(function(*map(mpmath.mpf, v))) for v in zip(*map(np.ndarray.tolist, arrays), strict=True)]
     )
 
 

@@ -18,7 +18,7 @@ CPU_TESTS = Path(__file__).parents[1] / "cpu"
 SIMULATOR = CPU_TESTS / "simulator"
 PROGRAMS = [
     CPU_TESTS / "kernels" / f"{name}.cu"
-    for name in ("vector_add", "block_sums", "transpose", "histogram", "relaxation")
+    for name in ("vector_add", "block_sums", "launch_forms", "transpose", "histogram", "relaxation")
 ]
 
 

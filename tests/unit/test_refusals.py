@@ -1,8 +1,11 @@
 """What a source has that the simulator lacks: said where the compiler's log points at it, and only there."""
 
+from pathlib import Path
+
 import pytest
 
-from tkjit.render.refusals import mnemonics_of, why_not_on_the_cpu
+import tkjit
+from tkjit.render.refusals import _WRAPPERS, mnemonics_of, why_not_on_the_cpu
 
 ASM = 'void f() {\n    asm volatile(\n        "OP %0;"\n        : "=r"(x));\n}\n'
 
@@ -12,24 +15,34 @@ def gas(line: int, instruction: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "mnemonic, header",
+    "mnemonic, function, header",
     [
-        ("mma.sync.aligned.m16n8k16", "mma.cuh"),
-        ("ldmatrix.sync", "ldmatrix.cuh"),
-        ("stmatrix.sync", "stmatrix.cuh"),
-        ("cp.async.cg.shared.global", "cp_async.cuh"),
-        ("cp.async.commit_group", "cp_async.cuh"),
-        ("cp.async.bulk.shared::cluster.global", "bulk_copy.cuh"),
-        ("mbarrier.init.shared.b64", "mbarrier.cuh"),
-        ("bar.sync", "named_barrier.cuh"),
-        ("barrier.sync.aligned", "named_barrier.cuh"),
-        ("setmaxnreg.inc.sync", "registers.cuh"),
+        ("mma.sync.aligned.m16n8k16", "mma_m16n8k16", "mma.cuh"),
+        ("ldmatrix.sync", "ldmatrix_x4", "ldmatrix.cuh"),
+        ("stmatrix.sync", "stmatrix_x4", "stmatrix.cuh"),
+        ("cp.async.cg.shared.global", "cp_async_16", "cp_async.cuh"),
+        ("cp.async.commit_group", "cp_async_commit", "cp_async.cuh"),
+        ("cp.async.bulk.shared::cluster.global", "bulk_copy_to_shared", "bulk_copy.cuh"),
+        ("cp.async.bulk.global.shared", "bulk_store_to_global", "bulk_copy.cuh"),
+        ("mbarrier.init.shared.b64", "mbarrier_init", "mbarrier.cuh"),
+        ("bar.sync", "named_barrier_sync", "named_barrier.cuh"),
+        ("barrier.sync.aligned", "named_barrier_sync", "named_barrier.cuh"),
+        ("setmaxnreg.inc.sync", "increase_registers", "registers.cuh"),
     ],
 )
-def test_an_instruction_with_a_wrapper(mnemonic, header):
+def test_an_instruction_with_a_wrapper(mnemonic, function, header):
     said = why_not_on_the_cpu(ASM.replace("OP", mnemonic), "dir/a.cu", gas(4, mnemonic))
-    short = mnemonic.split("::")[0]
-    assert said.startswith(f"dir/a.cu:2 has {short}") and f"<tkjit/{header}> runs on both" in said
+    assert said.startswith(f"dir/a.cu:2 has {mnemonic}")
+    assert said.endswith(f" in an asm; tkjit::{function} of <tkjit/{header}> runs on both")
+
+
+@pytest.mark.parametrize("header, function", sorted(set(_WRAPPERS.values()) - {("", "")}))
+def test_each_wrapper_exists(header, function):
+    headers = Path(tkjit.__file__).parent / ("include/tkjit" if header else "sim")
+    texts = [path.read_text() for path in headers.rglob("*.*h")]
+    name = function.removeprefix("tkjit::").replace("_x4", "_x").replace("__reduce_add_sync", "__reduce_")
+    assert any(name in text for text in texts)
+    assert not header or (headers / header).is_file()
 
 
 @pytest.mark.parametrize(
@@ -71,6 +84,15 @@ def test_a_name_that_the_simulator_does_not_have(name, what):
     log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001
     said = why_not_on_the_cpu(f"int x;\nauto y = {name}();\n", "a.cu", log)
     assert said.startswith("a.cu:2 needs ") and what in said
+
+
+@pytest.mark.parametrize(
+    "header, named", [("cub/cub.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)]
+)
+def test_a_header_that_the_simulator_does_not_have(header, named):
+    source = f"// first\n#include <{header}>\n"
+    said = why_not_on_the_cpu(source, "a.cu", f"a.cu:2:10: fatal error: {header}: No such file or directory")
+    assert said.startswith(f"a.cu:2 includes <{header}>") if named else said == ""
 
 
 def test_a_launch_that_was_not_rewritten():

@@ -92,7 +92,12 @@ class CheckerPlan(LauncherPlan):
 
     @cached_property
     def _checker_flags(self) -> Flags:
-        return checker_flags(self._flags, self.mode, is_clang="clang" in self._around.toolchain.cxx.version)
+        return checker_flags(
+            self._flags,
+            self.mode,
+            is_clang="clang" in self._around.toolchain.cxx.version,
+            cooperative=self.spec.cooperative,
+        )
 
 
 # addresses in a program that is not position-independent are those in its file

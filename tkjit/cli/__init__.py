@@ -1,4 +1,4 @@
-"""The command line: ``python -m tkjit list | show | stubs | check | warmup | bundle | cache | why | diff | doctor | demo``."""
+"""The command line: ``python -m tkjit COMMAND``."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tkjit.cli import cache, check, demo, doctor, inspection, stubs, warmup, why
+    from tkjit.cli import cache, check, debug, demo, doctor, inspection, stubs, warmup, why
 
     parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (inspection, stubs, check, warmup, cache, why, doctor, demo):
+    for command in (inspection, stubs, check, warmup, cache, why, debug, doctor, demo):
         command.register(commands)
     return parser

@@ -44,6 +44,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         A source of its own for the CPU, where the simulator is too slow.
     flags, defines, include_dirs, libraries, std
         For the compiler; all are part of the key.
+    cooperative : bool
+        All blocks run at once, and may wait for each other: ``cooperative_groups::this_grid().sync()``.
     forbid_spills : bool
         Refuse a build for a GPU that spills registers to local memory.
     backward : str or callable, optional

@@ -20,7 +20,7 @@ ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 # headers of the machine's own, in which nothing is looked for unless it is there
 _LOCAL_HEADERS = Path("/usr/local/include")
 # settings that decide nothing of a recipe, nor of where it is looked up
-_INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync"])
+_INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace"])
 
 
 class Circumstances:
@@ -80,6 +80,11 @@ class Circumstances:
             self.toolchain.versions(target),
             ("tkjit", *own),
         )
+
+    @property
+    def for_debugger(self) -> bool:
+        """Whether kernels for the CPU are compiled for a debugger."""
+        return self._settings.sim_debug
 
     @property
     def header_path(self) -> tuple[Path, ...]:

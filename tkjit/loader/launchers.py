@@ -65,7 +65,7 @@ class LauncherPlan(Plan):
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
         if self.target.is_cpu:
-            parts["simulator"] = simulator_flags_of(self.target)
+            parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._around.for_debugger)
         if self.spec.forbid_spills:
             parts["spills"] = "forbidden"
         return self._around.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
@@ -79,9 +79,15 @@ class LauncherPlan(Plan):
         objects = [around.simulator(self.target, "")] if self.target.is_cpu else []
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            return [around.toolchain.command(self.target, self._flags, source, output, depfile, objects)]
+            line = around.toolchain.command(self.target, self._flags, source, output, depfile, objects)
+            if debugged and self._directory:  # the source is named relative to where it is compiled
+                line.insert(1, f"-fdebug-prefix-map={staging}={self._directory}")
+            return [line]
 
-        product = build.compile_binary(self._unit(), staging, "launcher.so", commands, around.open_launcher)
+        debugged = self.target.is_cpu and around.for_debugger
+        # a debugger remembers the name under which a library was loaded first, which staging takes away
+        check = None if debugged else around.open_launcher
+        product = build.compile_binary(self._unit(), staging, "launcher.so", commands, check)
         return with_simulator_sources(product) if self.target.is_cpu else product
 
     def _unit(self) -> Unit:
@@ -111,7 +117,7 @@ class LauncherPlan(Plan):
 
     @cached_property
     def _flags(self) -> Flags:
-        return launcher_flags(self.spec, self.target, self._directory)
+        return launcher_flags(self.spec, self.target, self._directory, for_debugger=self._around.for_debugger)
 
     @property
     def _own(self) -> dict[str, Path]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from tkjit import targets
 from tkjit.cache import Cache, Entry, Recipe, notes
 from tkjit.config import Settings
-from tkjit.errors import CompileError, TkjitError
+from tkjit.errors import CacheError, CompileError, TkjitError
 from tkjit.loader.circumstances import ABI, Circumstances
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.guess import Guess
@@ -255,7 +256,18 @@ class Loader:
             raise
 
     def open_launcher(self, path: Path) -> int:
-        return int(self.runtime.open_launcher(str(path), self.settings.sync))
+        return int(self.runtime.open_launcher(str(path), self.settings.sync, self._trace))
+
+    @cached_property
+    def _trace(self) -> int:
+        """The file descriptor that the simulator writes barriers and copies to; -1 if it should not."""
+        where = self.settings.sim_trace
+        if not where:
+            return -1
+        try:
+            return 2 if where == "1" else os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise CacheError(f"TKJIT_SIM_TRACE: cannot write to {where}: {error.strerror}") from None
 
     def target(self, device_type: str, device: int = 0) -> Target:
         """What a device runs."""

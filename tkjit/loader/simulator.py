@@ -30,7 +30,7 @@ class SimulatorPlan(Plan):
         self._around = around
         self._target = target
         self._name = f"{target.name}-{mode}" if mode else target.name
-        self._flags = _flags(target, mode)
+        self._flags = _flags(target, mode, around.for_debugger)
 
     @cached_property
     def shortcut(self) -> str:
@@ -76,13 +76,13 @@ class SimulatorPlan(Plan):
         return path
 
 
-def _flags(target: Target, mode: str) -> flags.Flags:
-    return flags.simulator_flags(target, [f"TKJIT_SIM_{mode.upper()}"] if mode else [])
+def _flags(target: Target, mode: str, for_debugger: bool) -> flags.Flags:
+    return flags.simulator_flags(target, [f"TKJIT_SIM_{mode.upper()}"] if mode else [], for_debugger=for_debugger)
 
 
-def simulator_flags_of(target: Target, mode: str = "") -> str:
+def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = False) -> str:
     """The object's part of a launcher's key."""
-    return "\n".join(_flags(target, mode).compile)
+    return "\n".join(_flags(target, mode, for_debugger).compile)
 
 
 def with_simulator_sources(product: Product) -> Product:

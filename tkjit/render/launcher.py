@@ -205,6 +205,8 @@ def _shape(spec: Spec) -> list[str]:
             lines.append(f"shape.set_{what}({', '.join(expr.cpp(spell) for expr in expressions)});")
         elif spec.struct:
             lines.append(f"tkjit::use_own_{what}(shape, globals);")
+    if spec.cooperative:
+        lines.append("shape.cooperative = true;")
     return lines
 
 

@@ -13,33 +13,62 @@ from typing import NamedTuple
 from tkjit.render.adapt import adapt
 from tkjit.render.lexer import Token, closing, macro_body, macros, tokens_of
 
-# the beginning of a PTX instruction, the header that wraps it, and what its wrappers are called; the longest one counts
+# what runs on both by the beginning of a PTX instruction, the longest that fits, and the header that has it; a function
+# without a header is CUDA's own, and nothing runs on both where there is none
 _WRAPPERS = {
     "mma.sync": ("mma.cuh", "tkjit::mma_m16n8k16"),
     "ldmatrix": ("ldmatrix.cuh", "tkjit::ldmatrix_x4"),
     "stmatrix": ("stmatrix.cuh", "tkjit::stmatrix_x4"),
     "cp.async": ("cp_async.cuh", "tkjit::cp_async_16"),
-    "cp.async.bulk": ("bulk_copy.cuh", "tkjit::bulk_copy"),
-    "mbarrier": ("mbarrier.cuh", "tkjit::mbarrier"),
-    "bar.": ("named_barrier.cuh", "tkjit::named_barrier"),
-    "barrier.": ("named_barrier.cuh", "tkjit::named_barrier"),
-    "setmaxnreg": ("registers.cuh", "tkjit::"),
+    "cp.async.commit_group": ("cp_async.cuh", "tkjit::cp_async_commit"),
+    "cp.async.wait": ("cp_async.cuh", "tkjit::cp_async_wait"),
+    "cp.async.mbarrier.arrive": ("mbarrier.cuh", "tkjit::mbarrier_arrive_after_cp_async"),
+    "cp.async.bulk": ("bulk_copy.cuh", "tkjit::bulk_copy_to_shared"),
+    "cp.async.bulk.global": ("bulk_copy.cuh", "tkjit::bulk_store_to_global"),
+    "cp.async.bulk.commit_group": ("bulk_copy.cuh", "tkjit::bulk_store_commit"),
+    "cp.async.bulk.wait_group": ("bulk_copy.cuh", "tkjit::bulk_store_wait"),
+    "cp.async.bulk.tensor": ("", ""),
+    "cp.async.bulk.prefetch": ("", ""),
+    "fence.proxy.async": ("bulk_copy.cuh", "tkjit::fence_async_proxy"),
+    "fence.mbarrier_init": ("mbarrier.cuh", "tkjit::fence_mbarrier_init"),
+    "mbarrier.init": ("mbarrier.cuh", "tkjit::mbarrier_init"),
+    "mbarrier.inval": ("mbarrier.cuh", "tkjit::mbarrier_invalidate"),
+    "mbarrier.arrive": ("mbarrier.cuh", "tkjit::mbarrier_arrive"),
+    "mbarrier.arrive.expect_tx": ("mbarrier.cuh", "tkjit::mbarrier_arrive_expect_bytes"),
+    "mbarrier.expect_tx": ("mbarrier.cuh", "tkjit::mbarrier_expect_bytes"),
+    "mbarrier.test_wait": ("mbarrier.cuh", "tkjit::mbarrier_test"),
+    "mbarrier.try_wait": ("mbarrier.cuh", "tkjit::mbarrier_wait"),
+    "bar.sync": ("named_barrier.cuh", "tkjit::named_barrier_sync"),
+    "bar.arrive": ("named_barrier.cuh", "tkjit::named_barrier_arrive"),
+    "barrier.sync": ("named_barrier.cuh", "tkjit::named_barrier_sync"),
+    "barrier.arrive": ("named_barrier.cuh", "tkjit::named_barrier_arrive"),
+    "setmaxnreg.inc": ("registers.cuh", "tkjit::increase_registers"),
+    "setmaxnreg.dec": ("registers.cuh", "tkjit::decrease_registers"),
+    "bar.warp.sync": ("", "__syncwarp"),
+    "shfl.sync": ("", "__shfl_sync"),
+    "vote.sync": ("", "__ballot_sync"),
+    "redux.sync": ("", "__reduce_add_sync"),
+    "ld.global.nc": ("", "__ldg"),
+    "membar": ("", "__threadfence"),
+    "nanosleep": ("", "__nanosleep"),
 }
-# instructions that a prefix above would take in, and that nothing wraps
-_UNWRAPPED = ("cp.async.bulk.tensor", "barrier.cluster")
 
 # names of the language and its libraries that the simulator does not have
 _UNKNOWN = {
     r"this_cluster|cluster_group|cluster_dim\w*|map_shared_rank": "clusters of blocks",
     r"CUtensorMap\w*|cuTensorMap\w+": "tensor maps",
-    r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*|texture": "textures and surfaces",
-    r"wmma|nvcuda": "nvcuda::wmma; tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both",
+    r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*": "textures and surfaces",
+    r"wmma|nvcuda": "nvcuda::wmma (tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both)",
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
     r"cudaIpc\w+|cudaMemPool\w+": "memory of several processes",
     r"cudaStreamFireAndForget|cudaStreamTailLaunch": "dynamic parallelism",
+    r"cudaLaunchKernel|cudaLaunchCooperativeKernel|cudaLaunchKernelExC": "launches of a kernel whose type is not known",
 }
 # headers of libraries that come with a toolkit
-_LIBRARIES = re.compile(r"(?:cub|thrust|cutlass|cute|cuda|nv|cooperative_groups)/|cu\w+\.h$|mma\.h$|nv\w+\.h$")
+_LIBRARIES = re.compile(
+    r"(?:cub|thrust|cutlass|cute|cuda|nv|nvtx3|cooperative_groups)/"
+    r"|(?:cuda|curand|cublas|cufft|cusparse|cusolver|cudnn|cupti|nvToolsExt|nvrtc|nvml|nccl|mma)\w*\.h$"
+)
 # an error, and the line that g++ shows below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
@@ -67,7 +96,7 @@ def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
     Examples
     --------
     >>> why_not_on_the_cpu('asm("bar.sync 1, 64;");', "a.cu", "a.cu:1: Error: no such instruction: `bar.sync 1,64'")
-    'a.cu:1 has bar.sync in an asm; tkjit::named_barrier of <tkjit/named_barrier.cuh> runs on both'
+    'a.cu:1 has bar.sync in an asm; tkjit::named_barrier_sync of <tkjit/named_barrier.cuh> runs on both'
     """
     tokens = tokens_of(source)
     return (
@@ -138,7 +167,7 @@ def mnemonics_of(ptx: str) -> tuple[str, ...]:
     """
     words = []
     for statement in re.split(r"[;{}]", re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.DOTALL)):
-        match = re.match(r"\s*(?:[\w$%]+:\s*)*(?:@!?[\w%]+\s+)?([a-z][\w.]*)", statement)
+        match = re.match(r"\s*(?:[\w$%]+:(?!:)\s*)*(?:@!?[\w%]+\s+)?([a-z][\w.:]*)", statement)
         # what stands in braces within an instruction are its operands
         if match and not re.match(r"\s*[,\]]", statement):
             words.append(match[1])
@@ -148,11 +177,10 @@ def mnemonics_of(ptx: str) -> tuple[str, ...]:
 def _of_mnemonics(mnemonics: tuple[str, ...]) -> str:
     for mnemonic in mnemonics:
         fitting = [prefix for prefix in _WRAPPERS if mnemonic.startswith(prefix)]
-        if fitting and not mnemonic.startswith(_UNWRAPPED):
-            header, function = _WRAPPERS[max(fitting, key=len)]
-            wrapper = function if not function.endswith("::") else "what"
-            holds = "" if wrapper == function else " holds"
-            return f"has {mnemonic} in an asm; {wrapper}{holds} of <tkjit/{header}> runs on both"
+        header, function = _WRAPPERS[max(fitting, key=len)] if fitting else ("", "")
+        if function:
+            place = f"{function} of <tkjit/{header}>" if header else f"{function} of CUDA's own"
+            return f"has {mnemonic} in an asm; {place} runs on both"
     said = f"{mnemonics[0]} in an asm, which no header of tkjit's wraps" if mnemonics else "an asm of PTX"
     return f"has {said}; {_ELSEWHERE}"
 
@@ -163,7 +191,7 @@ def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
         line = source.count("\n", 0, token.start) + 1
         if token.kind == "directive" and token.text == "include":
             header = source[token.start : token.end].split("include", 1)[1].strip(' \t<>"')
-            if _LIBRARIES.search(header) and f"{header}: No such file" in log:
+            if _LIBRARIES.match(header) and f"{header}: No such file" in log:
                 return f"{name}:{line} includes <{header}>, which the simulator has no stand-in for; {_ELSEWHERE}"
         for word in (token, *token.inner):
             if word.kind != "word":

@@ -251,7 +251,15 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
-uintptr_t open_launcher(const std::string& path, bool synchronous) {
+// Asked by the simulator now and then, in the thread that called the kernel: whether that should raise instead.
+int32_t interrupted() {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return raises;
+}
+
+uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw py::import_error(dlerror());
     void* const entry = dlsym(library, "tkjit_launch");
@@ -260,6 +268,8 @@ uintptr_t open_launcher(const std::string& path, bool synchronous) {
         throw py::import_error(path + " has no tkjit_launch");
     }
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
+    if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
+    if (auto* const hook = static_cast<int32_t (**)()>(dlsym(library, "tkjit_sim_interrupted"))) *hook = interrupted;
     return reinterpret_cast<uintptr_t>(entry);
 }
 
@@ -301,7 +311,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
 #endif
     module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
-               pybind11::arg("path"), pybind11::arg("synchronous"));
+               pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));
     module.def("reads_tensors_through", [] {
         return rt::torch.impl_word >= 0 ? "TensorImpl" : rt::torch.by_method ? "__dlpack__" : "exchange API";
     });

@@ -202,6 +202,8 @@ def _check_launch(spec: Spec) -> None:
                 _fail(spec, f"{what} is missing; only a source's own struct may say it instead")
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
+    if spec.host and spec.cooperative:
+        _fail(spec, "a host function launches by itself: cooperative does not apply")
 
 
 def _check_backward(spec: Spec) -> None:

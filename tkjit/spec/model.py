@@ -154,6 +154,8 @@ class Spec:
         Each template parameter with its dtype names or integers.
     derived : tuple of (str, Expr)
         Dims computed from others.
+    cooperative : bool
+        Whether all blocks run at once, and may wait for each other.
     forbid_spills : bool
         Whether a build for a GPU that spills registers to local memory fails.
     returns : tuple of str
@@ -185,6 +187,7 @@ class Spec:
     include_dirs: tuple[Path, ...] = ()
     libraries: tuple[str, ...] = ()
     std: str = "c++20"
+    cooperative: bool = False
     forbid_spills: bool = False
     returns: tuple[str, ...] = ()
     doc: str = ""

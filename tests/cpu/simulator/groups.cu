@@ -210,6 +210,6 @@ LAUNCHER(run_widths, widths,
          narrow, wide, lowest, widest, pair, quad)
 
 EXPORT const char* run_grid_sync(const unsigned* dims, size_t, int* x, int rounds) {
-    return tkjit::sim::launch_cooperatively(grid_sync, dim3(dims[0]), dim3(dims[3]), 0, x, rounds);
+    return tkjit::sim::launch_with(true, grid_sync, dim3(dims[0]), dim3(dims[3]), 0, x, rounds);
 }
 #endif

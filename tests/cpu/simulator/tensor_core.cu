@@ -1,11 +1,13 @@
-// mma, ldmatrix and cp.async, each alone and together in a GEMM. Compiles with nvcc too, up to the launchers.
+// mma, ldmatrix, stmatrix and cp.async, each alone, and in a GEMM. Compiles with nvcc too, up to the launchers.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 #include <tkjit/cp_async.cuh>
 #include <tkjit/ldmatrix.cuh>
 #include <tkjit/mma.cuh>
+#include <tkjit/registers.cuh>
 #include <tkjit/shared_memory.cuh>
+#include <tkjit/stmatrix.cuh>
 
 // D (16 x 8) = A (16 x 16) B (16 x 8) + C, fragments gathered by hand as the PTX ISA draws them.
 template <class T>
@@ -133,6 +135,23 @@ __global__ void misaligned_copy(const uint16_t* x) {
     tkjit::cp_async_wait_all();
 }
 
+// The first eight lanes store rows 0 to 7; what the others give is not read, unless it is in x2 or x4.
+__global__ void misaligned_store(int misaligned_lane) {
+    __shared__ __align__(16) uint16_t tile[72];
+    const uint32_t one[1] = {};
+    const int lane = threadIdx.x;
+    tkjit::stmatrix_x1(tile + lane % 8 * 8 + (lane == misaligned_lane), one);  // MARK misaligned store
+}
+
+// What a register count may be is known at compile time.
+#ifndef REGISTERS
+#define REGISTERS 240
+#endif
+__global__ void __launch_bounds__(128) move_registers() {
+    tkjit::decrease_registers<24>();
+    tkjit::increase_registers<REGISTERS>();
+}
+
 template __global__ void gemm<__half>(const __half*, const __half*, float*, int, int);
 template __global__ void gemm<__nv_bfloat16>(const __nv_bfloat16*, const __nv_bfloat16*, float*, int, int);
 
@@ -153,6 +172,7 @@ LAUNCHER(gemm_half, gemm<__half>, LIST(__half* a, __half* b, float* c, int n, in
 LAUNCHER(gemm_bfloat16, gemm<__nv_bfloat16>, LIST(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int n, int k), a, b, c,
          n, k)
 LAUNCHER(mma_in_half_a_warp, mma_in_half_a_warp, LIST(float* d), d)
+LAUNCHER(misaligned_store, misaligned_store, LIST(int misaligned_lane), misaligned_lane)
 LAUNCHER(misaligned_copy, misaligned_copy, LIST(uint16_t* x), x)
 EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }
 #endif

@@ -25,6 +25,7 @@ inline const int32_t& synchronous = tkjit_synchronous;
 struct LaunchShape {
     dim3 grid, block;
     size_t shared_memory_bytes = 0;
+    bool cooperative = false;        // all blocks run at once, and may wait for each other
     bool empty = false;              // a grid without blocks: nothing to launch
     const char* error = nullptr;
 
@@ -102,8 +103,8 @@ inline const char* with_shape(const char* error, const LaunchShape& shape) {
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
-    const char* const error =
-        sim::launch(kernel, shape.grid, shape.block, shape.shared_memory_bytes, std::forward<Arguments>(arguments)...);
+    const char* const error = sim::launch_with(shape.cooperative, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
+                                               static_cast<Parameters>(std::forward<Arguments>(arguments))...);
     return error ? with_shape(error, shape) : nullptr;
 }
 
@@ -202,8 +203,9 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
     return [&](Parameters... values) -> const char* {
         void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-        const cudaError_t error = cudaLaunchKernel(function, shape.grid, shape.block, pointers,
-                                                   shape.shared_memory_bytes, static_cast<cudaStream_t>(stream));
+        const auto launch_function = shape.cooperative ? cudaLaunchCooperativeKernel : cudaLaunchKernel;
+        const cudaError_t error = launch_function(function, shape.grid, shape.block, pointers,
+                                                  shape.shared_memory_bytes, static_cast<cudaStream_t>(stream));
         if (error != cudaSuccess) return failed("launch", error);
         const cudaError_t later = detail::finish(stream);
         return later == cudaSuccess ? nullptr : failed("kernel", later);

@@ -45,12 +45,11 @@ inline cudaError_t copy_rows(void* destination, size_t destination_pitch, const 
     return cudaSuccess;
 }
 
-/// A variable of the device, by its name or by its address.
+/// A variable of the device, by its name.
 template <class T>
 inline char* symbol_address(const T& symbol) {
     return reinterpret_cast<char*>(const_cast<T*>(&symbol));
 }
-inline char* symbol_address(const void* symbol) { return static_cast<char*>(const_cast<void*>(symbol)); }
 
 }  // namespace tkjit::sim
 

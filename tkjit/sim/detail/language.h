@@ -24,7 +24,7 @@
 // A block runs on one OS thread from its first instruction to its last, so that a variable of the OS thread is a
 // variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
 // kilobytes of it cannot be opened with dlopen.
-#ifdef TKJIT_SIM_MEMORY
+#if defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
 #define __shared__ static  // one OS thread; AddressSanitizer puts red zones between variables only if they are static
 #else
 #define __shared__ thread_local

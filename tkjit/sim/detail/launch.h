@@ -12,9 +12,10 @@ void set_workers(int workers);
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative);
 
-template <bool cooperative, class... Parameters>
-const char* launch_with(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
-                        const Parameters&... values) {
+/// Runs `kernel(values...)` on a grid; of a cooperative one all blocks run at once, and may wait for each other.
+template <class... Parameters>
+const char* launch_with(bool cooperative, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                        size_t dynamic_shared_bytes, const Parameters&... values) {
     const auto body = [kernel, &values...] {
         kernel(values...);
     };
@@ -31,17 +32,17 @@ template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                    Arguments&&... arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
-    return launch_with<false>(kernel, grid, block, dynamic_shared_bytes,
+    return launch_with(false, kernel, grid, block, dynamic_shared_bytes,
                               static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
 }
 
-/// The same of a grid whose blocks all run at once, and may wait for each other (`cooperative_groups::this_grid().sync()`).
+/// The same of a cooperative launch.
 template <class... Parameters, class... Arguments>
 const char* launch_cooperatively(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                                  Arguments&&... arguments) {
     static_assert(sizeof...(Parameters) == sizeof...(Arguments), "the kernel takes another number of arguments");
-    return launch_with<true>(kernel, grid, block, dynamic_shared_bytes,
-                             static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
+    return launch_with(true, kernel, grid, block, dynamic_shared_bytes,
+                       static_cast<Parameters>(static_cast<Arguments&&>(arguments))...);
 }
 
 }  // namespace tkjit::sim

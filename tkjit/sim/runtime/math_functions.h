@@ -90,15 +90,15 @@ double erfcx(double x) {
 
 namespace tkjit::sim {
 
-/// The modified Bessel function of order 0 or 1: its series, whose terms have one sign.
+/// The modified Bessel function of order 0 or 1: its series, whose terms have one sign. Long, since there are many.
 inline double bessel_i(int order, double x) {
     if (!isfinite(x)) return order == 0 ? fabs(x) : x;
-    double term = order == 0 ? 1 : x / 2, sum = term;
-    for (int i = 1; fabs(term) > 1e-17 * fabs(sum) && isfinite(sum); i++) {
-        term *= x * x / (4.0 * i * (i + order));
+    long double term = order == 0 ? 1 : static_cast<long double>(x) / 2, sum = term;
+    for (int i = 1; fabsl(term) > 1e-20L * fabsl(sum); i++) {
+        term *= static_cast<long double>(x) * x / (4.0L * i * (i + order));
         sum += term;
     }
-    return sum;
+    return static_cast<double>(sum);
 }
 
 }  // namespace tkjit::sim

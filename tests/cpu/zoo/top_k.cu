@@ -1,0 +1,27 @@
+// The K largest of a row. A thread a row: a sorted list in registers, into which larger elements are inserted.
+#include <tkjit/gl.h>
+
+__global__ void top_k(const __grid_constant__ Globals g) {
+    const int row = blockIdx.x * blockDim.x + threadIdx.x, n = g.x.cols();
+    if (row >= g.x.rows()) return;
+    float best[K];
+    int where[K];
+    for (int i = 0; i < K; i++) best[i] = -INFINITY, where[i] = -1;
+    for (int col = 0; col < n; col++) {
+        float value = g.x(row, col);
+        int index = col;
+        if (!(value > best[K - 1])) continue;
+        for (int i = 0; i < K; i++) {
+            if (value > best[i]) {
+                const float smaller = best[i];
+                const int its_index = where[i];
+                best[i] = value, where[i] = index;
+                value = smaller, index = its_index;
+            }
+        }
+    }
+    for (int i = 0; i < K; i++) {
+        g.values(row, i) = best[i];
+        g.indices(row, i) = where[i];
+    }
+}
