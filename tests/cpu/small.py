@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from tkjit.build import Unit, compile_shared_object
+from tkjit.build import Unit, compile_binary
 from tkjit.cache import TEXT, Cache, Entry, Product, Recipe
 
 # <string> takes a fifth of a second
@@ -24,15 +24,15 @@ def build(root: Path, text: str, fork: str = "") -> Entry:
     cache = Cache(root, "abi")
     recipe = Recipe("cpu", "small", ((TEXT, text),))
 
-    def command(source: Path, output: Path, depfile: Path) -> list[str]:
+    def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
         files = ["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)]
-        return [str(shutil.which(os.environ.get("CXX", "g++"))), "-shared", "-fPIC", *files]
+        return [[str(shutil.which(os.environ.get("CXX", "g++"))), "-shared", "-fPIC", *files]]
 
     def make(staging: Path) -> Product:
         if fork:
             print(_child_that_stays(fork), flush=True)
         unit = Unit("small", "launcher.cu", text, cache.failure_directory(recipe))
-        return compile_shared_object(unit, staging, command, lambda path: ctypes.CDLL(str(path)))
+        return compile_binary(unit, staging, "launcher.so", commands, lambda path: ctypes.CDLL(str(path)))
 
     return cache.build(recipe, make, what="small", waiting=lambda reason: print(reason, file=sys.stderr, flush=True))
 

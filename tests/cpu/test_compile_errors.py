@@ -12,7 +12,7 @@ import torch
 
 import tkjit
 from tkjit import CacheError, CompileError, InOut, Tensor, ToolchainError
-from tkjit.build import Unit, compile_shared_object
+from tkjit.build import Unit, compile_binary
 
 FIXED = """// a comment
 __global__ void fill(Globals g) {
@@ -148,7 +148,7 @@ def test_compiler_that_does_not_run(cache, tmp_path, monkeypatch):
 def test_compiler_that_is_gone_when_it_is_needed(tmp_path):
     unit = Unit("broken", "launcher.cu", FIXED, tmp_path / ".failed")
     with pytest.raises(ToolchainError) as raised:
-        compile_shared_object(unit, tmp_path, lambda *files: ["/no/such/g++", *map(str, files)], lambda path: None)
+        compile_binary(unit, tmp_path, "launcher.so", lambda *files: [["/no/such/g++", *map(str, files)]])
     assert str(raised.value) == "/no/such/g++ does not run: No such file or directory"
 
 

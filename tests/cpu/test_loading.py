@@ -227,9 +227,9 @@ def test_a_kernel_that_does_not_compile_is_compiled_once(monkeypatch):
     from tkjit import build
 
     compiled = []
-    compile_it = build.compile_shared_object
+    compile_it = build.compile_binary
     monkeypatch.setattr(
-        build, "compile_shared_object", lambda unit, *rest: (compiled.append(unit.name), compile_it(unit, *rest))[1]
+        build, "compile_binary", lambda unit, *rest: (compiled.append(unit.name), compile_it(unit, *rest))[1]
     )
 
     @tkjit.kernel("__global__ void once(float* x) { x[0] = ; }", entry="once", args=True, grid=1, block=1)

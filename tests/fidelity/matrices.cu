@@ -36,11 +36,11 @@ __device__ void load_and_store(const Globals& g, uint32_t* tile, uint32_t* targe
     __syncwarp();
 }
 
-#define LOAD_AND_STORE(mode, count, suffix)                                                                       \
-    load_and_store<count>(                                                                                        \
-        g, tile, tile + words, mode,                                                                              \
-        [](uint32_t(&fragments)[count], const void* row) { tkjit::ldmatrix_##suffix(fragments, row); },           \
-        [](void* row, const uint32_t(&fragments)[count]) { tkjit::stmatrix_##suffix(row, fragments); });
+#define LOAD_AND_STORE(mode, count, suffix)                                                              \
+    load_and_store<count>(                                                                               \
+        g, tile, tile + words, mode,                                                                     \
+        [](uint32_t (&fragments)[count], const void* row) { tkjit::ldmatrix_##suffix(fragments, row); }, \
+        [](void* row, const uint32_t (&fragments)[count]) { tkjit::stmatrix_##suffix(row, fragments); });
 
 __global__ void move_matrices(const __grid_constant__ Globals g) {
     __shared__ __align__(16) uint32_t tile[2 * words];

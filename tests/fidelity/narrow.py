@@ -31,10 +31,45 @@ def numbers(name: str, x: np.ndarray) -> np.ndarray:
     return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
-def half_of_integer(direction: str, cast: Callable[[np.ndarray], np.ndarray]) -> Callable[..., np.ndarray]:
+def of_integer(name: str, direction: str, dtype: type[np.integer]) -> Callable[..., np.ndarray]:
+    """The bits of an integer type's x, rounded to half or bfloat16."""
+
+    def half(value: int) -> int:
+        return int(rounded(Fraction(value), direction, np.float16).view(np.uint16))
+
+    def bfloat16(value: int) -> int:
+        dropped = max(0, abs(value).bit_length() - 8)
+        floor, rest = divmod(value, 2**dropped)
+        goes_up = {
+            "rn": 2 * rest > 2**dropped or (2 * rest == 2**dropped and floor % 2 == 1),
+            "rz": value < 0 and rest > 0,
+            "ru": rest > 0,
+            "rd": False,
+        }[direction]
+        return int(np.float32((floor + goes_up) * 2.0**dropped).view(np.uint32)) >> 16
+
     def reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        values = [rounded(Fraction(v), direction, np.float16) for v in cast(x).tolist()]
-        return np.array(values, np.float16).view(np.uint16).astype(np.int32)
+        values = x.astype(np.int64).astype(dtype).tolist()
+        return np.array([(half if name == "half" else bfloat16)(value) for value in values], np.int32)
+
+    return reference
+
+
+def complex_multiply_add(part: str) -> Callable[..., np.ndarray]:
+    """A part of ``__hcmadd((x, y), (y, x), (x, y))``: two fused multiply-adds, each rounded to half."""
+
+    def fused(a: np.float16, b: np.float16, c: np.float16) -> np.float16:
+        if not np.isfinite([a, b, c]).all():
+            return np.float16(float(a) * float(b) + float(c))
+        return rounded(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)), "rn", np.float16)
+
+    def reference(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        results = []
+        for a, b in zip(numbers("half", x).astype(np.float16), numbers("half", y).astype(np.float16), strict=True):
+            real, imaginary = fused(-b, a, fused(a, b, a)), fused(b, b, fused(a, a, b))
+            results.append(real if part == "x" else imaginary)
+        values = np.array(results, np.float16)
+        return np.where(np.isnan(values), 0x7FFF, values.view(np.uint16)).astype(np.int32)
 
     return reference
 
@@ -62,27 +97,30 @@ COMPARISONS = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_
 }
 
 
-def rows(name: str) -> list[Row]:
+def conversion_rows(name: str) -> list[Row]:
     cpp, syllable = NAMES[name]
-    a, b, c = (f"number<{cpp}>({v})" for v in "xyz")
-    pair, reverse = f"{cpp}2({a}, {b})", f"{cpp}2({b}, {a})"
     result = [Row(f"bits(__float2{syllable}_{direction}(__int_as_float(x)))") for direction in ("rn", "rz", "ru", "rd")]
     result += [
         Row(
             f"bits(__{integer}2{syllable}_{direction}(({cast})x))",
-            half_of_integer(direction, lambda x, integer=integer: x.astype(np.int64).astype(CASTS[integer]))
-            if name == "half"
-            else None,
+            of_integer(name, direction, CASTS[integer]),
         )
         for integer, cast in INTEGERS.items()
         for direction in ("rn", "rz", "ru", "rd")
     ]
     result += [
-        Row(f"int(__{syllable}2{integer}_{direction}({a}))")
+        Row(f"int(__{syllable}2{integer}_{direction}(number<{cpp}>(x)))")
         for integer in INTEGERS
         for direction in ("rn", "rz", "ru", "rd")
     ]
-    result += [
+    return result
+
+
+def arithmetic_rows(name: str) -> list[Row]:
+    cpp = NAMES[name][0]
+    a, b, c = (f"number<{cpp}>({v})" for v in "xyz")
+    pair, reverse = f"{cpp}2({a}, {b})", f"{cpp}2({b}, {a})"
+    result = [
         Row(f"bits({expression})")
         for expression in (
             *(f"__h{operation}{suffix}({a}, {b})" for operation in ("add", "sub", "mul") for suffix in ("", "_sat")),
@@ -90,14 +128,16 @@ def rows(name: str) -> list[Row]:
             f"{a} / {b}",
             f"__habs({a})",
             *(f"__h{extremum}({a}, {b})" for extremum in ("max", "min", "max_nan", "min_nan")),
-            f"__hcmadd({pair}, {reverse}, {pair}).x",
-            f"__hcmadd({pair}, {reverse}, {pair}).y",
             f"hfloor({a})",
             f"hceil({a})",
             f"htrunc({a})",
             f"hrint({a})",
             f"hsqrt({a})",
         )
+    ]
+    result += [
+        Row(f"bits(__hcmadd({pair}, {reverse}, {pair}).{part})", complex_multiply_add(part) if name == "half" else None)
+        for part in "xy"
     ]
     result += [
         Row(f"int(__h{text}{'u' * unordered}2_mask({pair}, {reverse}))", masked(name, compare, unordered))
@@ -123,4 +163,13 @@ __device__ int bits(T value) {
     return __hisnan(value) ? 0x7fff : result;
 }
 """
-CASES = [table(f"{name}_arithmetic", "int32", rows(name), inputs, definitions=DEFINITIONS) for name in NAMES]
+CASES = [
+    table(
+        f"{name}_arithmetic",
+        "int32",
+        [*conversion_rows(name), *arithmetic_rows(name)],
+        inputs,
+        definitions=DEFINITIONS,
+    )
+    for name in NAMES
+]

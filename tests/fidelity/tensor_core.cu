@@ -1,4 +1,5 @@
-// Every shape of mma: one warp, whose lanes bring their registers as they are. PRODUCTS is a line for each wrapper.
+// Every shape of mma: one warp, whose lanes bring their registers as they are. tensor_core.py puts a line for each
+// wrapper where it says PRODUCTS.
 #include <cuda_fp8.h>
 #include <tkjit/gl.h>
 #include <tkjit/mma.cuh>
@@ -20,12 +21,12 @@ __device__ void product(const Globals& g, int index, Multiply multiply) {
 }
 
 // A wrapper is a set of overloads, which cannot be passed as it is.
-#define PRODUCT(index, Register, d_registers, a_registers, b_registers, ...)                      \
-    product<Register, d_registers, a_registers, b_registers>(                                     \
-        g, index,                                                                                 \
-        [](Register(&d)[d_registers], const uint32_t(&a)[a_registers],                            \
-           const uint32_t(&b)[b_registers], const Register(&c)[d_registers]) { tkjit::__VA_ARGS__(d, a, b, c); });
+#define PRODUCT(index, Register, d_registers, a_registers, b_registers, ...)                              \
+    product<Register, d_registers, a_registers, b_registers>(                                             \
+        g, index,                                                                                         \
+        [](Register(&d)[d_registers], const uint32_t (&a)[a_registers], const uint32_t (&b)[b_registers], \
+           const Register(&c)[d_registers]) { tkjit::__VA_ARGS__(d, a, b, c); });
 
 __global__ void multiply_all(const __grid_constant__ Globals g) {
-    PRODUCTS
+    // PRODUCTS
 }

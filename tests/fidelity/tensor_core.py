@@ -124,7 +124,7 @@ def _random_sums(generator: np.random.Generator, name: str) -> np.ndarray:
 def family(name: str, products: list[Product], device_error: float) -> Case:
     """A case of all products. A device's sums may be off by ``device_error`` of the sum of absolute values."""
     lines = "\n    ".join(product.line(index) for index, product in enumerate(products))
-    source = (HERE / "tensor_core.cu").read_text().replace("    PRODUCTS", "    " + lines)
+    source = (HERE / "tensor_core.cu").read_text().replace("// PRODUCTS", lines)
     count = len(products)
 
     def multiply(

@@ -98,7 +98,7 @@ def test_a_header_that_the_simulator_does_not_have(header, named):
 def test_a_launch_that_was_not_rewritten():
     log = "{}:{}:7: error: expected primary-expression before '<' token\n    3 | f<<<1, 1>>>(x);\n      |  ^\n"
     macro = "#define ONE <<<1, 1>>>\nvoid g() { f ONE(x); }\n"
-    assert why_not_on_the_cpu(macro, "a.cu", log.format("a.cu", 2)).startswith(
+    assert why_not_on_the_cpu(macro, "a.cu", log.format("a.cu", 1)).startswith(
         "a.cu:1 launches with <<<...>>> in a way"
     )
     assert why_not_on_the_cpu(macro, "a.cu", "a.cu:9:1: error: expected ';'") == ""

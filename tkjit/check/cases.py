@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ _SHAPES = (
     ("primes", _PRIME, (3,)),
     ("larger than a block", _LARGER_THAN_A_BLOCK, (2, 2)),
 )
-_MOST_ELEMENTS = 1 << 17  # of a tensor: a checked access takes a tenth of a microsecond
+# of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
+_MOST_ELEMENTS = {False: 1 << 17, True: 1 << 14}
 _MOST_TRIES = 4000
 
 
@@ -129,19 +131,21 @@ class _Maker:
         free = [name for name in self._spec.dim_names if name not in self._fixed]
         fixed = {name: self._fixed[name] for name in self._spec.dim_names if name in self._fixed}
         wanted = [sizes[i % len(sizes)] for i in range(len(free))]
-        yield {**fixed, **dict(zip(free, wanted, strict=True))}
+        for smaller in (1, 2, 4, 8, 16):  # odd ones stay odd
+            yield {
+                **fixed,
+                **{name: max(1, size // smaller | size & 1) for name, size in zip(free, wanted, strict=True)},
+            }
         nearest = [sorted(_MULTIPLES, key=lambda size, want=want: abs(size - want)) for want in wanted]  # type: ignore[misc]
         for chosen in itertools.product(*nearest):
             yield {**fixed, **dict(zip(free, chosen, strict=True))}
 
     def _is_small(self, extents: Mapping[str, int]) -> bool:
-        counts = []
         for f in self._spec.tensors:
-            count = 1
-            for size in (*self._leading, *(extents.get(dim.text, 1) for dim in f.dims)):
-                count *= size
-            counts.append(count)
-        return max(counts, default=0) <= _MOST_ELEMENTS
+            sizes = (*self._leading, *(extents.get(dim.text, 1) for dim in f.dims))
+            if prod(sizes) > _MOST_ELEMENTS[len(sizes) > 2]:
+                return False
+        return True
 
     def _integers(self, extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
         """Values for the integers that have no default: those of a dim of that name first, for it is most often one."""

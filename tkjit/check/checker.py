@@ -155,7 +155,7 @@ class _Subject:
             report.launches += len(runs)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
-            words = [finding_of(one, symbols, self._name, case.name) for one in found]
+            words = [finding_of(one, symbols, self._name, case.name) for one in found if not symbols.is_guard(one)]
             report.add(one for one in words if not MODE_OF[one.kind] or MODE_OF[one.kind] in self._options.modes)
 
     def _launch(self, program: Any, case: Case, order: str, seed: int) -> Run:
@@ -195,10 +195,8 @@ class _Subject:
         copies = {name: _copied(value) for name, value in case.arguments.items()}
         for f in self._spec.outputs:
             copies[f.name] = None
-        positional = [copies[f.name] for f in self._spec.fields if not f.keyword_only and f.direction != "out"]
-        by_name = {f.name: copies[f.name] for f in self._spec.fields if f.keyword_only or f.direction == "out"}
         with torch.no_grad():
-            expected = reference(*positional, **by_name)
+            expected = reference(**copies)
         results = expected if isinstance(expected, tuple) else (expected,)
         named = dict(zip(self._spec.returns, results, strict=False))
         return _differences(

@@ -69,7 +69,8 @@ def run(
                 status = None
         found = [json.loads(line) for line in findings.read_text(errors="replace").splitlines() if line.endswith("}")]
         if found and found[-1]["kind"] == "done":
-            return Run(found[:-1], unpack(spec, arguments, outputs.read_bytes()))
+            failed = any(one["kind"] == "fault" for one in found)
+            return Run(found[:-1], None if failed else unpack(spec, arguments, outputs.read_bytes()))
         if status is None:
             text = f"it did not end within {timeout_s:.0f} s"
             return Run([*found, {"kind": "fault", "text": text}], None)

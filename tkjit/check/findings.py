@@ -64,7 +64,7 @@ class Finding:
     def key(self) -> object:
         """What makes two findings one: the lines, in either order."""
         places = frozenset((place.file, place.line) for place in (self.here, self.there) if place is not None)
-        return self.kind, places or self.text
+        return self.kind, places or self.text.split("[")[0]
 
     def __str__(self) -> str:
         lines = [f"{self.kind}: {self.text}"]
@@ -120,6 +120,17 @@ def _place_in_text(text: str) -> Place | None:
     return Place("fault", match[7], int(match[8]), tuple(numbers[:3]), tuple(numbers[3:]))
 
 
+# AddressSanitizer's words for what is near an address; newer ones say it shorter
+_SIDES = {
+    "to the right of": "behind",
+    "after": "behind",
+    "to the left of": "before",
+    "before": "before",
+    "inside of": "in",
+}
+_GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
+
+
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"nothing orders two accesses to {_memory(one, symbols)}"
 
@@ -166,19 +177,21 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     """Where memory is that a kernel may not use: behind or before something that it may."""
+    report = one.get("report", "")
     if "offset" in one:
         offset, size = one["offset"], one["size"]
         what = one["name"] or one["space"]
         if offset < 0:
             return f"{-offset} bytes before {what}"
         return f"{offset - size} bytes behind {what}, which has {size} bytes" if offset >= size else f"in {what}"
-    match = re.search(r"on address 0x([0-9a-f]+)", one.get("report", ""))
-    described = re.search(r"is located (.*?) (?:of|in) global variable '(.*?)'", one.get("report", ""))
-    if described:
-        return f"{described[1]} of {_short(described[2])}"
-    on_stack = re.search(r"'(\w+)'.*<== Memory access", one.get("report", ""))
+    globals_near = _GLOBAL.findall(report)
+    if globals_near:
+        distance, side, name, size = min(globals_near, key=lambda near: int(near[0]))
+        return f"{distance} bytes {_SIDES[side]} {_short(name)}, which has {size} bytes"
+    on_stack = re.search(r"'(\w+)'.*<== Memory access", report)
     if on_stack:
         return f"outside the local array {on_stack[1]}"
+    match = re.search(r"on address 0x([0-9a-f]+)", report)
     if match is None:
         return ""
     address = int(match[1], 16)

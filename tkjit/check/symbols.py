@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tkjit.errors import ToolchainError
 from tkjit.flags import PACKAGE
@@ -103,6 +103,11 @@ class Symbols:
         """The variable at an address; of static shared memory in a checker for races, at an offset."""
         inside = [v for v in self._variables if v.is_shared == shared and v.address <= address < v.address + v.size]
         return inside[0] if inside else None
+
+    def is_guard(self, one: Mapping[str, Any]) -> bool:
+        """Whether a finding is about what g++ puts beside an array of __half, as if that had to be constructed."""
+        variable = self.variable_at(one["offset"], shared=True) if one.get("space") == "shared memory" else None
+        return variable is not None and variable.name.startswith("guard variable")
 
     def variable_before(self, address: int) -> Variable | None:
         """The variable that ends closest before an address."""

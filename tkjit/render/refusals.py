@@ -204,12 +204,10 @@ def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
 
 def _launch_reason(source: str, name: str, log: str) -> str:
     """A launch that was not rewritten for a host compiler: in a form of its own, or in a header."""
-    if "<<<" not in log:
-        return ""
     adapted = adapt(source)
     for token in [token for outer in tokens_of(adapted) for token in (outer, *outer.inner)]:
-        if token.kind == "mark" and token.text == "<<<":
-            line = adapted.count("\n", 0, token.start) + 1
+        line = adapted.count("\n", 0, token.start) + 1
+        if token.kind == "mark" and token.text == "<<<" and f"{name.rsplit('/', 1)[-1]}:{line}:" in log:
             return f"{name}:{line} launches with <<<...>>> in a way that is not understood here; {_ELSEWHERE}"
     header = _LAUNCH_IN_HEADER.search(log)
     if header is None or _is_file(header[1], name):

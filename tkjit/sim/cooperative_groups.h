@@ -13,13 +13,11 @@
 
 namespace cooperative_groups {
 
-using tkjit::sim::Site;
-
-class thread_block;
-
+// Names of CUDA alone are to be found here, where programs say `using namespace cooperative_groups`.
 namespace detail {
 
 using tkjit::sim::Operation;
+using tkjit::sim::Site;
 
 /// The lane of the rank-th bit of a mask, counted from 0; the calling lane where there are fewer.
 inline int lane_of_rank(unsigned mask, unsigned rank) {
@@ -107,7 +105,7 @@ class lane_group {
 /// All threads of the running thread's block.
 class thread_block {
   public:
-    static void sync(Site site = Site::here()) { __syncthreads(site); }
+    static void sync(detail::Site site = detail::Site::here()) { __syncthreads(site); }
     static unsigned thread_rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
     static unsigned num_threads() { return detail::block_threads(); }
     static unsigned size() { return num_threads(); }
@@ -120,7 +118,7 @@ class thread_block {
 /// All threads of the grid, of a cooperative launch where they wait for each other.
 class grid_group {
   public:
-    void sync(Site site = Site::here()) const { tkjit::sim::sync_grid(site); }
+    void sync(detail::Site site = detail::Site::here()) const { tkjit::sim::sync_grid(site); }
     bool is_valid() const { return true; }
     unsigned long long thread_rank() const { return block_rank() * thread_block::size() + thread_block::thread_rank(); }
     unsigned long long num_threads() const { return num_blocks() * thread_block::size(); }
@@ -159,11 +157,11 @@ class thread_block_tile : public detail::lane_group {
 
     /// As __shfl_sync has it: a rank beyond the tile begins again at its first.
     template <class T>
-    T shfl(T value, int rank, Site site = Site::here()) const {
+    T shfl(T value, int rank, detail::Site site = detail::Site::here()) const {
         return lane_group::shfl(value, rank & int(Size - 1), site);
     }
     template <class T>
-    T shfl_xor(T value, unsigned lane_mask, Site site = Site::here()) const {
+    T shfl_xor(T value, unsigned lane_mask, detail::Site site = detail::Site::here()) const {
         const int lane = tkjit::sim::running_lane();
         const unsigned rank = thread_rank() ^ lane_mask;
         return exchange(detail::Operation::shuffle_xor, value,
@@ -178,7 +176,7 @@ class thread_group {
     thread_group(const grid_group&) : kind_(Kind::grid) {}
     thread_group(const detail::lane_group& group) : kind_(Kind::lanes), lanes_(group.lanes()) {}
 
-    void sync(Site site = Site::here()) const {
+    void sync(detail::Site site = detail::Site::here()) const {
         if (kind_ == Kind::block) __syncthreads(site);
         else if (kind_ == Kind::grid) tkjit::sim::sync_grid(site);
         else __syncwarp(lanes_, site);
@@ -206,7 +204,9 @@ inline thread_block this_thread_block() { return {}; }
 inline grid_group this_grid() { return {}; }
 
 /// The lanes that are at this line together.
-inline coalesced_group coalesced_threads(Site site = Site::here()) { return coalesced_group(__activemask(site)); }
+inline coalesced_group coalesced_threads(detail::Site site = detail::Site::here()) {
+    return coalesced_group(__activemask(site));
+}
 
 template <unsigned Size>
 inline thread_block_tile<Size, thread_block> tiled_partition(const thread_block&) {
@@ -228,7 +228,8 @@ inline coalesced_group tiled_partition(const coalesced_group& parent, unsigned s
     }
     return coalesced_group(mask, tile, (parent.size() + size - 1) / size);
 }
-inline thread_group tiled_partition(const thread_group& parent, unsigned size, Site site = Site::here()) {
+inline thread_group tiled_partition(const thread_group& parent, unsigned size,
+                                    detail::Site site = detail::Site::here()) {
     if (!parent.is_block()) return tiled_partition(coalesced_group(parent.lanes()), size);
     tkjit::sim::check_width(static_cast<int>(size), site);
     return coalesced_group(detail::tile_mask(size) & tkjit::sim::existing_lanes(*tkjit::sim::current_thread));
@@ -236,20 +237,20 @@ inline thread_group tiled_partition(const thread_group& parent, unsigned size, S
 
 /// The group's threads that have the same label.
 template <class Group, class Label>
-inline coalesced_group labeled_partition(const Group& group, Label label, Site site = Site::here()) {
+inline coalesced_group labeled_partition(const Group& group, Label label, detail::Site site = detail::Site::here()) {
     return coalesced_group(__match_any_sync(group.lanes(), label, site));
 }
 
 /// The group's threads that have the same predicate.
 template <class Group>
-inline coalesced_group binary_partition(const Group& group, bool predicate, Site site = Site::here()) {
+inline coalesced_group binary_partition(const Group& group, bool predicate, detail::Site site = detail::Site::here()) {
     const unsigned all = group.lanes() & tkjit::sim::existing_lanes(*tkjit::sim::current_thread);
     const unsigned holds = __ballot_sync(group.lanes(), predicate, site);
     return coalesced_group(predicate ? holds : all & ~holds, predicate, 2);
 }
 
 template <class Group>
-inline void sync(const Group& group, Site site = Site::here()) {
+inline void sync(const Group& group, detail::Site site = detail::Site::here()) {
     group.sync(site);
 }
 template <class Group>

@@ -88,8 +88,10 @@ __global__ void staged_copy(const int* x, int* y, int early) {
     const cg::thread_block block = cg::this_thread_block();
     tile[threadIdx.x] = -1;
     block.sync();
-    cg::memcpy_async(block, tile, x + blockIdx.x * 256, sizeof(tile));
-    if (!early) cg::wait(block);
+    if (blockIdx.x == 0) cg::memcpy_async(block, tile, x, sizeof(tile));
+    else cg::memcpy_async(block, tile, 256, x + blockIdx.x * 256, 256);
+    if (early) cg::wait_prior<1>(block);
+    else cg::wait(block);
     y[blockIdx.x * 256 + threadIdx.x] = tile[255 - threadIdx.x];
     block.sync();  // a thread that ends has waited for its copies
 }

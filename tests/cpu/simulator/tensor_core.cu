@@ -147,7 +147,7 @@ __global__ void misaligned_store(int misaligned_lane) {
 #ifndef REGISTERS
 #define REGISTERS 240
 #endif
-__global__ void __launch_bounds__(128) move_registers() {
+__global__ void __launch_bounds__(128, 1) move_registers() {
     tkjit::decrease_registers<24>();
     tkjit::increase_registers<REGISTERS>();
 }

@@ -1,17 +1,19 @@
-// The K largest of a row. A thread a row: a sorted list in registers, into which larger elements are inserted.
+// The four largest of a row. A thread a row: a sorted list in registers, into which larger elements are inserted.
 #include <tkjit/gl.h>
+
+constexpr int kBest = 4;
 
 __global__ void top_k(const __grid_constant__ Globals g) {
     const int row = blockIdx.x * blockDim.x + threadIdx.x, n = g.x.cols();
     if (row >= g.x.rows()) return;
-    float best[K];
-    int where[K];
-    for (int i = 0; i < K; i++) best[i] = -INFINITY, where[i] = -1;
+    float best[kBest];
+    int where[kBest];
+    for (int i = 0; i < kBest; i++) best[i] = -INFINITY, where[i] = -1;
     for (int col = 0; col < n; col++) {
         float value = g.x(row, col);
         int index = col;
-        if (!(value > best[K - 1])) continue;
-        for (int i = 0; i < K; i++) {
+        if (!(value > best[kBest - 1])) continue;
+        for (int i = 0; i < kBest; i++) {
             if (value > best[i]) {
                 const float smaller = best[i];
                 const int its_index = where[i];
@@ -20,7 +22,7 @@ __global__ void top_k(const __grid_constant__ Globals g) {
             }
         }
     }
-    for (int i = 0; i < K; i++) {
+    for (int i = 0; i < kBest; i++) {
         g.values(row, i) = best[i];
         g.indices(row, i) = where[i];
     }

@@ -203,9 +203,11 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
     return [&](Parameters... values) -> const char* {
         void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-        const auto launch_function = shape.cooperative ? cudaLaunchCooperativeKernel : cudaLaunchKernel;
-        const cudaError_t error = launch_function(function, shape.grid, shape.block, pointers,
-                                                  shape.shared_memory_bytes, static_cast<cudaStream_t>(stream));
+        const auto on_stream = static_cast<cudaStream_t>(stream);
+        const size_t bytes = shape.shared_memory_bytes;
+        const cudaError_t error =
+            shape.cooperative ? cudaLaunchCooperativeKernel(function, shape.grid, shape.block, pointers, bytes, on_stream)
+                              : cudaLaunchKernel(function, shape.grid, shape.block, pointers, bytes, on_stream);
         if (error != cudaSuccess) return failed("launch", error);
         const cudaError_t later = detail::finish(stream);
         return later == cudaSuccess ? nullptr : failed("kernel", later);

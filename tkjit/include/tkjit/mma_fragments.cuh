@@ -103,13 +103,13 @@ __attribute__((noinline)) void multiply_fragments(sim::Lanes<MmaOperands<typenam
         for (int i = 0; i < a_registers; i++) {
             Sum* elements = &a[group + 8 * (i % 2)][packed * thread + 4 * packed * (i / 2)];
             for (int e = 0; e < packed; e++) {
-                elements[e] = static_cast<Sum>(MmaElement<A>::value(operands.a[i] >> bits % 32 * e));
+                elements[e] = static_cast<Sum>(MmaElement<A>::value(operands.a[i] >> bits * e));
             }
         }
         for (int i = 0; i < b_registers; i++) {
             const int row = packed * thread + 4 * packed * i;
             for (int e = 0; e < packed; e++) {
-                b[row + e][group] = static_cast<Sum>(MmaElement<B>::value(operands.b[i] >> bits % 32 * e));
+                b[row + e][group] = static_cast<Sum>(MmaElement<B>::value(operands.b[i] >> bits * e));
             }
         }
         for (int i = 0; i < c_elements; i++) {

@@ -4,7 +4,7 @@
 //     if (is_producer) decrease_registers<40>(); else increase_registers<232>();
 //
 // Source: PTX ISA, "setmaxnreg". It is only obeyed in a kernel whose number of registers is known when it is assembled:
-// one with __launch_bounds__ or __maxnreg__. The simulator has no registers to move.
+// one with __maxnreg__, or with __launch_bounds__ of two arguments. The simulator has no registers to move.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,14 +14,15 @@ namespace tkjit {
 
 namespace detail {
 
-constexpr bool is_register_count(uint32_t count) { return count % 8 == 0 && count >= 24 && count <= 256; }
+template <uint32_t count>
+constexpr bool is_register_count = count % 8 == 0 && count >= 24 && count <= 256;
 
 }  // namespace detail
 
 /// Waits until the warp has `count` registers a thread, which is no fewer than it had.
 template <uint32_t count>
 __device__ __forceinline__ void increase_registers() {
-    static_assert(detail::is_register_count(count), "the number of registers is a multiple of 8 from 24 to 256");
+    static_assert(detail::is_register_count<count>, "the number of registers is a multiple of 8 from 24 to 256");
 #ifndef TKJIT_SIM
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
 #endif
@@ -30,7 +31,7 @@ __device__ __forceinline__ void increase_registers() {
 /// Keeps `count` registers a thread, which is no more than it had.
 template <uint32_t count>
 __device__ __forceinline__ void decrease_registers() {
-    static_assert(detail::is_register_count(count), "the number of registers is a multiple of 8 from 24 to 256");
+    static_assert(detail::is_register_count<count>, "the number of registers is a multiple of 8 from 24 to 256");
 #ifndef TKJIT_SIM
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
 #endif

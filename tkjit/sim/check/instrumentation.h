@@ -42,7 +42,7 @@ TKJIT_TSAN void __tsan_func_exit() {
     if (!state.calls.empty()) state.calls.pop_back();
 }
 
-// A volatile access is what kernels wait for flags with: an atomic one, without an order.
+// A volatile access is what kernels wait for flags with: an atomic one, without an order; and others get their turn.
 #define TKJIT_TSAN_ACCESS(bytes)                                                                                       \
     TKJIT_TSAN void __tsan_read##bytes(void* p) {                                                                      \
         tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);                              \
@@ -65,6 +65,7 @@ TKJIT_TSAN void __tsan_func_exit() {
         tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);                               \
     }                                                                                                                  \
     TKJIT_TSAN void __tsan_volatile_read##bytes(void* p) {                                                             \
+        tkjit::sim::note_possible_spin({"a volatile variable", 0});                                                    \
         tkjit::sim::race::reported_atomic(p, bytes, false, __ATOMIC_RELAXED, TKJIT_HERE);                              \
     }                                                                                                                  \
     TKJIT_TSAN void __tsan_volatile_write##bytes(void* p) {                                                            \

@@ -28,7 +28,12 @@ namespace tkjit::sim::check {
 inline constexpr size_t gap_bytes = 256;
 
 inline void note_report(const char* text) {
-    const uintptr_t address = __asan_get_report_address();
+    uintptr_t address = __asan_get_report_address();
+    bool is_write = __asan_get_report_access_type();
+    if (const char* const unknown = strstr(text, "unknown address 0x"); address == 0 && unknown) {
+        address = strtoull(unknown + strlen("unknown address "), nullptr, 16);  // of a bad access it says it in words alone
+        is_write = strstr(text, "caused by a WRITE") != nullptr;
+    }
     Json json;
     json.text("kind", "memory").text("what", __asan_get_report_description()).text("report", text);
     json.number("bytes", static_cast<long long>(__asan_get_report_access_size()));
@@ -39,7 +44,7 @@ inline void note_report(const char* text) {
         json.number("size", static_cast<long long>(near->end - near->begin));
     }
     Json here;
-    here.numbers("calls", {}).text("access", __asan_get_report_access_type() ? "write" : "read");
+    here.numbers("calls", {}).text("access", is_write ? "write" : "read");
     here.index("block", blockIdx).index("thread", threadIdx);
     write_line(json.object("here", here));
 }

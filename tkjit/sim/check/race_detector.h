@@ -168,7 +168,7 @@ class Check {
 inline void access(const void* pointer, size_t bytes, bool is_write, Kind kind, unsigned where) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     const Region* region = check::region_of(address);
-    if (region == nullptr) return;
+    if (region == nullptr || bytes == 0) return;
     if (address + bytes > region->end) bytes = region->end - address;
     Check check(*region, access_of(*current_thread, kind, where), is_write);
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });

@@ -18,7 +18,7 @@ inline unsigned copy_piece(const void* destination, const void* source, size_t b
 /// Every thread of the group calls it, with the same arguments.
 template <class Group>
 inline void memcpy_async(const Group& group, void* destination, const void* source, size_t bytes,
-                         Site site = Site::here()) {
+                         detail::Site site = detail::Site::here()) {
     const unsigned piece = detail::copy_piece(destination, source, bytes);
     for (size_t at = group.thread_rank() * piece; at < bytes; at += group.size() * piece) {
         tkjit::sim::issue_copy(static_cast<char*>(destination) + at, static_cast<const char*>(source) + at, piece,
@@ -30,21 +30,21 @@ inline void memcpy_async(const Group& group, void* destination, const void* sour
 /// Both sizes count elements; the smaller one is copied.
 template <class Group, class T>
 inline void memcpy_async(const Group& group, T* destination, size_t destination_count, const T* source,
-                         size_t source_count, Site site = Site::here()) {
+                         size_t source_count, detail::Site site = detail::Site::here()) {
     const size_t count = destination_count < source_count ? destination_count : source_count;
     memcpy_async(group, destination, source, count * sizeof(T), site);
 }
 
 /// Waits for all copies of the group.
 template <class Group>
-inline void wait(const Group& group, Site site = Site::here()) {
+inline void wait(const Group& group, detail::Site site = detail::Site::here()) {
     tkjit::sim::wait_for_copies(0);
     group.sync(site);
 }
 
 /// Waits for all but the last `Pending` calls of memcpy_async.
 template <unsigned Pending, class Group>
-inline void wait_prior(const Group& group, Site site = Site::here()) {
+inline void wait_prior(const Group& group, detail::Site site = detail::Site::here()) {
     tkjit::sim::wait_for_copies(Pending);
     group.sync(site);
 }

@@ -8,7 +8,7 @@ namespace cooperative_groups {
 
 /// Each thread gets the values of the ranks up to its own, combined in their order.
 template <class Group, class T, class Combine>
-inline T inclusive_scan(const Group& group, T value, Combine&& combine, Site site = Site::here()) {
+inline T inclusive_scan(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     tkjit::sim::collective(
         group.lanes(), detail::Operation::shuffle_up, value,
         [&](tkjit::sim::Lanes<T> lanes) {
@@ -22,19 +22,19 @@ inline T inclusive_scan(const Group& group, T value, Combine&& combine, Site sit
     return value;
 }
 template <class Group, class T>
-inline T inclusive_scan(const Group& group, T value, Site site = Site::here()) {
+inline T inclusive_scan(const Group& group, T value, detail::Site site = detail::Site::here()) {
     return inclusive_scan(group, value, plus<T>(), site);
 }
 
 /// The same without its own value: rank 0 gets `T()`.
 template <class Group, class T, class Combine>
-inline T exclusive_scan(const Group& group, T value, Combine&& combine, Site site = Site::here()) {
+inline T exclusive_scan(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     const T inclusive = inclusive_scan(group, value, combine, site);
     const T before = group.shfl_up(inclusive, 1, site);
     return group.thread_rank() == 0 ? T() : before;
 }
 template <class Group, class T>
-inline T exclusive_scan(const Group& group, T value, Site site = Site::here()) {
+inline T exclusive_scan(const Group& group, T value, detail::Site site = detail::Site::here()) {
     return exclusive_scan(group, value, plus<T>(), site);
 }
 

@@ -3,6 +3,14 @@
 
 namespace tkjit::sim {
 
+// CUDA's functions order nothing by themselves. Where a race is looked for they do not here either; otherwise whoever
+// forgot a fence is forgiven, as most GPUs do most of the time.
+#ifdef TKJIT_SIM_RACE
+inline constexpr int atomic_order = __ATOMIC_RELAXED;
+#else
+inline constexpr int atomic_order = __ATOMIC_SEQ_CST;
+#endif
+
 /// Keeps a type parameter out of deduction: in atomicAdd(float*, 1) the pointer decides.
 template <class T>
 struct Exactly {
@@ -16,7 +24,7 @@ inline T atomic_update(T* address, Update update) {
     __atomic_load(address, &old, __ATOMIC_RELAXED);
     do {
         updated = update(old);
-    } while (!__atomic_compare_exchange(address, &old, &updated, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+    } while (!__atomic_compare_exchange(address, &old, &updated, true, tkjit::sim::atomic_order, __ATOMIC_RELAXED));
     return old;
 }
 
@@ -46,7 +54,7 @@ inline T atomicAdd(T* address, typename tkjit::sim::Exactly<T>::type value,
                    tkjit::sim::Site site = tkjit::sim::Site::here()) {
     if (value == T(0)) tkjit::sim::note_possible_spin(site);
     if constexpr (static_cast<T>(0.5) == static_cast<T>(0)) {  // an integer
-        return __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
+        return __atomic_fetch_add(address, value, tkjit::sim::atomic_order);
     } else {
         return tkjit::sim::atomic_update(address, [value](T old) { return old + value; });
     }
@@ -63,7 +71,7 @@ inline float4 atomicAdd(float4* address, float4 value) {
 
 template <class T>
 inline T atomicSub(T* address, typename tkjit::sim::Exactly<T>::type value) {
-    return __atomic_fetch_sub(address, value, __ATOMIC_SEQ_CST);
+    return __atomic_fetch_sub(address, value, tkjit::sim::atomic_order);
 }
 
 template <class T>
@@ -88,7 +96,7 @@ inline T atomicExch(T* address, typename tkjit::sim::Exactly<T>::type value,
         }
     } else {
         T old;
-        __atomic_exchange(address, &value, &old, __ATOMIC_SEQ_CST);
+        __atomic_exchange(address, &value, &old, tkjit::sim::atomic_order);
         return old;
     }
 }
@@ -100,26 +108,26 @@ inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
     if constexpr (sizeof(T) == 16) {
         return tkjit::sim::compare_and_swap_16(address, expected, value);
     } else {
-        __atomic_compare_exchange(address, &expected, &value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        __atomic_compare_exchange(address, &expected, &value, false, tkjit::sim::atomic_order, tkjit::sim::atomic_order);
         return expected;
     }
 }
 
 template <class T>
 inline T atomicAnd(T* address, typename tkjit::sim::Exactly<T>::type value) {
-    return __atomic_fetch_and(address, value, __ATOMIC_SEQ_CST);
+    return __atomic_fetch_and(address, value, tkjit::sim::atomic_order);
 }
 
 template <class T>
 inline T atomicOr(T* address, typename tkjit::sim::Exactly<T>::type value,
                   tkjit::sim::Site site = tkjit::sim::Site::here()) {
     if (value == T(0)) tkjit::sim::note_possible_spin(site);
-    return __atomic_fetch_or(address, value, __ATOMIC_SEQ_CST);
+    return __atomic_fetch_or(address, value, tkjit::sim::atomic_order);
 }
 
 template <class T>
 inline T atomicXor(T* address, typename tkjit::sim::Exactly<T>::type value) {
-    return __atomic_fetch_xor(address, value, __ATOMIC_SEQ_CST);
+    return __atomic_fetch_xor(address, value, tkjit::sim::atomic_order);
 }
 
 /// Counts up, and from `limit` back to 0.

@@ -44,18 +44,18 @@ inline double __hiloint2double(int high, int low) {
 }
 
 // To integers: to nearest even, towards zero, up, down.
-#define TKJIT_SIM_TO_INTEGER(from, from_name, integer, integer_name) \
-    inline integer __##from_name##2##integer_name##_rn(from x) {     \
-        return tkjit::sim::saturate<integer, from>(__builtin_rint(x));     \
-    }                                                                \
-    inline integer __##from_name##2##integer_name##_rz(from x) {     \
-        return tkjit::sim::saturate<integer, from>(__builtin_trunc(x));    \
-    }                                                                \
-    inline integer __##from_name##2##integer_name##_ru(from x) {     \
-        return tkjit::sim::saturate<integer, from>(__builtin_ceil(x));     \
-    }                                                                \
-    inline integer __##from_name##2##integer_name##_rd(from x) {     \
-        return tkjit::sim::saturate<integer, from>(__builtin_floor(x));    \
+#define TKJIT_SIM_TO_INTEGER(from, from_name, integer, integer_name)    \
+    inline integer __##from_name##2##integer_name##_rn(from x) {        \
+        return tkjit::sim::saturate<integer, from>(__builtin_rint(x));  \
+    }                                                                   \
+    inline integer __##from_name##2##integer_name##_rz(from x) {        \
+        return tkjit::sim::saturate<integer, from>(__builtin_trunc(x)); \
+    }                                                                   \
+    inline integer __##from_name##2##integer_name##_ru(from x) {        \
+        return tkjit::sim::saturate<integer, from>(__builtin_ceil(x));  \
+    }                                                                   \
+    inline integer __##from_name##2##integer_name##_rd(from x) {        \
+        return tkjit::sim::saturate<integer, from>(__builtin_floor(x)); \
     }
 TKJIT_SIM_TO_INTEGER(float, float, int, int)
 TKJIT_SIM_TO_INTEGER(float, float, unsigned, uint)

@@ -72,7 +72,7 @@ inline unsigned sum_of_elements(Vector x) {
     inline unsigned __vavgs##n(unsigned left, unsigned right) {                                                       \
         const S a = (S)left, b = (S)right, odd = (a ^ b) & 1;                                                         \
         const S floor = (a & b) + ((a ^ b) >> 1);                                                                     \
-        return (unsigned)(floor + (floor >= 0 ? odd : S{}));                                                          \
+        return (unsigned)(floor + ((S)(floor >= 0) & odd));                                                           \
     }
 TKJIT_SIM_SIMD(4, tkjit::sim::Unsigned8x4, tkjit::sim::Signed8x4, 0x7f)
 TKJIT_SIM_SIMD(2, tkjit::sim::Unsigned16x2, tkjit::sim::Signed16x2, 0x7fff)

@@ -33,7 +33,7 @@ inline unsigned any_of(unsigned count) {
 
 inline void begin_block(unsigned threads) {
     for (unsigned i = 0; i < threads; i++) starting[i] = order == Order::reverse ? threads - 1 - i : i;
-    for (unsigned& each : priority) each = random_number();
+    for (unsigned& each : priority) each = random_number() | 1;
     if (order != Order::random) return;
     for (unsigned i = threads; i-- > 1;) {
         const unsigned other = random_number() % (i + 1), own = starting[i];
@@ -47,18 +47,31 @@ inline unsigned start(unsigned started) { return starting[started]; }
 /// Whether a thread that completes a barrier lets others run before it goes on.
 inline bool gives_way() { return order != Order::forward; }
 
+/// A thread that asks again and again: only in vain, while another one could make it come true.
+inline bool polls(const Thread& thread) { return thread.waiting_in != Operation::none; }
+
+/// Which of the ready threads is next: any that does not poll, or else the one that has polled longest ago.
+inline unsigned choose_ready(const Block& block) {
+    unsigned ready = 0, best_priority = 0, best = 0, place = 0;
+    for (const Thread* thread = block.ready_first; thread; thread = thread->next) ready += !polls(*thread);
+    unsigned wanted = any_of(ready), seen = 0;
+    for (const Thread* thread = block.ready_first; thread; thread = thread->next, place++) {
+        if (polls(*thread)) continue;
+        if (order != Order::adversarial) {
+            if (seen++ == wanted) return place;
+        } else if (const unsigned own = priority[thread->linear / warp_threads]; own > best_priority) {
+            best_priority = own;
+            best = place;
+        }
+    }
+    return best;
+}
+
 /// Takes the next thread out of the ready queue, which is not empty.
 inline Thread& take_ready(Block& block) {
-    unsigned count = 0;
-    for (const Thread* thread = block.ready_first; thread; thread = thread->next) count++;
     Thread* before = nullptr;
-    if (order == Order::adversarial) {
-        const auto urgency = [](const Thread& thread) { return priority[thread.linear / warp_threads]; };
-        for (Thread* thread = block.ready_first; thread->next; thread = thread->next) {
-            if (urgency(*thread->next) > urgency(before ? *before->next : *block.ready_first)) before = thread;
-        }
-    } else {
-        for (unsigned skipped = any_of(count); skipped--;) before = before ? before->next : block.ready_first;
+    for (unsigned skipped = order == Order::forward ? 0 : choose_ready(block); skipped--;) {
+        before = before ? before->next : block.ready_first;
     }
     Thread& taken = before ? *before->next : *block.ready_first;
     (before ? before->next : block.ready_first) = taken.next;

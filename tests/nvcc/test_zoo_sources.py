@@ -1,0 +1,21 @@
+"""The kernels that the checker is tested with are real: each compiles for a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkjit.kernel.kernel import defined
+from tkjit.spec import variants_of
+from tkjit.targets import gpu_target
+
+ZOO = Path(__file__).parents[1] / "cpu" / "zoo"
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in ZOO.glob("*.py")))
+def test_compiles(loader, name):
+    spec = defined(ZOO / f"{name}.py").specs[0]
+    entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
+    assert entry.manifest["registers"] > 0
+    assert entry.manifest["spill_store_bytes"] == 0

@@ -1,0 +1,143 @@
+"""The calls that the checker makes up: sizes that fit the spec, values that fit the types."""
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Out, Scalar, Tensor
+from tkjit.check.arguments import pack, tensors_in_order, unpack
+from tkjit.check.cases import case_of_call, cases_of
+from tkjit.errors import SpecError
+from tkjit.spec import variants_of
+
+F32 = "float32"
+SOURCE = "__global__ void f(Globals g) {}"
+
+
+def cases(kernel, given=None, seed=0, types=()):
+    (spec,) = kernel.specs
+    return cases_of(spec, variants_of(spec, types)[0], given or {}, seed)
+
+
+def test_sizes_are_ordinary_one_prime_and_larger_than_a_block():
+    found = cases(tkjit.find("axpy"))
+    assert [case.arguments["x"].shape[0] for case in found] == [64, 1, 37, 300]
+    assert [case.name for case in found] == ["N=64", "N=1", "N=37", "N=300"]
+    for case in found:
+        assert case.arguments["alpha"] == 1.0 and case.arguments["x"].dtype == torch.float32
+        assert not torch.equal(case.arguments["x"], torch.zeros_like(case.arguments["x"]))
+
+
+def test_no_two_dims_are_alike_where_they_may_differ():
+    ordinary, *_ = cases(tkjit.find("gemm"))
+    m, k, n = *ordinary.arguments["a"].shape, ordinary.arguments["b"].shape[1]
+    assert len({m, k, n}) == 3 and ordinary.arguments["c"].shape == (m, n)
+
+
+def test_outputs_are_full_of_what_nobody_has_written():
+    for case in cases(tkjit.find("gemm")):
+        assert bool(case.arguments["c"].isnan().all())
+
+
+def test_leading_dims():
+    shapes = [tuple(case.arguments["x"].shape) for case in cases(tkjit.find("softmax"))]
+    assert [len(shape) for shape in shapes] == [1, 2, 2, 3]
+
+
+def test_constraints_are_kept():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=["N % 8 == 0", "N >= 16", "N != M"])
+    def f(x: In[Tensor, F32, "N", "M"], y: Out[Tensor, F32, "cdiv(N, 8)"]) -> Tensor: ...
+
+    found = cases(f)
+    assert found
+    for case in found:
+        n, m = case.arguments["x"].shape
+        assert n % 8 == 0 and n >= 16 and n != m and case.arguments["y"].shape == (n // 8,)
+
+
+def test_constraints_that_nothing_satisfies():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints="N == N + 1")
+    def f(x: InOut[Tensor, F32, "N"]) -> Tensor: ...
+
+    with pytest.raises(SpecError, match=r"f: no sizes were found for which N == N \+ 1; give some: --dim N=128"):
+        cases(f)
+
+
+def test_integers_are_first_taken_for_the_dim_of_their_name():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints="k <= N")
+    def f(x: InOut[Tensor, F32, "N"], n: int, k: Scalar[int, "uint32_t"], on: bool) -> Tensor: ...
+
+    for case in cases(f):
+        assert case.arguments["n"] == case.arguments["x"].shape[0]
+        assert 0 < case.arguments["k"] <= case.arguments["x"].shape[0] and case.arguments["on"] is True
+
+
+def test_what_the_caller_chooses():
+    (only,) = cases(tkjit.find("axpy"), {"N": 1000, "alpha": 2.5})
+    assert only.arguments["x"].shape == (1000,) and only.arguments["alpha"] == 2.5
+    with pytest.raises(SpecError, match="axpy has no dim or number K"):
+        cases(tkjit.find("axpy"), {"K": 3})
+
+
+def test_the_seed_decides_the_values():
+    first, again, other = (cases(tkjit.find("axpy"), seed=seed)[0].arguments["x"] for seed in (1, 1, 2))
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_lists_optional_tensors_and_integers():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(
+        xs: In[list[Tensor], F32, "N"],
+        index: In[Tensor, "int32", "N"],
+        b: In[Tensor, F32, "N"] | None,
+        y: Out[Tensor, F32, "N"],
+    ) -> Tensor: ...
+
+    found = cases(f)
+    assert {case.arguments["b"] is None for case in found} == {True, False}
+    for case in found:
+        n = case.arguments["xs"][0].shape[0]
+        assert len(case.arguments["xs"]) == 3 and bool((case.arguments["index"] < max(n, 1)).all())
+
+
+def test_a_value_that_cannot_be_made_up():
+    @tkjit.kernel(SOURCE, entry="f", host=True)
+    def f(x: InOut[Tensor, F32, "N"], weights: dict[str, float]) -> Tensor: ...
+
+    with pytest.raises(SpecError, match=r"check cannot make up weights, a dict\[str, float\]; give the call"):
+        cases(f)
+
+
+def test_a_given_call_is_checked_as_it_is():
+    (spec,) = tkjit.find("axpy").specs
+    x, y = torch.ones(5), torch.zeros(5)
+    case = case_of_call(spec, {"x": x, "y": y})
+    assert case.arguments["x"] is x and case.arguments["alpha"] == 1.0
+    with pytest.raises(tkjit.ShapeError):
+        case_of_call(spec, {"x": x, "y": torch.zeros(6)})
+
+
+# ---- the bytes that the checked process reads
+
+
+def test_arguments_become_bytes_and_written_tensors_come_back():
+    (spec,) = tkjit.find("gemm").specs
+    case = cases(tkjit.find("gemm"), {"M": 3, "N": 5, "K": 7})[0]
+    packed = pack(spec, case.arguments)
+    names = [name for name, _ in tensors_in_order(spec, case.arguments)]
+    assert names == ["a", "b", "c"]
+    header = 64  # of each argument, before its name and its bytes
+    assert len(packed) == sum(header + 1 + tensor.nbytes for _, tensor in tensors_in_order(spec, case.arguments))
+    after = b"".join(
+        bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for _, tensor in tensors_in_order(spec, case.arguments)
+    )
+    returned = unpack(spec, case.arguments, after[: -3 * 5 * 4] + torch.ones(15).numpy().tobytes())
+    assert returned.keys() == {"c"} and torch.equal(returned["c"], torch.ones(3, 5))
+
+
+def test_an_integer_for_a_float_is_a_float():
+    (spec,) = tkjit.find("axpy").specs
+    case = cases(tkjit.find("axpy"), {"N": 1, "alpha": 2})[0]
+    import struct
+
+    assert pack(spec, case.arguments).endswith(struct.pack("<d", 2.0))
