@@ -239,7 +239,7 @@ def kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
     assert main(["check", "good", "--race"]) == 0
     printed = capsys.readouterr()
-    assert printed.out == "" and printed.err == "good: race: nothing found in 1 launches\n"
+    assert printed.out == "" and printed.err == "good: race: nothing found in 3 launches\n"
     assert main(["check", "racy", "--race"]) == 1
     printed = capsys.readouterr()
     assert re.search(rf"write by thread \(\d+, 0, 0\) of block \(0, 0, 0\) at {kernels / 'racy.cu'}:3", printed.out)
@@ -250,7 +250,7 @@ def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
 def test_json(kernels, capsys):
     assert main(["check", "racy", "--race", "--init", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
-    assert {one["kind"] for one in told["findings"]} == {"race", "uninitialized"} and told["launches"] == 1
+    assert {one["kind"] for one in told["findings"]} == {"race", "uninitialized"} and told["launches"] == 3
     race = next(one for one in told["findings"] if one["kind"] == "race")
     assert race["here"].keys() == {"access", "file", "line", "block", "thread"} and race["here"]["file"].endswith(
         "racy.cu"
@@ -259,7 +259,7 @@ def test_json(kernels, capsys):
 
 def test_sizes_from_the_command_line(capsys):
     assert main(["check", "axpy", "--race", "--types", "float32", "--dim", "N=5", "--arg", "alpha=0.5"]) == 0
-    assert "nothing found in 1 launches" in capsys.readouterr().err
+    assert "nothing found in 3 launches" in capsys.readouterr().err
     for words, message in ((["--dim", "N"], "'N' is no assignment"), (["--dim", "K=1"], "no dim or number K")):
         assert main(["check", "axpy", *words]) == 1 and message in capsys.readouterr().err
 
@@ -303,7 +303,7 @@ def test_a_machine_without_binutils(kernels, tmp_path, monkeypatch, capsys):
 def test_the_plugin_fails_a_test_with_what_it_finds(pytester, kernels, monkeypatch):
     pytester.makepyfile("""
         def test_good(check_kernel):
-            assert check_kernel("good", modes=["race"]).launches == 1
+            assert check_kernel("good", modes=["race"]).launches == 3
 
         def test_racy(check_kernel):
             check_kernel("racy", modes=["race"])

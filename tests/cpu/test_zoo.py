@@ -27,9 +27,19 @@ CALLS = {
     "chained_sum": lambda: (torch.randn(300), COUNTER, torch.zeros(5, dtype=torch.int32)),
     "spin_lock": lambda: (torch.randn(500), COUNTER, torch.full((1,), -1.0), COUNTER),
     "sum_last_block": lambda: (torch.randn(1000), COUNTER),
+    "work_queue": lambda: (torch.randn(7, 150), COUNTER),
 }
-# sizes of those that take long with the sizes that the checker makes up
-DIMS = {"rotary": {"S": 5, "H": 3, "F": 20}}
+# sizes of those that go in turns or take long
+DIMS = {
+    "attention": {"Q": 6},
+    "bulk_scale": {"N": 1024},
+    "compact": {"M": 3, "N": 300},
+    "hand_over": {"M": 3, "N": 300},
+    "layernorm": {"M": 3, "N": 300},
+    "rotary": {"S": 5, "H": 3, "F": 20},
+    "row_scan": {"M": 3, "N": 300},
+    "row_sums_async": {"M": 3, "N": 700},
+}
 
 
 @dataclass(frozen=True)

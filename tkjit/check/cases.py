@@ -28,7 +28,7 @@ _SHAPES = (
     ("larger than a block", _LARGER_THAN_A_BLOCK, (2, 2)),
 )
 # of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
-_MOST_ELEMENTS = {False: 1 << 17, True: 1 << 14}
+_MOST_ELEMENTS = {False: 1 << 17, True: 1 << 15}
 _MOST_TRIES = 4000
 
 
@@ -131,18 +131,19 @@ class _Maker:
         free = [name for name in self._spec.dim_names if name not in self._fixed]
         fixed = {name: self._fixed[name] for name in self._spec.dim_names if name in self._fixed}
         wanted = [sizes[i % len(sizes)] for i in range(len(free))]
-        for smaller in (1, 2, 4, 8, 16):  # odd ones stay odd
-            yield {
-                **fixed,
-                **{name: max(1, size // smaller | size & 1) for name, size in zip(free, wanted, strict=True)},
-            }
+        for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
+            # the last dim is what loops go over: the others shrink first, and what is odd stays odd
+            divisors = [smaller] * (len(free) - 1) + [of_the_last]
+            sized = [max(1, size // by | size & 1) for size, by in zip(wanted, divisors, strict=False)]
+            yield {**fixed, **dict(zip(free, sized, strict=True))}
         nearest = [sorted(_MULTIPLES, key=lambda size, want=want: abs(size - want)) for want in wanted]  # type: ignore[misc]
         for chosen in itertools.product(*nearest):
             yield {**fixed, **dict(zip(free, chosen, strict=True))}
 
     def _is_small(self, extents: Mapping[str, int]) -> bool:
-        for f in self._spec.tensors:
-            sizes = (*self._leading, *(extents.get(dim.text, 1) for dim in f.dims))
+        known = {**self._fixed, **extents}
+        for f in self._spec.inputs:
+            sizes = (*self._leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
             if prod(sizes) > _MOST_ELEMENTS[len(sizes) > 2]:
                 return False
         return True

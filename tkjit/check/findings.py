@@ -34,7 +34,10 @@ class Place:
 
     def __str__(self) -> str:
         block, thread = ", ".join(map(str, self.block)), ", ".join(map(str, self.thread))
-        return f"{self.access} by thread ({thread}) of block ({block}) at {self.file}:{self.line}"
+        who = (
+            f"by thread ({thread}) of block ({block})" if thread else f"of threads of block ({block})" if block else ""
+        )
+        return f"{self.access} {f'{who} ' if who else ''}at {self.file}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,9 @@ def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str)
     here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
     kind = one["kind"]
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
-    return Finding(kind, text, here or _place_in_text(text), there, kernel, case)
+    if kind == "fault":
+        here, there = _places_in_text(text, symbols)
+    return Finding(kind, text, here, there, kernel, case)
 
 
 def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symbols) -> Place | None:
@@ -105,19 +110,23 @@ def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symb
         return None
     lines = symbols.lines_of(_calls(one, side))
     if "file" in side:
-        lines.insert(0, symbols._line("", f"{side['file']}:{side['line']}"))
+        lines.insert(0, symbols.line(f"{side['file']}:{side['line']}"))
     line = symbols.in_the_source(lines) or (lines[0] if lines else Line("an unknown line", 0))
     return Place(side["access"], line.file, line.line, tuple(side["block"]), tuple(side["thread"]))
 
 
-def _place_in_text(text: str) -> Place | None:
-    """A fault says its place in its text."""
-    match = re.search(r"in block \((\d+), (\d+), (\d+)\), thread \((\d+), (\d+), (\d+)\) \(([^()]+):(\d+)\)", text)
-    if match is None:
-        match = re.search(r"()()()()()()\(([^()\s]+):(\d+)\)", text)
-        return Place("wait", match[7], int(match[8]), (), ()) if match else None
-    numbers = [int(number) for number in match.groups()[:6]]
-    return Place("fault", match[7], int(match[8]), tuple(numbers[:3]), tuple(numbers[3:]))
+def _places_in_text(text: str, symbols: Symbols) -> tuple[Place | None, Place | None]:
+    """A fault says its places in its text: of a deadlock, where each group of threads waits."""
+    whose = re.search(r"in block \((\d+), (\d+), (\d+)\)(?:, thread \((\d+), (\d+), (\d+)\))?", text)
+    numbers = [int(number) for number in (whose.groups() if whose else ()) if number is not None]
+    places = []
+    for place in re.findall(r"\(([^()\s]+:\d+)\)", text)[:2]:
+        line = symbols.line(place)
+        places.append(
+            Place("fault" if numbers[3:] else "wait", line.file, line.line, tuple(numbers[:3]), tuple(numbers[3:]))
+        )
+    here, there, *_ = [*places, None, None]
+    return here, there
 
 
 # AddressSanitizer's words for what is near an address; newer ones say it shorter
@@ -192,9 +201,9 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     if on_stack:
         return f"outside the local array {on_stack[1]}"
     match = re.search(r"on address 0x([0-9a-f]+)", report)
-    if match is None:
+    address = int(match[1], 16) if match else one.get("address")
+    if address is None:
         return ""
-    address = int(match[1], 16)
     variable = symbols.variable_at(address, shared=False) or symbols.variable_before(address)
     if variable is None or address - variable.address > variable.size + 4096:
         return ""

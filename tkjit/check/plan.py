@@ -18,11 +18,16 @@ from tkjit.targets import Target
 MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
 
-# gcc gives no red zone to the static variables of a template, which the linker might replace by another file's: room
-# behind each, and a table of where it is, for sim/check/memory.h to fence off
-_GAPS = (
-    r"/^\t\.section\t\.bss\._ZZ/,/^\t\.zero/ s/^\t\.zero\t([0-9]+)$/\t.zero\t\1\n991:\n\t.zero\t256\n"
-    r'\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t991b\n\t.popsection/'
+# gcc gives no red zone to the static variables of a template, which the linker might replace by another file's, nor to
+# the beginning of the first of a section. Room behind and before them, and a table of where it is, for sim/check/memory.h
+# to fence off; before a variable as much as keeps its alignment.
+_GAP = r'\n{label}:\n\t.zero\t256\n\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t{label}b\n\t.popsection'
+_GAPS = "\n".join(
+    [
+        rf"/^\t\.section\t\.bss\._ZZ/,/^\t\.zero/ s/^(\t\.zero\t[0-9]+)$/\1{_GAP.format(label=991)}/",
+        rf"/^\t(\.bss$|\.section\t\.bss\._ZZ)/,/^[A-Za-z_][^ ]*:$/ "
+        rf"s/^([A-Za-z_][^ ]*:)$/\t.zero\t768{_GAP.format(label=992)}\n\1/",
+    ]
 )
 
 

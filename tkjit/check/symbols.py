@@ -59,9 +59,10 @@ class Symbols:
         for part in re.split(r"^0x", printed, flags=re.MULTILINE)[1:]:
             head, *rest = part.splitlines()
             pairs = zip(rest[::2], rest[1::2], strict=False)
-            self._lines[int(head, 16)] = [self._line(function, place) for function, place in pairs]
+            self._lines[int(head, 16)] = [self.line(place, function) for function, place in pairs]
 
-    def _line(self, function: str, place: str) -> Line:
+    def line(self, place: str, function: str = "") -> Line:
+        """A line by what a table or the simulator calls it, ``softmax.cu:31``; the kernel's own file by its path."""
         file, _, number = place.split(" ")[0].rpartition(":")
         digits = int(number) if number.isdigit() else 0
         if Path(file).name == self._source_name and self._source is not None:

@@ -25,6 +25,7 @@ TKJIT_SIM_REGISTER Block* current_block = nullptr;
 #include "runtime/trace.h"
 #include "runtime/schedule.h"
 #include "check/race.h"
+#include "check/copies.h"
 #ifdef TKJIT_SIM_CHECKED
 #include "check/findings.h"
 #include "check/regions.h"

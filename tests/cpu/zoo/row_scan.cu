@@ -29,8 +29,7 @@ __global__ void row_scan(const __grid_constant__ Globals g) {
         const int i = first + threadIdx.x;
         const float sum = block_scan(i < n ? g.x(row, i) : 0.f, of_thread, of_warp);
         if (i < n) g.y(row, i) = carry + sum;
-        __syncthreads();  // the carry has been read
+        __syncthreads();  // the carry has been read; before it is read again there is the next scan's barrier
         if (threadIdx.x == kThreads - 1) carry += sum;
-        __syncthreads();  // the carry is there for the next part of the row
     }
 }

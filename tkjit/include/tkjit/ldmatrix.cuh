@@ -18,9 +18,10 @@ namespace tkjit {
 
 namespace sim {
 
-/// The row whose address a lane gives, and where its share of the matrices goes.
+/// The row whose address a lane gives, which it reads itself (so that a race is between the right threads), and where
+/// its share of the matrices goes.
 struct LoadMatrixOperands {
-    const unsigned short* row;
+    alignas(16) unsigned short row[8];
     uint32_t* result;
 };
 
@@ -43,7 +44,9 @@ inline void ldmatrix(uint32_t (&result)[matrices], const void* row, Site site) {
     const bool address_used = running_lane() < 8 * matrices;
     if (address_used && reinterpret_cast<uintptr_t>(row) % 16)
         fail(site, "ldmatrix: a row must be aligned to 16 bytes");
-    LoadMatrixOperands operands{static_cast<const unsigned short*>(row), result};
+    LoadMatrixOperands operands;
+    operands.result = result;
+    if (address_used) __builtin_memcpy(operands.row, row, sizeof(operands.row));
     collective(~0u, Operation::ldmatrix, operands, load_matrices<matrices, transposed>, site);
 }
 

@@ -19,9 +19,10 @@ namespace tkjit {
 
 namespace sim {
 
-/// The row whose address a lane gives, and its share of the matrices.
+/// The row whose address a lane gives, which it writes itself (so that a race is between the right threads), and its
+/// share of the matrices.
 struct StoreMatrixOperands {
-    unsigned short* row;
+    alignas(16) unsigned short row[8];
     const uint32_t* fragments;
 };
 
@@ -44,8 +45,10 @@ inline void stmatrix(void* row, const uint32_t (&fragments)[matrices], Site site
     const bool address_used = running_lane() < 8 * matrices;
     if (address_used && reinterpret_cast<uintptr_t>(row) % 16)
         fail(site, "stmatrix: a row must be aligned to 16 bytes");
-    StoreMatrixOperands operands{static_cast<unsigned short*>(row), fragments};
+    StoreMatrixOperands operands;
+    operands.fragments = fragments;
     collective(~0u, Operation::stmatrix, operands, store_matrices<matrices, transposed>, site);
+    if (address_used) __builtin_memcpy(row, operands.row, sizeof(operands.row));
 }
 
 }  // namespace sim

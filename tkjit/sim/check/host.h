@@ -17,11 +17,7 @@ inline void on_bad_access(int, siginfo_t* info, void* context) {
     const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
     Json json, here;
     json.text("kind", "memory").text("what", "SEGV").number("bytes", 0);
-    if (const Region* near = nearest_region(address)) {
-        json.text("space", space_name(near->space)).text("name", near->name);
-        json.number("offset", static_cast<long long>(address - near->begin));
-        json.number("size", static_cast<long long>(near->end - near->begin));
-    }
+    add_nearest(json, address);
     std::vector<unsigned long long> calls;
 #ifdef __x86_64__
     calls.push_back(static_cast<unsigned long long>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]) + 1);

@@ -7,20 +7,47 @@
 
 namespace tkjit::sim::race {
 
+/// Within the instruction that called, and not behind it.
 inline uintptr_t before(void* return_address) { return reinterpret_cast<uintptr_t>(return_address) - 1; }
 
-inline void reported(const void* address, size_t bytes, bool is_write, Kind kind, void* return_address) {
-    if (current_thread == nullptr || check::region_of(reinterpret_cast<uintptr_t>(address)) == nullptr) return;
-    const unsigned where = places.at(calling_place(state_of(*current_thread)), before(return_address));
-    access(address, bytes, is_write, kind, where);
+inline unsigned place_before(void* return_address) {
+    return places.at(calling_place(state_of(*current_thread)), before(return_address));
 }
 
-inline void reported_atomic(const volatile void* volatile_address, size_t bytes, bool is_write, int order,
-                            void* return_address) {
-    const void* const address = const_cast<const void*>(volatile_address);
-    if (current_thread == nullptr || check::region_of(reinterpret_cast<uintptr_t>(address)) == nullptr) return;
-    const unsigned where = places.at(calling_place(state_of(*current_thread)), before(return_address));
-    atomic_access(address, bytes, is_write, (order & 0xffff) >= __ATOMIC_RELEASE, where);
+/// Whether an access is one of a kernel's to memory that threads share.
+inline bool concerns(const void* address) {
+    return current_thread && check::region_of(reinterpret_cast<uintptr_t>(address));
+}
+
+inline void note_read(const void* address, size_t bytes, void* return_address) {
+    if (concerns(address)) access(address, bytes, false, true, plain, place_before(return_address));
+}
+inline void note_write(const void* address, size_t bytes, void* return_address) {
+    if (concerns(address)) access(address, bytes, true, false, plain, place_before(return_address));
+}
+
+inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, bool writes, int order,
+                        void* return_address) {
+    const void* const address = const_cast<const void*>(pointer);
+    if (!concerns(address)) return;
+    const bool releases = (order & 0xffff) >= __ATOMIC_RELEASE;
+    atomic_access(address, bytes, writes, reads, releases, place_before(return_address));
+}
+inline void note_load(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, true, false, order, return_address);
+}
+inline void note_store(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, false, true, order, return_address);
+}
+inline void note_update(const volatile void* address, size_t bytes, int order, void* return_address) {
+    note_atomic(address, bytes, true, true, order, return_address);
+}
+
+// A volatile access is what kernels wait for flags with: an atomic one, without an order; and others get their turn.
+inline void note_volatile_read(const void* address, size_t bytes, void* return_address) {
+    if (!concerns(address)) return;
+    note_possible_spin({"a volatile variable", 0});
+    note_load(address, bytes, __ATOMIC_RELAXED, return_address);
 }
 
 }  // namespace tkjit::sim::race
@@ -31,9 +58,7 @@ inline void reported_atomic(const volatile void* volatile_address, size_t bytes,
 TKJIT_TSAN void __tsan_init() {}
 TKJIT_TSAN void __tsan_func_entry(void* return_address) {
     using namespace tkjit::sim;
-    if (current_thread == nullptr) return;
-    race::ThreadState& state = race::state_of(*current_thread);
-    state.calls.push_back(race::places.at(race::calling_place(state), race::before(return_address)));
+    if (current_thread) race::state_of(*current_thread).calls.push_back(race::place_before(return_address));
 }
 TKJIT_TSAN void __tsan_func_exit() {
     using namespace tkjit::sim;
@@ -42,117 +67,139 @@ TKJIT_TSAN void __tsan_func_exit() {
     if (!state.calls.empty()) state.calls.pop_back();
 }
 
-// A volatile access is what kernels wait for flags with: an atomic one, without an order; and others get their turn.
-#define TKJIT_TSAN_ACCESS(bytes)                                                                                       \
-    TKJIT_TSAN void __tsan_read##bytes(void* p) {                                                                      \
-        tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);                              \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_write##bytes(void* p) {                                                                     \
-        tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);                               \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_read_write##bytes(void* p) {                                                                \
-        tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);                              \
-        tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);                               \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_unaligned_read##bytes(void* p) {                                                            \
-        tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);                              \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_unaligned_write##bytes(void* p) {                                                           \
-        tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);                               \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_unaligned_read_write##bytes(void* p) {                                                      \
-        tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);                              \
-        tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);                               \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_volatile_read##bytes(void* p) {                                                             \
-        tkjit::sim::note_possible_spin({"a volatile variable", 0});                                                    \
-        tkjit::sim::race::reported_atomic(p, bytes, false, __ATOMIC_RELAXED, TKJIT_HERE);                              \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_volatile_write##bytes(void* p) {                                                            \
-        tkjit::sim::race::reported_atomic(p, bytes, true, __ATOMIC_RELAXED, TKJIT_HERE);                               \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_unaligned_volatile_read##bytes(void* p) {                                                   \
-        tkjit::sim::race::reported_atomic(p, bytes, false, __ATOMIC_RELAXED, TKJIT_HERE);                              \
-    }                                                                                                                  \
-    TKJIT_TSAN void __tsan_unaligned_volatile_write##bytes(void* p) {                                                  \
-        tkjit::sim::race::reported_atomic(p, bytes, true, __ATOMIC_RELAXED, TKJIT_HERE);                               \
+// ---- plain accesses
+
+#define TKJIT_TSAN_READ(name, bytes) \
+    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_read(p, bytes, TKJIT_HERE); }
+#define TKJIT_TSAN_WRITE(name, bytes) \
+    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_write(p, bytes, TKJIT_HERE); }
+#define TKJIT_TSAN_READ_WRITE(name, bytes)                       \
+    TKJIT_TSAN void name(void* p) {                              \
+        tkjit::sim::race::note_read(p, bytes, TKJIT_HERE);       \
+        tkjit::sim::race::note_write(p, bytes, TKJIT_HERE);      \
     }
+#define TKJIT_TSAN_VOLATILE_READ(name, bytes) \
+    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_volatile_read(p, bytes, TKJIT_HERE); }
+#define TKJIT_TSAN_VOLATILE_WRITE(name, bytes) \
+    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_store(p, bytes, __ATOMIC_RELAXED, TKJIT_HERE); }
+#define TKJIT_TSAN_ACCESS(bytes)                                           \
+    TKJIT_TSAN_READ(__tsan_read##bytes, bytes)                             \
+    TKJIT_TSAN_READ(__tsan_unaligned_read##bytes, bytes)                   \
+    TKJIT_TSAN_WRITE(__tsan_write##bytes, bytes)                           \
+    TKJIT_TSAN_WRITE(__tsan_unaligned_write##bytes, bytes)                 \
+    TKJIT_TSAN_READ_WRITE(__tsan_read_write##bytes, bytes)                 \
+    TKJIT_TSAN_READ_WRITE(__tsan_unaligned_read_write##bytes, bytes)       \
+    TKJIT_TSAN_VOLATILE_READ(__tsan_volatile_read##bytes, bytes)           \
+    TKJIT_TSAN_VOLATILE_READ(__tsan_unaligned_volatile_read##bytes, bytes) \
+    TKJIT_TSAN_VOLATILE_WRITE(__tsan_volatile_write##bytes, bytes)         \
+    TKJIT_TSAN_VOLATILE_WRITE(__tsan_unaligned_volatile_write##bytes, bytes)
 TKJIT_TSAN_ACCESS(1)
 TKJIT_TSAN_ACCESS(2)
 TKJIT_TSAN_ACCESS(4)
 TKJIT_TSAN_ACCESS(8)
 TKJIT_TSAN_ACCESS(16)
 #undef TKJIT_TSAN_ACCESS
+#undef TKJIT_TSAN_VOLATILE_WRITE
+#undef TKJIT_TSAN_VOLATILE_READ
+#undef TKJIT_TSAN_READ_WRITE
+#undef TKJIT_TSAN_WRITE
+#undef TKJIT_TSAN_READ
 
-TKJIT_TSAN void __tsan_read_range(void* p, size_t bytes) {
-    tkjit::sim::race::reported(p, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);
-}
-TKJIT_TSAN void __tsan_write_range(void* p, size_t bytes) {
-    tkjit::sim::race::reported(p, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);
-}
+TKJIT_TSAN void __tsan_read_range(void* p, size_t bytes) { tkjit::sim::race::note_read(p, bytes, TKJIT_HERE); }
+TKJIT_TSAN void __tsan_write_range(void* p, size_t bytes) { tkjit::sim::race::note_write(p, bytes, TKJIT_HERE); }
 TKJIT_TSAN void __tsan_vptr_update(void**, void*) {}
 TKJIT_TSAN void __tsan_vptr_read(void**) {}
 
-// Calls of the C library's own; the linker leads them here (--wrap).
+// ---- calls of the C library's own; the linker leads them here (--wrap)
+
 extern "C" void* __real_memmove(void*, const void*, size_t);
-#define TKJIT_TSAN_COPY(name, real)                                                              \
-    TKJIT_TSAN void* name(void* to, const void* from, size_t bytes) {                            \
-        tkjit::sim::race::reported(from, bytes, false, tkjit::sim::race::plain, TKJIT_HERE);     \
-        tkjit::sim::race::reported(to, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);        \
-        return real(to, from, bytes);                                                           \
+#define TKJIT_TSAN_COPY(name, real)                                     \
+    TKJIT_TSAN void* name(void* to, const void* from, size_t bytes) {   \
+        tkjit::sim::race::note_read(from, bytes, TKJIT_HERE);           \
+        tkjit::sim::race::note_write(to, bytes, TKJIT_HERE);            \
+        return real(to, from, bytes);                                   \
     }
 TKJIT_TSAN_COPY(__wrap_memcpy, tkjit::sim::race::__real_memcpy)
 TKJIT_TSAN_COPY(__wrap_memmove, __real_memmove)
 TKJIT_TSAN_COPY(__tsan_memcpy, tkjit::sim::race::__real_memcpy)
 TKJIT_TSAN_COPY(__tsan_memmove, __real_memmove)
 #undef TKJIT_TSAN_COPY
-#define TKJIT_TSAN_FILL(name)                                                                    \
-    TKJIT_TSAN void* name(void* to, int value, size_t bytes) {                                   \
-        tkjit::sim::race::reported(to, bytes, true, tkjit::sim::race::plain, TKJIT_HERE);        \
-        return tkjit::sim::race::__real_memset(to, value, bytes);                                                \
+#define TKJIT_TSAN_FILL(name)                                           \
+    TKJIT_TSAN void* name(void* to, int value, size_t bytes) {          \
+        tkjit::sim::race::note_write(to, bytes, TKJIT_HERE);            \
+        return tkjit::sim::race::__real_memset(to, value, bytes);       \
     }
 TKJIT_TSAN_FILL(__wrap_memset)
 TKJIT_TSAN_FILL(__tsan_memset)
 #undef TKJIT_TSAN_FILL
 
-// ---- atomics: done as they are asked for, in the strongest order, and reported with their own
+// ---- atomics: done as they are asked for, in the strongest order, and noted with their own
 
-#define TKJIT_TSAN_UPDATE(bits, type, name)                                                            \
-    TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) {            \
-        tkjit::sim::race::reported_atomic(p, sizeof(type), true, order, TKJIT_HERE);                   \
-        return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                                            \
+#define TKJIT_TSAN_UPDATE(bits, type, name)                                                       \
+    TKJIT_TSAN type __tsan_atomic##bits##_##name(volatile type* p, type value, int order) {       \
+        tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                        \
+        return __atomic_##name(p, value, __ATOMIC_SEQ_CST);                                       \
     }
-#define TKJIT_TSAN_COMPARE(bits, type, name, weak)                                                            \
-    TKJIT_TSAN int __tsan_atomic##bits##_compare_exchange_##name(volatile type* p, type* expected, type value, \
-                                                                 int order, int) {                            \
-        tkjit::sim::race::reported_atomic(p, sizeof(type), true, order, TKJIT_HERE);                          \
-        return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);     \
+#define TKJIT_TSAN_COMPARE(bits, type, name, weak)                                                              \
+    TKJIT_TSAN int __tsan_atomic##bits##_compare_exchange_##name(volatile type* p, type* expected, type value,  \
+                                                                 int order, int) {                              \
+        tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
+        return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
     }
-#define TKJIT_TSAN_ATOMIC(bits, type)                                                                  \
-    TKJIT_TSAN type __tsan_atomic##bits##_load(const volatile type* p, int order) {                    \
-        tkjit::sim::race::reported_atomic(p, sizeof(type), false, order, TKJIT_HERE);                  \
-        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                   \
-    }                                                                                                  \
-    TKJIT_TSAN void __tsan_atomic##bits##_store(volatile type* p, type value, int order) {             \
-        tkjit::sim::race::reported_atomic(p, sizeof(type), true, order, TKJIT_HERE);                   \
-        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                  \
-    }                                                                                                  \
-    TKJIT_TSAN type __tsan_atomic##bits##_exchange(volatile type* p, type value, int order) {          \
-        tkjit::sim::race::reported_atomic(p, sizeof(type), true, order, TKJIT_HERE);                   \
-        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                                        \
-    }                                                                                                  \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_add)                                                           \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_sub)                                                           \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_and)                                                           \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_or)                                                            \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_xor)                                                           \
-    TKJIT_TSAN_UPDATE(bits, type, fetch_nand)                                                          \
-    TKJIT_TSAN_COMPARE(bits, type, strong, false)                                                      \
+#define TKJIT_TSAN_ATOMIC(bits, type)                                                             \
+    TKJIT_TSAN type __tsan_atomic##bits##_load(const volatile type* p, int order) {               \
+        tkjit::sim::race::note_load(p, sizeof(type), order, TKJIT_HERE);                          \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                              \
+    }                                                                                             \
+    TKJIT_TSAN void __tsan_atomic##bits##_store(volatile type* p, type value, int order) {        \
+        tkjit::sim::race::note_store(p, sizeof(type), order, TKJIT_HERE);                         \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                             \
+    }                                                                                             \
+    TKJIT_TSAN type __tsan_atomic##bits##_exchange(volatile type* p, type value, int order) {     \
+        tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                        \
+        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                                   \
+    }                                                                                             \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_add)                                                      \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_sub)                                                      \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_and)                                                      \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_or)                                                       \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_xor)                                                      \
+    TKJIT_TSAN_UPDATE(bits, type, fetch_nand)                                                     \
+    TKJIT_TSAN_COMPARE(bits, type, strong, false)                                                 \
     TKJIT_TSAN_COMPARE(bits, type, weak, true)
 TKJIT_TSAN_ATOMIC(8, uint8_t)
 TKJIT_TSAN_ATOMIC(16, uint16_t)
 TKJIT_TSAN_ATOMIC(32, uint32_t)
 TKJIT_TSAN_ATOMIC(64, uint64_t)
+#ifdef __SIZEOF_INT128__
+__extension__ typedef unsigned __int128 tkjit_uint128;
+TKJIT_TSAN tkjit_uint128 __tsan_atomic128_load(const volatile tkjit_uint128* p, int order) {
+    tkjit::sim::race::note_load(p, sizeof(*p), order, TKJIT_HERE);
+    return *p;  // one OS thread at a time runs blocks
+}
+TKJIT_TSAN void __tsan_atomic128_store(volatile tkjit_uint128* p, tkjit_uint128 value, int order) {
+    tkjit::sim::race::note_store(p, sizeof(*p), order, TKJIT_HERE);
+    *p = value;
+}
+TKJIT_TSAN tkjit_uint128 __tsan_atomic128_exchange(volatile tkjit_uint128* p, tkjit_uint128 value, int order) {
+    tkjit::sim::race::note_update(p, sizeof(*p), order, TKJIT_HERE);
+    const tkjit_uint128 old = *p;
+    *p = value;
+    return old;
+}
+TKJIT_TSAN int __tsan_atomic128_compare_exchange_strong(volatile tkjit_uint128* p, tkjit_uint128* expected,
+                                                        tkjit_uint128 value, int order, int) {
+    tkjit::sim::race::note_update(p, sizeof(*p), order, TKJIT_HERE);
+    const tkjit_uint128 old = *p;
+    const bool equal = old == *expected;
+    if (equal) {
+        *p = value;
+    } else {
+        *expected = old;
+    }
+    return equal;
+}
+#endif
 #undef TKJIT_TSAN_ATOMIC
 #undef TKJIT_TSAN_COMPARE
 #undef TKJIT_TSAN_UPDATE

@@ -11,6 +11,7 @@ uintptr_t __asan_get_report_address();
 int __asan_get_report_access_type();
 size_t __asan_get_report_access_size();
 const char* __asan_get_report_description();
+void* __asan_region_is_poisoned(void* begin, size_t bytes);
 void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 extern char* __start_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
@@ -37,16 +38,24 @@ inline void note_report(const char* text) {
     Json json;
     json.text("kind", "memory").text("what", __asan_get_report_description()).text("report", text);
     json.number("bytes", static_cast<long long>(__asan_get_report_access_size()));
-    const Region* const near = nearest_region(address);
-    if (near) {
-        json.text("space", space_name(near->space)).text("name", near->name);
-        json.number("offset", static_cast<long long>(address - near->begin));
-        json.number("size", static_cast<long long>(near->end - near->begin));
-    }
+    add_nearest(json, address);
     Json here;
     here.numbers("calls", {}).text("access", is_write ? "write" : "read");
     here.index("block", blockIdx).index("thread", threadIdx);
     write_line(json.object("here", here));
+}
+
+bool may_use(const void* address, size_t bytes, const char* access, Site site) {
+    const void* const bad = bytes ? __asan_region_is_poisoned(const_cast<void*>(address), bytes) : nullptr;
+    if (bad == nullptr) return true;
+    Json json, here;
+    json.text("kind", "memory").text("what", "an asynchronous copy").number("bytes", static_cast<long long>(bytes));
+    json.number("address", static_cast<long long>(reinterpret_cast<uintptr_t>(bad)));
+    add_nearest(json, reinterpret_cast<uintptr_t>(bad));
+    here.numbers("calls", {}).text("file", site.file).number("line", site.line).text("access", access);
+    here.index("block", blockIdx).index("thread", threadIdx);
+    write_line(json.object("here", here));
+    return false;
 }
 
 inline void begin_memory_check() {

@@ -5,7 +5,7 @@ namespace tkjit::sim::race {
 
 #ifdef TKJIT_SIM_RACE
 
-/// When, and where in the source, a thread did something.
+/// When, and where in the source, a thread did something, or an asynchronous copy that it issued.
 struct Moment {
     unsigned launch, block, thread, clock, where;
 };
@@ -36,6 +36,12 @@ inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, b
 Moment pending(const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
 
+/// A copy reads its source until it has landed.
+void read_meanwhile(const void* source, size_t bytes, const Moment& issued);
+
+/// The running thread has waited for a copy.
+void finish(const Moment& issued);
+
 #else
 
 struct Moment {};
@@ -54,6 +60,8 @@ inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, by
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
 inline Moment pending(const void*, size_t, Site) { return {}; }
 inline void landed(const void*, size_t, Moment) {}
+inline void read_meanwhile(const void*, size_t, Moment) {}
+inline void finish(Moment) {}
 
 #endif
 

@@ -23,6 +23,7 @@ struct ThreadState {
     Knowledge knows;
     Knowledge released;  // at its last fence
     std::vector<unsigned> calls;  // places, outermost first
+    unsigned copies = 0;          // that it has issued
 };
 
 struct BlockState {
@@ -66,8 +67,8 @@ inline bool is_before(const Access& earlier, const Thread& thread) {
 
 inline check::Json described(const Access& access, const char* what) {
     const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
-    const uint3 thread{access.thread % threads_x, access.thread / threads_x % threads_y,
-                       access.thread / threads_x / threads_y};
+    const unsigned linear = access.thread % (threads_x * threads_y * blockDim.z);  // a copy's is that of who issued it
+    const uint3 thread{linear % threads_x, linear / threads_x % threads_y, linear / threads_x / threads_y};
     const uint3 block{access.block % gridDim.x, access.block / gridDim.x % gridDim.y, access.block / gridDim.x / gridDim.y};
     check::Json json = places.describe(access.where);
     return json.text("access", what).index("block", block).index("thread", thread);
@@ -97,8 +98,9 @@ inline const char* word_of(Kind kind, bool is_write) {
 
 class Check {
   public:
-    Check(const Region& region, const Access& access, bool is_write)
-        : region_(region), access_(access), is_write_(is_write) {}
+    /// reads : whether it needs what is there, as an atomic update does that also writes
+    Check(const Region& region, const Access& access, bool is_write, bool reads)
+        : region_(region), access_(access), is_write_(is_write), reads_(reads) {}
 
     void operator()(Cell& cell, uintptr_t address, unsigned bytes) {
         const Thread& thread = *current_thread;
@@ -106,7 +108,7 @@ class Check {
             say("copy", address, bytes, &cell.write, true);
             cell.write.kind = plain;
         } else if (cell.write.kind == none) {
-            if (!is_write_ && region_.starts_blank) note_blank(cell, address, bytes);
+            if (reads_ && region_.starts_blank) note_blank(address, bytes);
         } else if (conflicts(cell.write) && !is_before(cell.write, thread)) {
             say("race", address, bytes, &cell.write, true);
         }
@@ -130,7 +132,7 @@ class Check {
                other ? word_of(other->kind, other_writes) : "");
     }
 
-    void note_blank(Cell& cell, uintptr_t address, unsigned bytes) {
+    void note_blank(uintptr_t address, unsigned bytes) {
         blank_ = address == blank_end_ ? blank_ + bytes : bytes;
         blank_end_ = address + bytes;
         if (blank_ <= longest_blank_) return;
@@ -160,25 +162,29 @@ class Check {
 
     const Region& region_;
     const Access access_;
-    const bool is_write_;
+    const bool is_write_, reads_;
     size_t blank_ = 0, longest_blank_ = 0;
     uintptr_t blank_end_ = 0, blank_address_ = 0;
 };
 
-inline void access(const void* pointer, size_t bytes, bool is_write, Kind kind, unsigned where) {
+inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, const Access& access) {
     const auto address = reinterpret_cast<uintptr_t>(pointer);
     const Region* region = check::region_of(address);
     if (region == nullptr || bytes == 0) return;
     if (address + bytes > region->end) bytes = region->end - address;
-    Check check(*region, access_of(*current_thread, kind, where), is_write);
+    Check check(*region, access, is_write, reads);
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });
     check.finish(bytes);
 }
 
+inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, Kind kind, unsigned where) {
+    access(pointer, bytes, is_write, reads, access_of(*current_thread, kind, where));
+}
+
 inline unsigned place_of(Site site) { return places.at(calling_place(state_of(*current_thread)), site); }
 
-void read(const void* address, size_t bytes, Site site) { access(address, bytes, false, plain, place_of(site)); }
-void write(const void* address, size_t bytes, Site site) { access(address, bytes, true, plain, place_of(site)); }
+void read(const void* address, size_t bytes, Site site) { access(address, bytes, false, true, plain, place_of(site)); }
+void write(const void* address, size_t bytes, Site site) { access(address, bytes, true, false, plain, place_of(site)); }
 
 // ---- asynchronous copies
 
@@ -188,16 +194,27 @@ Moment now() {
     return {access.launch, access.block, access.thread, access.clock, access.where};
 }
 
-/// The copy has a clock of its own, which only those know who are told that it has landed.
+inline Access access_of(const Moment& moment, Kind kind) {
+    return {moment.launch, moment.block, moment.clock, moment.where, static_cast<unsigned short>(moment.thread), kind};
+}
+
+/// A copy counts as done by another thread, numbered behind those of the block, with a clock of its own: only those know of
+/// it who have waited for it, and who issued it is not among them yet.
 Moment pending(const void* destination, size_t bytes, Site site) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
-    state.knows.advance(thread.linear);
-    const unsigned where = place_of(site);
-    access(destination, bytes, true, pending_copy, where);
-    const Moment issued{launches, state_of(*thread.block).number, thread.linear, state.knows.clock_of(thread.linear), where};
-    state.knows.advance(thread.linear);
+    const unsigned copier = thread.block->thread_count + thread.linear;
+    const Moment issued{launches, state_of(*thread.block).number, copier, ++state.copies, place_of(site)};
+    access(destination, bytes, true, false, access_of(issued, pending_copy));
     return issued;
+}
+
+void read_meanwhile(const void* source, size_t bytes, const Moment& issued) {
+    access(source, bytes, false, true, access_of(issued, plain));
+}
+
+void finish(const Moment& issued) {
+    state_of(*current_thread).knows.learn(issued.block, issued.thread, issued.clock);
 }
 
 void landed(const void* destination, size_t bytes, const Moment& moment) {
@@ -205,8 +222,7 @@ void landed(const void* destination, size_t bytes, const Moment& moment) {
     if (check::region_of(address) == nullptr) return;
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t, unsigned) {
         if (cell.write.kind != pending_copy) return;
-        cell.write.kind = plain;
-        cell.write.clock = moment.clock;
+        cell.write = access_of(moment, plain);
     });
 }
 
@@ -241,10 +257,10 @@ inline void fence() {
 }
 
 /// An atomic operation. The side that reads is taken to acquire always: kernels put fences where they write.
-inline void atomic_access(const void* address, size_t bytes, bool is_write, bool releases, unsigned where) {
+inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, unsigned where) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
-    access(address, bytes, is_write, atomic, where);
+    access(address, bytes, is_write, reads, atomic, where);
     if (const auto known = atomics.find(address); known != atomics.end()) state.knows.learn(known->second);
     if (!is_write) return;
     if (releases) {

@@ -60,6 +60,15 @@ inline const Region* nearest_region(uintptr_t address) {
     return nearest;
 }
 
+/// What an address outside of all regions is next to.
+inline void add_nearest(Json& json, uintptr_t address) {
+    const Region* const near = nearest_region(address);
+    if (near == nullptr) return;
+    json.text("space", space_name(near->space)).text("name", near->name);
+    json.number("offset", static_cast<long long>(address - near->begin));
+    json.number("size", static_cast<long long>(near->end - near->begin));
+}
+
 inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     for (Region& region : regions) {

@@ -73,11 +73,11 @@ unsigned mbarrier_parity(const uint64_t* barrier, Site site) { return checked_bi
 
 struct BulkCopy {
     void* destination;
-    const void* source;
+    const void* source;  // null: its bytes arrive, but it moves none, for it is wrong
     unsigned bytes;
-    unsigned thread;     // which issued it
-    unsigned group;      // of a store
-    uint64_t* barrier;   // null: a store
+    unsigned thread;    // which issued it
+    unsigned group;     // of a store
+    uint64_t* barrier;  // null: a store
     Site site;
     race::Moment issued;
 };
@@ -111,11 +111,14 @@ inline void land(unsigned index) {
     const BulkCopy copy = queue.copies[index];
     queue.count--;
     memmove(queue.copies + index, queue.copies + index + 1, (queue.count - index) * sizeof(BulkCopy));
-    race::move(copy.destination, copy.source, copy.bytes);
+    if (copy.source) race::move(copy.destination, copy.source, copy.bytes);
     race::landed(copy.destination, copy.bytes, copy.issued);
     if (traced()) trace(copy.site, "a bulk copy of %u bytes to %p lands", copy.bytes, copy.destination);
     count_event(*current_thread->block);
-    if (copy.barrier == nullptr) return;
+    if (copy.barrier == nullptr) {
+        race::finish(copy.issued);
+        return;
+    }
     race::arrive_for(copy.barrier, copy.issued);
     MbarrierBits bits = mbarrier_bits(copy.barrier);
     bits.bytes -= static_cast<int>(copy.bytes);
@@ -168,16 +171,18 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
     check_bulk(shared_destination, global_source, bytes, site);
     checked_bits(barrier, "cp.async.bulk", site);
     if (bytes == 0) return;
-    race::read(global_source, bytes, site);
     const race::Moment issued = race::pending(shared_destination, bytes, site);
+    race::read_meanwhile(global_source, bytes, issued);
+    if (!check::may_copy(shared_destination, bytes, global_source, bytes, site)) global_source = nullptr;
     queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued});
 }
 
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
     check_bulk(global_destination, shared_source, bytes, site);
     if (bytes == 0) return;
-    race::read(shared_source, bytes, site);
     const race::Moment issued = race::pending(global_destination, bytes, site);
+    race::read_meanwhile(shared_source, bytes, issued);
+    if (!check::may_copy(global_destination, bytes, shared_source, bytes, site)) return;
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
     queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued});

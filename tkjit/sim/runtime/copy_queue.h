@@ -17,6 +17,7 @@ void issue_copy(void* destination, const void* source, unsigned bytes, unsigned 
     const uintptr_t addresses = reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source);
     if (addresses % bytes) fail(site, "cp.async of %u bytes: both addresses must be multiples of %u", bytes, bytes);
     if (source_bytes > bytes) fail(site, "cp.async of %u bytes cannot read %u", bytes, source_bytes);
+    if (!check::may_copy(destination, bytes, source, source_bytes, site)) return;
     CopyQueue& queue = current_thread->copies;
     if (queue.count == queue.capacity) {
         const unsigned capacity = queue.capacity ? 2 * queue.capacity : 16;

@@ -147,7 +147,8 @@ void note_spin(Block& block) {
     pass_on(block);
     tick(block);
 #ifdef TKJIT_SIM_CHECKED
-    constexpr unsigned vain_spins_allowed = 1 << 18;
+    // of a cooperative launch the other blocks may take their time
+    const unsigned vain_spins_allowed = block.launch->cooperative ? 1 << 18 : 1 << 12;
     if (block.vain_spins > vain_spins_allowed) fail_deadlock(block);
 #endif
 }

@@ -1,0 +1,24 @@
+"""The largest magnitude of rows, by persistent blocks with a queue."""
+
+import tkjit
+from tkjit import In, InOut, Out, Tensor
+
+
+@tkjit.kernel("work_queue.cu", entry="work_queue", grid="min(M, 3)", block=64)
+def work_queue(
+    x: In[Tensor, "float32", "M", "N"],
+    next: InOut[Tensor, "int32", "1"],
+    y: Out[Tensor, "float32", "M"],
+) -> Tensor:
+    """y[m] <- the largest of |x[m, n]|.
+
+    Parameters
+    ----------
+    x : (M, N) float32, row-major
+    next : (1,) int32, zero; M and the number of blocks afterwards
+
+    Returns
+    -------
+    y : (M,) float32
+    """
+    return x.abs().amax(-1)

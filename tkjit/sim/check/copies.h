@@ -1,0 +1,18 @@
+// Whether an asynchronous copy may be issued: its memory is looked at where it is issued, and not where it lands.
+#pragma once
+
+namespace tkjit::sim::check {
+
+#ifdef TKJIT_SIM_MEMORY
+/// False, and a finding, for memory that the kernel may not use.
+bool may_use(const void* address, size_t bytes, const char* access, Site site);
+#else
+inline bool may_use(const void*, size_t, const char*, Site) { return true; }
+#endif
+
+inline bool may_copy(const void* destination, size_t bytes, const void* source, size_t source_bytes, Site site) {
+    const bool reads = may_use(source, source_bytes, "read", site);
+    return may_use(destination, bytes, "write", site) && reads;
+}
+
+}  // namespace tkjit::sim::check
