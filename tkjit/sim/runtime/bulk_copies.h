@@ -125,14 +125,15 @@ inline void land(unsigned index) {
     end_phase_if_complete(copy.barrier, bits, copy.site);
 }
 
-/// Lands one copy that completes on a barrier; false if none is under way.
-inline bool land_one_copy() {
+/// Lands one copy that completes on this barrier, or on any if it is null; false if there is none.
+inline bool land_one_copy(const uint64_t* barrier) {
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned count = queue ? queue->count : 0;
     const unsigned first = schedule::any_of(count);
     for (unsigned i = 0; i < count; i++) {
         const unsigned index = (first + i) % count;
-        if (queue->copies[index].barrier == nullptr) continue;
+        const uint64_t* const own = queue->copies[index].barrier;
+        if (own == nullptr || (barrier && own != barrier)) continue;
         land(index);
         return true;
     }
@@ -142,7 +143,7 @@ inline bool land_one_copy() {
 bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
     race::read(barrier, sizeof(*barrier), site);
     const auto is_over = [&] { return checked_bits(barrier, "mbarrier wait", site).phase != (parity & 1); };
-    if (!is_over() && land_one_copy() && !is_over()) return false;
+    if (!is_over() && (land_one_copy(barrier) || land_one_copy(nullptr)) && !is_over()) return false;
     if (!is_over()) {
         note_possible_spin(site);
         return false;
@@ -155,8 +156,12 @@ __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity,
     race::read(barrier, sizeof(*barrier), site);
     const auto is_over = [&] { return checked_bits(barrier, "mbarrier_wait", site).phase != (parity & 1); };
     Poll poll(Operation::mbarrier, site);
-    while (!is_over()) {
-        if (!land_one_copy()) poll.again();
+    // Other barriers' copies land late, when other threads have not brought the end about: who does not wait for one
+    // should not find it there.
+    constexpr unsigned polls_before_landing = 4;
+    for (unsigned polls = 1; !is_over(); polls++) {
+        if (land_one_copy(barrier)) continue;
+        if (polls % polls_before_landing || !land_one_copy(nullptr)) poll.again();
     }
     race::leave(barrier);
 }
