@@ -120,6 +120,14 @@ __global__ void reverse(Globals g) {
     assert memory.here.line == 4 and "0 bytes behind tile, which has 32 bytes" in memory.text
 
 
+def test_a_vector_that_is_not_aligned():
+    source = CLEAN.replace(
+        "    g.y", "    if (threadIdx.x < 8) g.y[0] = reinterpret_cast<const float4*>(&g.x[1])[threadIdx.x].x;\n    g.y"
+    )
+    (memory,) = found(reverse(source), modes=["memory"])
+    assert memory.here.line == 5 and memory.text == "x + 4 bytes is not at a multiple of 16 bytes, as this access needs"
+
+
 def test_an_output_that_is_not_written():
     (finding,) = found(reverse(CLEAN.replace("    g.y", "    if (threadIdx.x != 7) g.y")), modes=["init"])
     assert finding.text == "4 bytes of the output y are not written, the first at byte 28"
@@ -151,8 +159,9 @@ def test_a_deadlock_has_a_place():
 
 def test_a_loop_that_never_ends_is_ended():
     endless = reverse(CLEAN.replace("    __syncthreads();", "    for (volatile int i = 0; i < 1; i = i * 1) {}"))
-    (fault,) = found(endless, modes=["memory"], timeout_s=1.0)
-    assert fault.text == "it did not end within 1 s"
+    for mode in ("memory", "race"):
+        faults = [one for one in found(endless, modes=[mode], timeout_s=1.0) if one.kind == "fault"]
+        assert [(one.text, one.here.line, one.here.thread) for one in faults] == [("it does not end", 4, (0, 0, 0))]
 
 
 def test_a_wait_for_what_nobody_does():

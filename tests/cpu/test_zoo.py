@@ -34,6 +34,7 @@ DIMS = {
     "attention": {"Q": 6},
     "bulk_scale": {"N": 1024},
     "compact": {"M": 3, "N": 300},
+    "group_copy": {"M": 7, "N": 100},
     "hand_over": {"M": 3, "N": 300},
     "layernorm": {"M": 3, "N": 300},
     "rotary": {"S": 5, "H": 3, "F": 20},

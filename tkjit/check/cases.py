@@ -18,7 +18,7 @@ from tkjit.torchlib.meta import meta_outputs
 
 # a dim's extent in each case, by the dim's place among the names: no two alike where a mistake could hide behind it
 _ORDINARY = (64, 96, 128, 160, 192)
-_PRIME = (37, 53, 71, 29, 43)
+_PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
 _MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
 _SHAPES = (

@@ -20,8 +20,8 @@ from tkjit.loader.words import describe
 from tkjit.spec import Spec, Variant, variants_of
 
 MODES = ("memory", "race", "init", "order")
-# the orders beside the forward one, each with the seed that it adds to the caller's; a race may need another order to be
-# run into, as when a consumer that comes first finds a barrier that its producer has passed
+# the orders beside the forward one, each with the seed that it adds to the caller's; a race may need another order to
+# be run into, as when a consumer that comes first finds a barrier that its producer has passed
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
 

@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def run(
         inputs, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
         inputs.write_bytes(pack(spec, arguments))
         with findings.open("wb") as file:
-            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, 2 if trace else -1]
+            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, 2 if trace else -1, ceil(timeout_s)]
             try:
                 done = subprocess.run(
                     [checker, *map(str, words)],
@@ -61,7 +62,7 @@ def run(
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=None if trace else subprocess.PIPE,
-                    timeout=timeout_s,
+                    timeout=ceil(timeout_s) + 5,  # it ends itself, and says where it is
                     preexec_fn=_fix_addresses,
                 )
                 status: int | None = done.returncode
@@ -72,9 +73,8 @@ def run(
             failed = any(one["kind"] == "fault" for one in found)
             return Run(found[:-1], None if failed else unpack(spec, arguments, outputs.read_bytes()))
         if status is None:
-            text = f"it did not end within {timeout_s:.0f} s"
-            return Run([*found, {"kind": "fault", "text": text}], None)
-        if not any(one["kind"] == "memory" for one in found):
+            return Run([*found, {"kind": "fault", "text": f"it did not end within {timeout_s:.0f} s"}], None)
+        if not any(one["kind"] in ("memory", "fault") for one in found):
             end = f"signal {-status}" if status < 0 else f"status {status}"
             said = (done.stderr or b"").decode(errors="replace").strip()
             found.append(

@@ -100,7 +100,7 @@ def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str)
     here, there = (_place(one, one.get(name), symbols) for name in ("here", "there"))
     kind = one["kind"]
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
-    if kind == "fault":
+    if kind == "fault" and here is None:
         here, there = _places_in_text(text, symbols)
     return Finding(kind, text, here, there, kernel, case)
 
@@ -157,6 +157,8 @@ def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
+    if one["what"] == "misaligned":
+        return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs"
     size = f"{one['bytes']} bytes" if one["bytes"] else "memory"
     where = _outside(one, symbols)
     return f"{size} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
@@ -173,6 +175,8 @@ _TEXTS = {
 
 def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     """``tile + 64 bytes in shared memory``."""
+    if "space" not in one:
+        return "the memory"
     space, offset = one["space"], one["offset"]
     if space == "tensor":
         return f"{one['name']} + {offset} bytes"

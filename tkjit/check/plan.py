@@ -19,8 +19,8 @@ MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
 
 # gcc gives no red zone to the static variables of a template, which the linker might replace by another file's, nor to
-# the beginning of the first of a section. Room behind and before them, and a table of where it is, for sim/check/memory.h
-# to fence off; before a variable as much as keeps its alignment.
+# the beginning of the first of a section. Room behind and before them, and a table of where it is, for
+# sim/check/memory.h to fence off; before a variable as much as keeps its alignment.
 _GAP = r'\n{label}:\n\t.zero\t256\n\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t{label}b\n\t.popsection'
 _GAPS = "\n".join(
     [

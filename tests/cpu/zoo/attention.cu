@@ -1,5 +1,5 @@
-// Attention of one head, softmax(q k^T / sqrt(D)) v, with a running softmax. A warp a query; four queries a block, which
-// share tiles of 32 keys and values. A lane computes the score of one key, and two elements of the result.
+// Attention of one head, softmax(q k^T / sqrt(D)) v, with a running softmax. A warp a query; four queries a block,
+// which share tiles of 32 keys and values. A lane computes the score of one key, and two elements of the result.
 #include <tkjit/gl.h>
 
 constexpr unsigned kAllLanes = 0xffffffff;

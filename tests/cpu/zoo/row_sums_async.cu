@@ -1,5 +1,5 @@
-// Row sums. A warp copies a row's chunks by cp.async into a ring; each of its lanes has its copies arrive at the stage's
-// mbarrier. Another warp adds up what has come.
+// Row sums. A warp copies a row's chunks by cp.async into a ring; each of its lanes has its copies arrive at the
+// stage's mbarrier. Another warp adds up what has come.
 #include <tkjit/cp_async.cuh>
 #include <tkjit/gl.h>
 #include <tkjit/mbarrier.cuh>

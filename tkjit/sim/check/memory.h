@@ -5,6 +5,8 @@
 // behind each, and its address into the section tkjit_gaps (tkjit/check/build.py).
 #pragma once
 
+#include <set>
+
 extern "C" {
 void __asan_set_error_report_callback(void (*callback)(const char* report));
 uintptr_t __asan_get_report_address();
@@ -58,6 +60,29 @@ bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     return false;
 }
 
+/// What the compiler knows of an access that it looks at under -fsanitize=alignment; gcc/ubsan.c, compiler-rt's ubsan.
+struct AlignmentCheck {
+    struct {
+        const char* file;
+        unsigned line, column;
+    } place;
+    const void* type;
+    unsigned char alignment_log2;
+    unsigned char access;  // 1: a store
+};
+
+/// A vector that is loaded from between two vectors' places: an error on a device, and none on the CPU.
+inline void note_misaligned(const AlignmentCheck& check, uintptr_t address, uintptr_t caller) {
+    static std::set<const AlignmentCheck*> noted;
+    if (current_thread == nullptr || !noted.insert(&check).second) return;
+    Json json, here;
+    json.text("kind", "memory").text("what", "misaligned").number("bytes", 1 << check.alignment_log2);
+    add_nearest(json, address);
+    here.numbers("calls", {caller - 1}).text("access", check.access == 1 ? "write" : "read");
+    here.index("block", blockIdx).index("thread", threadIdx);
+    write_line(json.object("here", here));
+}
+
 inline void begin_memory_check() {
     __asan_set_error_report_callback(note_report);
     for (char** gap = __start_tkjit_gaps; gap != __stop_tkjit_gaps; gap++) __asan_poison_memory_region(*gap, gap_bytes);
@@ -70,3 +95,9 @@ inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) 
 }
 
 }  // namespace tkjit::sim::check
+
+extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(
+    tkjit::sim::check::AlignmentCheck* check, uintptr_t address) {
+    const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
+    tkjit::sim::check::note_misaligned(*check, address, caller);
+}

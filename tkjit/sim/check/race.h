@@ -27,7 +27,7 @@ void read(const void* address, size_t bytes, Site site);
 void write(const void* address, size_t bytes, Site site);
 
 // Asynchronous copies: what they write must not be touched from when they are issued until they have landed.
-Moment now();
+Moment landing_of(const Moment& issued);
 /// Moves bytes without anybody's having accessed them.
 extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
 extern "C" void* __real_memset(void* to, int value, size_t bytes);
@@ -55,7 +55,7 @@ inline void leave(const void*) {}
 inline void arrive_for(const void*, Moment) {}
 inline void read(const void*, size_t, Site) {}
 inline void write(const void*, size_t, Site) {}
-inline Moment now() { return {}; }
+inline Moment landing_of(Moment) { return {}; }
 inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
 inline Moment pending(const void*, size_t, Site) { return {}; }

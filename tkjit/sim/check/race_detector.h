@@ -188,9 +188,9 @@ void write(const void* address, size_t bytes, Site site) { access(address, bytes
 
 // ---- asynchronous copies
 
-Moment now() {
-    const Thread& thread = *current_thread;
-    const Access access = access_of(thread, plain, place_of(thread.site));
+/// The running thread's own copy, for which it has waited: a write of its own, now.
+Moment landing_of(const Moment& issued) {
+    const Access access = access_of(*current_thread, plain, issued.where);
     return {access.launch, access.block, access.thread, access.clock, access.where};
 }
 

@@ -40,7 +40,7 @@ void commit_copies() {
 inline void land_copy(const PendingCopy& copy) {
     race::move(copy.destination, copy.source, copy.source_bytes);
     race::fill(static_cast<char*>(copy.destination) + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
-    race::landed(copy.destination, copy.bytes, race::now());
+    race::landed(copy.destination, copy.bytes, race::landing_of(copy.issued));
     if (traced()) trace(copy.site, "a copy of %u bytes to %p lands", copy.bytes, copy.destination);
 }
 

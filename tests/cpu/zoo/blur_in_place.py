@@ -1,0 +1,18 @@
+"""A vertical blur in place: each thread walks down a column of its own."""
+
+import torch
+
+import tkjit
+from tkjit import InOut, Tensor
+
+
+@tkjit.kernel("blur_in_place.cu", entry="blur_in_place", grid="cdiv(N, 32)", block=32)
+def blur_in_place(x: InOut[Tensor, "float32", "M", "N"]) -> Tensor:
+    """x[m, n] <- x[m - 1, n] / 4 + x[m, n] / 2 + x[m + 1, n] / 4, zero outside.
+
+    Parameters
+    ----------
+    x : (M, N) float32, row-major; overwritten and returned
+    """
+    padded = torch.nn.functional.pad(x, (0, 0, 1, 1))
+    return x.copy_(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:])
