@@ -33,7 +33,8 @@ extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
 extern "C" void* __real_memset(void* to, int value, size_t bytes);
 inline void move(void* to, const void* from, size_t bytes) { __real_memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, bytes); }
-Moment pending(const void* destination, size_t bytes, Site site);
+enum class Copier { loads, stores };  // a wait for the one says nothing of the other
+Moment pending(Copier copier, const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
 
 /// A copy reads its source until it has landed.
@@ -58,7 +59,8 @@ inline void write(const void*, size_t, Site) {}
 inline Moment landing_of(Moment) { return {}; }
 inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
-inline Moment pending(const void*, size_t, Site) { return {}; }
+enum class Copier { loads, stores };
+inline Moment pending(Copier, const void*, size_t, Site) { return {}; }
 inline void landed(const void*, size_t, Moment) {}
 inline void read_meanwhile(const void*, size_t, Moment) {}
 inline void finish(Moment) {}

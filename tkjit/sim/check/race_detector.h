@@ -23,7 +23,7 @@ struct ThreadState {
     Knowledge knows;
     Knowledge released;  // at its last fence
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies = 0;          // that it has issued
+    unsigned copies[2] = {};      // that it has issued, by their copier
 };
 
 struct BlockState {
@@ -198,13 +198,14 @@ inline Access access_of(const Moment& moment, Kind kind) {
     return {moment.launch, moment.block, moment.clock, moment.where, static_cast<unsigned short>(moment.thread), kind};
 }
 
-/// A copy counts as done by another thread, numbered behind those of the block, with a clock of its own: only those know of
-/// it who have waited for it, and who issued it is not among them yet.
-Moment pending(const void* destination, size_t bytes, Site site) {
+/// A copy counts as done by another thread, numbered behind those of the block, with a clock of its own: only those know
+/// of it who have waited for it, and who issued it is not among them yet.
+Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
-    const unsigned copier = thread.block->thread_count + thread.linear;
-    const Moment issued{launches, state_of(*thread.block).number, copier, ++state.copies, place_of(site)};
+    const unsigned kind = static_cast<unsigned>(copier);
+    const unsigned number = (1 + kind) * thread.block->thread_count + thread.linear;
+    const Moment issued{launches, state_of(*thread.block).number, number, ++state.copies[kind], place_of(site)};
     access(destination, bytes, true, false, access_of(issued, pending_copy));
     return issued;
 }

@@ -176,7 +176,7 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
     check_bulk(shared_destination, global_source, bytes, site);
     checked_bits(barrier, "cp.async.bulk", site);
     if (bytes == 0) return;
-    const race::Moment issued = race::pending(shared_destination, bytes, site);
+    const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
     race::read_meanwhile(global_source, bytes, issued);
     if (!check::may_copy(shared_destination, bytes, global_source, bytes, site)) global_source = nullptr;
     queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued});
@@ -185,7 +185,7 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
     check_bulk(global_destination, shared_source, bytes, site);
     if (bytes == 0) return;
-    const race::Moment issued = race::pending(global_destination, bytes, site);
+    const race::Moment issued = race::pending(race::Copier::stores, global_destination, bytes, site);
     race::read_meanwhile(shared_source, bytes, issued);
     if (!check::may_copy(global_destination, bytes, shared_source, bytes, site)) return;
     const BulkCopies* queue = current_thread->block->bulk_copies;

@@ -28,7 +28,7 @@ void issue_copy(void* destination, const void* source, unsigned bytes, unsigned 
     }
     if (queue.count == 0) queue.committed_groups = 0;
     race::read(source, source_bytes, site);
-    const race::Moment issued = race::pending(destination, bytes, site);
+    const race::Moment issued = race::pending(race::Copier::loads, destination, bytes, site);
     queue.copies[queue.count++] = {destination, source, bytes, source_bytes, queue.committed_groups, site, issued};
 }
 
