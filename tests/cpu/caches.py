@@ -21,8 +21,9 @@ RIGHT = "[3.0, 3.0, 3.0]\n"
 
 
 def entries(root: Path) -> set[Path]:
-    """The published ones, without what was set aside."""
-    return {path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json")}
+    """The published ones that calls use, without what was set aside. Only builds use the simulator."""
+    found = (path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json"))
+    return {path for path in found if path.parents[1].name != "simulator"}
 
 
 def stagings(root: Path) -> list[Path]:

@@ -111,18 +111,18 @@ def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
 
 
 def test_verify_finds_damage_in_every_file(chance, fresh, warmed):
-    assert fresh.tkjit("cache", "verify").printed() == "3 entries, 0 problems\n"
+    assert fresh.tkjit("cache", "verify").printed() == "4 entries, 0 problems\n"
     files = [path for directory in entries(warmed) for path in directory.iterdir() if path.name != MANIFEST]
     assert {"build.log", "launcher.cu", "launcher.so", DEPENDENCIES} <= {path.name for path in files}
     for path in files:
         flip(path, chance)
     done = fresh.tkjit("cache", "verify")
-    assert (done.code, done.stdout) == (1, f"3 entries, {len(files)} problems\n")
+    assert (done.code, done.stdout) == (1, f"4 entries, {len(files)} problems\n")
     assert sorted(done.stderr.splitlines()) == sorted(f"{path} has changed since it was written" for path in files)
     found = fresh.tkjit("cache", "verify", "--json")
     assert found.code == 1
     answer = json.loads(found.stdout)
-    assert answer["entries"] == 3 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
+    assert answer["entries"] == 4 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
     cut(entry(warmed, "glue") / MANIFEST, chance)
     assert "manifest.json cannot be read" in fresh.tkjit("cache", "verify").stderr
 
@@ -213,7 +213,7 @@ def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, seeded, compi
 def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, seeded, compiler, own):
     compiler.hold_at_the_end("*launcher.cu*")
     call = fresh.start(CALL_OWN)
-    eventually(lambda: list(seeded.glob("v1/*/cpu-*/*/.staging-*/launcher.d")), 30, "the compiler has read it")
+    eventually(lambda: list(seeded.glob("v1/*/cpu-*/*/.staging-*/dependencies.d")), 30, "the compiler has read it")
     replace(own / "headers/three.h", "VALUE 1", "VALUE 2")
     compiler.release()
     assert call.printed() == "2.0\n"

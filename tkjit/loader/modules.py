@@ -28,11 +28,7 @@ class ModulePlan(Plan):
     """A module that ``load_inline`` makes."""
 
     arch: str  # the directory in the cache, which for an architecture's launchers is the architecture's
-
-    @property
-    @abstractmethod
-    def cflags(self) -> tuple[str, ...]:
-        """The compiler's flags."""
+    cflags: tuple[str, ...]
 
     def __init__(self, around: Circumstances, name: str) -> None:
         self._around = around
@@ -111,15 +107,10 @@ class RuntimePlan(EnvironmentPlan):
     """The module that every glue uses."""
 
     arch = RUNTIME
+    # 2 s of its compilation are pybind11's and torch's headers. -O2 would take 2 s more, for 4 % of a call's time; -g0
+    # because nobody steps through it
+    cflags = ("-O1", "-finline-functions", "-g0", "-fvisibility=hidden")
     what = "the runtime (once per environment)"
-
-    @property
-    def cflags(self) -> tuple[str, ...]:
-        # 2 s of its compilation are pybind11's and torch's headers. gcc's -O2 would take 2 s more, for 4 % of a call's
-        # time; -g0 because nobody steps through it
-        is_clang = "clang" in self._around.toolchain.cxx.version
-        optimize = ("-O2",) if is_clang else ("-O1", "-finline-small-functions", "-findirect-inlining")
-        return (*optimize, "-g0", "-fvisibility=hidden")
 
 
 class OperatorsPlan(EnvironmentPlan):

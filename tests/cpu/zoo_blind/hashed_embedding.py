@@ -1,0 +1,12 @@
+"""Rows of a table, found by a hash of 32 bits of what they are asked for by."""
+
+import tkjit
+from tkjit import In, Out, Tensor
+
+
+@tkjit.kernel("hashed_embedding.cu", entry="hashed_embedding", grid="N", block=64, constraints="B > 0")
+def hashed_embedding(
+    ids: In[Tensor, "int32", "N"], table: In[Tensor, "float32", "B", "D"], y: Out[Tensor, "float32", "N", "D"]
+) -> Tensor:
+    """y[i] <- table[hash(ids[i]) % B]"""
+    return table[((ids.long() * 2654435761) & 0xFFFFFFFF) % len(table)]

@@ -1,0 +1,10 @@
+"""Turns rows of 256 round in shared memory, and stores them by bulk copies."""
+
+import tkjit
+from tkjit import Align, In, Out, Tensor
+
+
+@tkjit.kernel("reverse_rows.cu", entry="reverse_rows", grid="R", block=256)
+def reverse_rows(x: In[Tensor, "float32", "R", 256], y: Out[Tensor, "float32", "R", 256, Align(16)]) -> Tensor:
+    """y[:, i] <- x[:, 255 - i]"""
+    return x.flip(-1)
