@@ -241,6 +241,24 @@ class Toolchain:
         return str(entry[fact])
 
 
+def address_sanitizer(cxx: Tool) -> Path | None:
+    """The runtime library of the C++ compiler's AddressSanitizer, if it is installed."""
+    is_clang = "clang" in cxx.version
+    name = f"libclang_rt.asan-{os.uname().machine}.a" if is_clang else "libasan.so"
+    found = Path(_output([cxx.path, f"-print-file-name={name}"]).strip())
+    if found.is_absolute():
+        return found
+    directory = Path(_output([cxx.path, "-print-runtime-dir"]).strip()) if is_clang else found
+    return directory / name if (directory / name).is_file() else None
+
+
+def install_address_sanitizer(version: str) -> str:
+    """The command that installs it, by the compiler's version."""
+    words = [word.split(".")[0] for word in version.split() if word[0].isdigit()]
+    kind = "libclang-rt-{}-dev" if "clang" in version else "libgcc-{}-dev"
+    return f"apt-get install {kind.format(words[-1] if words else '')}"
+
+
 def _compiler_alone(cxx: str | None) -> str | None:
     """``CXX`` without a compiler cache in front of it, which has nothing to add to ours."""
     words = [word for word in (cxx or "").split() if Path(word).name not in ("ccache", "sccache", "distcc")]

@@ -133,12 +133,26 @@ def test_doctor_finds_everything(capsys, session_cache):
     code = main(["doctor"])
     printed = capsys.readouterr().out
     lines = {line.split()[1]: line for line in printed.splitlines()}
-    assert {"Python", "Python.h", "torch", "ninja", "C++", "nvcc", "GPU", "driver", "cache"} == set(lines)
+    names = "Python Python.h torch ninja C++ nvcc GPU driver sanitizer binutils gdb cache"
+    assert set(lines) == set(names.split())
     assert code == (1 if "MISSING" in printed else 0)
     for what in ("Python", "Python.h", "torch", "ninja", "C++", "cache"):
         assert lines[what].split()[0] == "ok", lines[what]
     assert shutil.which("g++") in lines["C++"] and str(session_cache) in lines["cache"]
     assert int(lines["cache"].split(",")[-1].split()[0]) >= 1
+
+
+def test_doctor_says_what_the_checker_lacks(capsys, monkeypatch):
+    found = shutil.which
+    monkeypatch.setattr(
+        shutil, "which", lambda name, **rest: found(name, **rest) if name not in ("addr2line", "gdb") else None
+    )
+    monkeypatch.setattr("tkjit.cli.doctor.address_sanitizer", lambda cxx: None)
+    assert main(["doctor"]) == 0
+    lines = {line.split()[1]: line for line in capsys.readouterr().out.splitlines()}
+    assert re.search(r"none +sanitizer +check --memory needs it; apt-get install libgcc-\d+-dev$", lines["sanitizer"])
+    assert lines["binutils"].endswith("check says lines with it; apt-get install binutils")
+    assert lines["gdb"].endswith("debug runs it; apt-get install gdb")
 
 
 def test_doctor_without_a_compiler(capsys, tmp_path, monkeypatch):

@@ -14,6 +14,7 @@ from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
 from tkjit.targets import Target
+from tkjit.toolchain import install_address_sanitizer
 
 MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
@@ -91,7 +92,7 @@ class CheckerPlan(LauncherPlan):
         ):
             return ToolchainError(
                 "the C++ compiler has no AddressSanitizer, which --memory needs; install its runtime: "
-                f"{_package(self._around.toolchain.cxx.version)}"
+                f"{install_address_sanitizer(self._around.toolchain.cxx.version)}"
             )
         return super().explain(error)
 
@@ -110,9 +111,3 @@ _LINKED = {
     MEMORY: ("-no-pie", "-pthread", "-fsanitize=address"),
     RACE: ("-no-pie", "-pthread", "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"),
 }
-
-
-def _package(version: str) -> str:
-    """The Debian package with the compiler's own runtime."""
-    number = next((word.split(".")[0] for word in reversed(version.split()) if word[0].isdigit()), "")
-    return f"apt-get install libclang-rt-{number}-dev" if "clang" in version else f"apt-get install libgcc-{number}-dev"

@@ -6,9 +6,11 @@ import argparse
 import ctypes
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ from tkjit.cache.eviction import stored
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.loader import loader_for
-from tkjit.toolchain import Toolchain
+from tkjit.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 
 FOUND, MISSING, ABSENT = "ok", "MISSING", "none"
 
@@ -70,6 +72,7 @@ def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None
         Finding(
             "driver", FOUND if driver else ABSENT, f"runs CUDA {driver[0]}.{driver[1]}" if driver else "no libcuda.so.1"
         ),
+        *_for_checking(tools),
         _cache(settings),
     ]
 
@@ -117,6 +120,23 @@ def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, *, needed: bool) -> 
             f"or set CUDA_HOME to a toolkit of version {driver[0]}",
         )
     return Finding("nvcc", FOUND, text)
+
+
+def _for_checking(tools: Toolchain) -> list[Finding]:
+    """What ``check`` and ``debug`` need besides a compiler; a machine may do without."""
+    findings = []
+    with suppress(ToolchainError):  # it is told above
+        library = address_sanitizer(tools.cxx)
+        text = str(library) if library else f"check --memory needs it; {install_address_sanitizer(tools.cxx.version)}"
+        findings.append(Finding("sanitizer", FOUND if library else ABSENT, text))
+    for what, program, package, use in (
+        ("binutils", "addr2line", "binutils", "check says lines with it"),
+        ("gdb", "gdb", "gdb", "debug runs it"),
+    ):
+        found = shutil.which(program)
+        text = found or f"{use}; apt-get install {package}"
+        findings.append(Finding(what, FOUND if found else ABSENT, text))
+    return findings
 
 
 def _gpus() -> list[str]:
