@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tkjit.errors import ShapeError, SpecError, TkjitError
+from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
@@ -123,7 +123,7 @@ class _Maker:
                 arguments = self._arguments(extents, integers)
                 try:
                     return Case(self._name(extents, integers), _with_outputs(self._spec, arguments))
-                except (ShapeError, TkjitError):
+                except TkjitError:
                     continue
         return None
 

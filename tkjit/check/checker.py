@@ -240,9 +240,10 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
         return None
     a, b = wanted.double(), got.double()
     if wanted.dtype.is_floating_point:
-        # 32 units in the last place of the largest value: a sum of a few hundred terms in another order
+        # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest
         largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
-        bound = 32 * torch.finfo(got.dtype).eps * max(1.0, largest)
+        eps = torch.finfo(got.dtype).eps
+        bound = 2 * eps * a.abs() + max(min(eps, 2**-8), 32 * torch.finfo(torch.float32).eps) * largest
         same = (a - b).abs() <= bound
         same |= (a == b) | (a.isnan() & b.isnan())
     else:

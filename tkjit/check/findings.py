@@ -182,10 +182,12 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
         return f"{one['name']} + {offset} bytes"
     if space == "dynamic shared memory":
         return f"dynamic shared memory + {offset} bytes"
-    variable = symbols.variable_at(offset, shared=True) if space == "shared memory" else None
+    shared = space == "shared memory"
+    at = offset if shared else one.get("address", 0)
+    variable = symbols.variable_at(at, shared=shared)
     if variable is None:
-        return f"{space} + {offset} bytes" if space == "shared memory" else f"a {space} of the source"
-    return f"{_short(variable.name)} + {offset - variable.address} bytes in shared memory"
+        return f"{space} + {offset} bytes" if shared else f"a {space} of the source"
+    return f"{_short(variable.name)} + {at - variable.address} bytes{' in shared memory' if shared else ''}"
 
 
 def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -217,4 +219,4 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _short(name: str) -> str:
     """``tile`` of ``void softmax<float>(Globals)::tile``."""
-    return name.rpartition("::")[2]
+    return name.rpartition("::")[2] or name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
@@ -54,10 +55,15 @@ class CheckerPlan(LauncherPlan):
     def what(self) -> str:
         return f"{super().what}, to check its {'memory' if self.mode == MEMORY else 'races'}"
 
+    def inputs(self) -> Iterable[str]:
+        return [*super().inputs(), __file__]
+
     def render(self) -> Recipe:
         plain = super().render()
         flags = "\n".join((*self._checker_flags.compile, *self._checker_flags.link))
-        parts = {**dict(plain.parts), "flags": flags, "simulator": simulator_flags_of(self.target, self.mode)}
+        steps = "\n".join((*_LINKED[self.mode], _GAPS if self.mode == MEMORY else ""))
+        own = {"flags": flags, "simulator": simulator_flags_of(self.target, self.mode), "steps": steps}
+        parts = {**dict(plain.parts), **own}
         return self._around.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:

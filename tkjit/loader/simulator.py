@@ -87,5 +87,5 @@ def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = F
 
 def with_simulator_sources(product: Product) -> Product:
     """What was linked with the object depends on the object's files too."""
-    sources = (path for path in flags.SIMULATOR.rglob("*") if path.suffix in (".h", ".cpp"))
+    sources = (path for path in flags.SIMULATOR.rglob("*") if path.is_file() and path.suffix != ".gdb")
     return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))

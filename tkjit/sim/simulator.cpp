@@ -10,6 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifdef TKJIT_SIM_CHECKED
+#include <algorithm>
+#endif
+
 TKJIT_SIM_REGISTER uint3 threadIdx{0, 0, 0};
 TKJIT_SIM_REGISTER uint3 blockIdx{0, 0, 0};
 TKJIT_SIM_REGISTER dim3 blockDim{1, 1, 1};

@@ -12,8 +12,7 @@ __device__ void grid_barrier() {
         cuda::atomic_ref<unsigned, cuda::thread_scope_device> counter(arrived);
         const unsigned ticket = counter.fetch_add(1, cuda::memory_order_acq_rel);
         const unsigned complete = (ticket / kBlocks + 1) * kBlocks;
-        while (int(counter.load(cuda::memory_order_acquire) - complete) < 0) {
-        }
+        while (int(counter.load(cuda::memory_order_acquire) - complete) < 0) __nanosleep(20);
     }
     __syncthreads();
 }

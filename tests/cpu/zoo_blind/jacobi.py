@@ -6,7 +6,7 @@ import tkjit
 from tkjit import In, Out, Tensor
 
 
-@tkjit.kernel("jacobi.cu", entry="jacobi", grid=4, block=128, cooperative=True)
+@tkjit.kernel("jacobi.cu", entry="jacobi", grid=4, block=64, cooperative=True)
 def jacobi(
     x: In[Tensor, "float32", "N"], once: Out[Tensor, "float32", "N"], twice: Out[Tensor, "float32", "N"]
 ) -> tuple[Tensor, Tensor]:

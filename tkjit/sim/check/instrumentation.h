@@ -146,6 +146,14 @@ TKJIT_TSAN_FILL(__tsan_memset)
         tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
         return __atomic_compare_exchange_n(p, expected, value, weak, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
     }
+// clang's own form: it gives the old value
+#define TKJIT_TSAN_COMPARE_VALUE(bits, type)                                                                    \
+    TKJIT_TSAN type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type value,     \
+                                                               int order, int) {                                \
+        tkjit::sim::race::note_update(p, sizeof(type), order, TKJIT_HERE);                                      \
+        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
+        return expected;                                                                                        \
+    }
 #define TKJIT_TSAN_ATOMIC(bits, type)                                                             \
     TKJIT_TSAN type __tsan_atomic##bits##_load(const volatile type* p, int order) {               \
         tkjit::sim::race::note_load(p, sizeof(type), order, TKJIT_HERE);                          \
@@ -166,7 +174,8 @@ TKJIT_TSAN_FILL(__tsan_memset)
     TKJIT_TSAN_UPDATE(bits, type, fetch_xor)                                                      \
     TKJIT_TSAN_UPDATE(bits, type, fetch_nand)                                                     \
     TKJIT_TSAN_COMPARE(bits, type, strong, false)                                                 \
-    TKJIT_TSAN_COMPARE(bits, type, weak, true)
+    TKJIT_TSAN_COMPARE(bits, type, weak, true)                                                    \
+    TKJIT_TSAN_COMPARE_VALUE(bits, type)
 TKJIT_TSAN_ATOMIC(8, uint8_t)
 TKJIT_TSAN_ATOMIC(16, uint16_t)
 TKJIT_TSAN_ATOMIC(32, uint32_t)
@@ -199,7 +208,13 @@ TKJIT_TSAN int __tsan_atomic128_compare_exchange_strong(volatile tkjit_uint128* 
     }
     return equal;
 }
+TKJIT_TSAN tkjit_uint128 __tsan_atomic128_compare_exchange_val(volatile tkjit_uint128* p, tkjit_uint128 expected,
+                                                               tkjit_uint128 value, int order, int) {
+    __tsan_atomic128_compare_exchange_strong(p, &expected, value, order, order);
+    return expected;
+}
 #endif
+#undef TKJIT_TSAN_COMPARE_VALUE
 #undef TKJIT_TSAN_ATOMIC
 #undef TKJIT_TSAN_COMPARE
 #undef TKJIT_TSAN_UPDATE

@@ -2,7 +2,7 @@
 //
 // What it cannot know by itself it is told: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
 // (runtime/blocks.h), and the red zones behind shared variables of templates, which gcc gives none to: the build puts room
-// behind each, and its address into the section tkjit_gaps (tkjit/check/build.py).
+// behind each, and its address into the section tkjit_gaps (tkjit/check/plan.py).
 #pragma once
 
 #include <set>
@@ -32,11 +32,10 @@ inline constexpr size_t gap_bytes = 256;
 
 inline void note_report(const char* text) {
     uintptr_t address = __asan_get_report_address();
-    bool is_write = __asan_get_report_access_type();
-    if (const char* const unknown = strstr(text, "unknown address 0x"); address == 0 && unknown) {
-        address = strtoull(unknown + strlen("unknown address "), nullptr, 16);  // of a bad access it says it in words alone
-        is_write = strstr(text, "caused by a WRITE") != nullptr;
-    }
+    // of an access to what does not exist it says the rest in words alone
+    const bool is_write = __asan_get_report_access_type() || strstr(text, "caused by a WRITE");
+    const char* const unknown = strstr(text, "unknown address 0x");
+    if (address == 0 && unknown) address = strtoull(unknown + strlen("unknown address "), nullptr, 16);
     Json json;
     json.text("kind", "memory").text("what", __asan_get_report_description()).text("report", text);
     json.number("bytes", static_cast<long long>(__asan_get_report_access_size()));

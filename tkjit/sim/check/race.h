@@ -12,6 +12,7 @@ struct Moment {
 
 void begin_launch();
 void begin_block(Block& block);
+void end_block(Block& block);
 void begin_thread(Thread& thread);
 
 // An object at which threads meet: those that arrive tell what they know, and those that leave know what all had told
@@ -49,6 +50,7 @@ struct Moment {};
 
 inline void begin_launch() {}
 inline void begin_block(Block&) {}
+inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}
 inline void arrive(const void*) {}
 inline void complete(const void*) {}

@@ -32,9 +32,10 @@ struct BlockState {
     std::vector<ThreadState> threads;
 };
 
-/// An object at which threads meet.
+/// An object at which threads meet: what they know, and what they knew at their last fences, for the atomics behind it.
 struct Meeting {
     Knowledge gathered, completed;
+    Knowledge fences_gathered, fences_completed;
 };
 
 inline Shadow shadow;
@@ -83,6 +84,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
     check::Json json;
     json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
     json.number("offset", static_cast<long long>(address - region.begin)).number("bytes", static_cast<long long>(bytes));
+    json.number("address", static_cast<long long>(address));
     json.object("here", described(access, what));
     if (other) json.object("there", described(*other, other_what));
     check::write_line(json);
@@ -107,10 +109,11 @@ class Check {
         if (cell.write.kind == pending_copy) {
             say("copy", address, bytes, &cell.write, true);
             cell.write.kind = plain;
-        } else if (cell.write.kind == none) {
+        } else if (cell.write.kind == none && cell.update.kind == none) {
             if (reads_ && region_.starts_blank) note_blank(address, bytes);
-        } else if (conflicts(cell.write) && !is_before(cell.write, thread)) {
-            say("race", address, bytes, &cell.write, true);
+        }
+        for (const Access* earlier : {&cell.write, &cell.update}) {
+            if (conflicts(*earlier) && !is_before(*earlier, thread)) say("race", address, bytes, earlier, true);
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
@@ -143,7 +146,9 @@ class Check {
     void read(Cell& cell) {
         Access* slot = nullptr;
         for (Access& earlier : cell.reads) {
-            if (earlier.kind == none || is_before(earlier, *current_thread)) {
+            // an atomic read conflicts with less than a plain one, and takes its place nowhere
+            const bool says_less = access_.kind == atomic && earlier.kind == plain;
+            if (earlier.kind == none || (!says_less && is_before(earlier, *current_thread))) {
                 slot = &earlier;
                 break;
             }
@@ -155,6 +160,10 @@ class Check {
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
         for (const Access& earlier : cell.reads) {
             if (conflicts(earlier) && !is_before(earlier, *current_thread)) say("race", address, bytes, &earlier, false);
+        }
+        if (access_.kind == atomic) {
+            cell.update = access_;  // what is plain stays: other atomics conflict with that
+            return;
         }
         cell = {};
         cell.write = access_;
@@ -232,17 +241,27 @@ void landed(const void* destination, size_t bytes, const Moment& moment) {
 void arrive(const void* object) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
-    meetings[object].gathered.learn(state.knows);
+    Meeting& meeting = meetings[object];
+    meeting.gathered.learn(state.knows);
+    meeting.fences_gathered.learn(state.released);
     state.knows.advance(thread.linear);
 }
 
+/// What earlier phases gathered is kept: who waited for one may leave after the next is complete.
 void complete(const void* object) {
     Meeting& meeting = meetings[object];
-    meeting.completed = std::move(meeting.gathered);
+    meeting.completed.learn(meeting.gathered);
+    meeting.fences_completed.learn(meeting.fences_gathered);
     meeting.gathered.clear();
+    meeting.fences_gathered.clear();
 }
 
-void leave(const void* object) { state_of(*current_thread).knows.learn(meetings[object].completed); }
+void leave(const void* object) {
+    ThreadState& state = state_of(*current_thread);
+    const Meeting& meeting = meetings[object];
+    state.knows.learn(meeting.completed);
+    state.released.learn(meeting.fences_completed);
+}
 
 void arrive_for(const void* object, const Moment& issued) {
     meetings[object].gathered.learn(issued.block, issued.thread, issued.clock);
@@ -262,13 +281,15 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     access(address, bytes, is_write, reads, atomic, where);
-    if (const auto known = atomics.find(address); known != atomics.end()) state.knows.learn(known->second);
+    // a part of a word may be read where all of it was written
+    const void* const word = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) & ~uintptr_t{7});
+    if (const auto known = atomics.find(word); known != atomics.end()) state.knows.learn(known->second);
     if (!is_write) return;
     if (releases) {
-        atomics[address].learn(state.knows);
+        atomics[word].learn(state.knows);
         state.knows.advance(thread.linear);
     } else if (!state.released.is_empty()) {
-        atomics[address].learn(state.released);
+        atomics[word].learn(state.released);
     }
 }
 
@@ -296,7 +317,6 @@ inline void blank_shared_memory(const Block& block) {
 }
 
 void begin_block(Block& block) {
-    delete static_cast<BlockState*>(block.race_state);
     auto* const state = new BlockState;
     state->number = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
     state->index = blockIdx;
@@ -313,6 +333,18 @@ void begin_block(Block& block) {
     blank_shared_memory(block);
 }
 
+/// A block's state is nobody's any more, and the shared memory of one that had an OS thread for itself is gone with that.
+void end_block(Block& block) {
+    delete static_cast<BlockState*>(block.race_state);
+    block.race_state = nullptr;
+    if (!block.launch->cooperative) return;
+    const auto dynamic_shared = reinterpret_cast<uintptr_t>(block.dynamic_shared);
+    const auto static_shared = reinterpret_cast<uintptr_t>(check::own_memory().shared);
+    std::erase_if(check::regions, [&](const Region& region) {
+        return region.begin == dynamic_shared || region.begin == static_shared;
+    });
+}
+
 void begin_thread(Thread& thread) { state_of(thread).calls.clear(); }
 
 /// Outputs that the launches have not written wholly: a finding for each.
@@ -320,7 +352,7 @@ inline void report_unwritten(const Region& region) {
     size_t missing = 0;
     uintptr_t first = 0;
     shadow.for_each(region.begin, region.end - region.begin, [&](const Cell& cell, uintptr_t address, unsigned bytes) {
-        if (cell.write.kind != none) return;
+        if (cell.write.kind != none || cell.update.kind != none) return;
         if (missing == 0) first = address;
         missing += bytes;
     });

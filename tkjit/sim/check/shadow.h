@@ -17,7 +17,8 @@ struct Access {
 /// A piece of memory. Four readers are kept: of more, one that the writer does not know of is most likely among them.
 struct Cell {
     static constexpr unsigned readers = 4;
-    Access write;
+    Access write;   // the last plain one
+    Access update;  // the last atomic one
     Access reads[readers];
 };
 

@@ -112,6 +112,8 @@ struct Collective {
 struct Warp {
     unsigned alive;    // lanes that exist and have not exited
     unsigned waiting;  // lanes inside a collective
+    unsigned lanes_at_barrier;  // that have come to __syncthreads in this phase, and from where
+    Site barrier_site;
     // By the lowest lane of the mask: two collectives in flight cannot share it unless the source is wrong.
     Collective collectives[warp_threads];
 };
@@ -126,6 +128,8 @@ struct Block {
     unsigned vain_atomics;  // see atomics.h
     unsigned vain_spins;    // see note_spin in runtime/launch.h
     unsigned long long spin_progress;
+    long long spin_start_ns;
+    bool spins_in_vain;
     // Grows whenever a thread could have become able to run; a poller that sees it unchanged polls in vain.
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
@@ -140,7 +144,6 @@ struct Block {
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
     bool abandoned;  // a fault, here or in another block: fibers were left where they stood
-    Block* next_free;
     unsigned stack_count;
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];

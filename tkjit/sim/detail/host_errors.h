@@ -48,7 +48,7 @@ struct LastError {
     cudaError_t described;  // the error that `text` describes
     char text[2048];
 };
-inline thread_local LastError last_error{};
+inline TKJIT_SIM_REGISTER LastError last_error{};
 
 inline cudaError_t remember_error(cudaError_t code) {
     if (code != cudaSuccess) last_error.code = code;

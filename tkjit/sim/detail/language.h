@@ -31,7 +31,7 @@
 #endif
 
 // What belongs to the thread that runs: a variable of the OS thread, without a wrapper that would initialise it. In the
-// checked builds one OS thread at a time runs blocks, and all that is thread_local is the kernel's shared memory.
+// checked builds one OS thread at a time runs blocks, and what is thread_local counts as the kernel's shared memory.
 #if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
 #define TKJIT_SIM_CHECKED 1
 #define TKJIT_SIM_REGISTER __attribute__((visibility("hidden"), section("tkjit_registers")))

@@ -3,7 +3,21 @@
 
 namespace tkjit::sim {
 
-void wait_for_grid(Block& block, Site site);  // launch.h
+void wait_for_grid(Block& block, Site site);  // grid.h
+
+/// The lanes of a warp come to a __syncthreads together, or not at all. Source: PTX ISA, "barrier": with `.aligned`, all
+/// threads in a warp must execute the same instruction.
+inline void check_warp_is_together(Operation operation, Site site) {
+    const Thread& thread = *current_thread;
+    Warp& warp = warp_of(thread);
+    if (warp.lanes_at_barrier == 0) warp.barrier_site = site;
+    const Site other = warp.barrier_site;
+    if (other.line != site.line || (other.file != site.file && strcmp(other.file, site.file) != 0)) {
+        fail(site, "divergent barrier: lanes of one warp come to %s from here and from %s:%d", operation_name(operation),
+             other.file, other.line);
+    }
+    warp.lanes_at_barrier |= 1u << lane_of(thread);
+}
 
 /// Counts the running thread in, and checks that it means the same barrier as those before it.
 inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation, bool predicate, Site site) {
@@ -15,6 +29,7 @@ inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation
         fail(site, "barrier %u: %s of %u threads meets %s of %u threads (0: all)", id, operation_name(operation),
              expected, operation_name(barrier.operation), barrier.expected);
     }
+    if (id == 0 && operation != Operation::named_barrier) check_warp_is_together(operation, site);
     barrier.arrived++;
     barrier.true_predicates += predicate;
     race::arrive(&barrier);

@@ -3,28 +3,33 @@
 
 namespace tkjit::sim {
 
-// A list and no mutex: taking the whole list is one exchange, so that a fork() at any moment leaves it usable in the
-// child.
-inline Block* idle_blocks = nullptr;
+// Slots and no mutex: each is taken and filled by one exchange, so that a fork() at any moment leaves them usable in the
+// child. As many as run at once on most machines; others are given back to the system.
+inline constexpr unsigned most_idle_blocks = 64;
+inline Block* idle_blocks[most_idle_blocks];
 
-inline void put_idle_blocks(Block* first) {
-    while (first) {
-        Block* rest = first->next_free;
-        first->next_free = __atomic_load_n(&idle_blocks, __ATOMIC_RELAXED);
-        while (!__atomic_compare_exchange_n(&idle_blocks, &first->next_free, first, true, __ATOMIC_RELEASE,
-                                            __ATOMIC_RELAXED)) {
-        }
-        first = rest;
+inline void unmap(Block* block) {
+    for (unsigned i = 0; i < block->stack_count; i++) munmap(block->stacks[i].lowest, stack_bytes);
+    if (block->dynamic_shared) munmap(block->dynamic_shared, block->dynamic_shared_capacity);
+    for (Thread& thread : block->threads) free(thread.copies.copies);
+    free_bulk_copies(*block);
+    munmap(block, sizeof(Block));
+}
+
+inline void put_idle_block(Block* block) {
+    if (block == nullptr) return;
+    for (Block*& slot : idle_blocks) {
+        Block* empty = nullptr;
+        if (__atomic_compare_exchange_n(&slot, &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
     }
+    unmap(block);
 }
 
 /// Null if there is no memory.
 inline Block* take_idle_block() {
-    Block* block = __atomic_exchange_n(&idle_blocks, static_cast<Block*>(nullptr), __ATOMIC_ACQUIRE);
-    if (block) {
-        put_idle_blocks(block->next_free);
-        block->next_free = nullptr;
-        return block;
+    for (Block*& slot : idle_blocks) {
+        if (__atomic_load_n(&slot, __ATOMIC_RELAXED) == nullptr) continue;
+        if (Block* const block = __atomic_exchange_n(&slot, static_cast<Block*>(nullptr), __ATOMIC_ACQUIRE)) return block;
     }
     void* memory =
         mmap(nullptr, sizeof(Block), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -216,8 +216,27 @@ inline void land_bulk_stores_of(const Thread& thread) {
     wait_for_bulk_stores(0);
 }
 
-/// Before a block begins: nothing of the last one is under way.
-inline void clear_bulk_copies(Block& block) {
+/// A copy that is under way when its block ends would write to what is another block's by then.
+void end_bulk_copies(Block& block) {
+    const BulkCopies& queue = *block.bulk_copies;
+    if (queue.count && claim_fault(*block.launch)) {
+        const BulkCopy& copy = queue.copies[0];
+        const uint3 thread = block.threads[copy.thread].index;
+        ErrorText(block.launch->error_text)
+            .append("a bulk copy of %u bytes is under way when its block ends; wait for it, in block (%u, %u, %u), "
+                    "thread (%u, %u, %u) (%s:%d)",
+                    copy.bytes, blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y, thread.z, copy.site.file,
+                    copy.site.line);
+    }
+    clear_bulk_copies(block);
+}
+
+inline void free_bulk_copies(Block& block) {
+    if (block.bulk_copies) free(block.bulk_copies->copies);
+    free(block.bulk_copies);
+}
+
+void clear_bulk_copies(Block& block) {
     if (block.bulk_copies == nullptr) return;
     block.bulk_copies->count = 0;
     memset(block.bulk_copies->committed_groups, 0, sizeof(block.bulk_copies->committed_groups));

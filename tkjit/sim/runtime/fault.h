@@ -7,7 +7,7 @@ namespace tkjit::sim {
 
 inline constexpr size_t error_text_bytes = 4096;
 
-struct Grid;  // launch.h
+struct Grid;  // grid.h
 
 /// One run of a grid, shared by the OS threads that work on it.
 struct Launch {
@@ -20,6 +20,8 @@ struct Launch {
     unsigned long long next_block;  // taken with an atomic addition
     int failed;                     // set once, by whoever writes error_text
     char* error_text;
+    int running;         // OS threads that run a block
+    int in_vain;         // of these, whose block has only waited in loops for long
     Grid* grid_barrier;  // of a cooperative launch
 };
 

@@ -15,8 +15,8 @@
 
 namespace tkjit::sim {
 
-// Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep large arrays in local memory.
-inline constexpr size_t stack_bytes = 256 << 10;
+// Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
+inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
 
 /// Maps a stack's memory. False if the machine has none left.

@@ -66,6 +66,11 @@ void wait_for_grid(Block& block, Site site) {
     while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
         in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
         if (!in_vain) wait_for_change(grid);
+        if (!one_at_a_time && block.helpers) {  // the caller's block, which alone can be interrupted
+            pthread_mutex_unlock(&grid.mutex);
+            visit_host(block);
+            pthread_mutex_lock(&grid.mutex);
+        }
     }
     if (!one_at_a_time) pthread_mutex_unlock(&grid.mutex);
     registers.restore();

@@ -50,12 +50,14 @@ struct Helpers {
     pthread_t threads[max_helpers];
 };
 
+inline void set_in_vain(Block& block, bool in_vain);
+
 /// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
 inline void work(Launch& launch, Helpers* helpers) {
     Block* block = take_idle_block();
     if (block == nullptr || !reserve_dynamic_shared(*block, launch.dynamic_shared_bytes)) {
         if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
-        put_idle_blocks(block);
+        put_idle_block(block);
         return;
     }
     if (launch.grid_barrier) begin_block_of_grid(*launch.grid_barrier);
@@ -69,12 +71,15 @@ inline void work(Launch& launch, Helpers* helpers) {
     while (!launch_failed(launch)) {
         const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
         if (linear_block >= launch.block_count) break;
+        __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
         run_block(*block, linear_block);
+        set_in_vain(*block, false);
+        __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
         if (launch.grid_barrier) break;  // each has its own OS thread
     }
     current_block = nullptr;
     block->launch = nullptr;
-    put_idle_blocks(block);
+    put_idle_block(block);
     if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
 }
 
@@ -135,8 +140,27 @@ bool is_interrupted(Block& block) {
     return true;
 }
 
-/// Counts the turns of threads that wait in loops of their own. Where nothing else of the block has happened for very
-/// many of them, and no other block runs that could end the wait, it never ends.
+inline void set_in_vain(Block& block, bool in_vain) {
+    if (block.spins_in_vain == in_vain) return;
+    block.spins_in_vain = in_vain;
+    __atomic_fetch_add(&block.launch->in_vain, in_vain ? 1 : -1, __ATOMIC_RELAXED);
+}
+
+/// Whether nothing has happened in the block for so long, and in no other that runs, that a wait will never end. Blocks
+/// that have not started do not help: no OS thread is left for them.
+inline bool spins_forever(Block& block) {
+#ifdef TKJIT_SIM_CHECKED
+    // one block runs at a time; of a cooperative launch the others may take theirs
+    return block.vain_spins > (block.launch->cooperative ? 1u << 18 : 1u << 12);
+#else
+    constexpr long long patience_ns = 5'000'000'000;
+    set_in_vain(block, now_ns() - block.spin_start_ns > patience_ns);
+    const int in_vain = __atomic_load_n(&block.launch->in_vain, __ATOMIC_RELAXED);
+    return block.spins_in_vain && in_vain >= __atomic_load_n(&block.launch->running, __ATOMIC_RELAXED);
+#endif
+}
+
+/// Counts the turns of threads that wait in loops of their own.
 void note_spin(Block& block) {
     constexpr unsigned spins_per_check = 256;
     if (block.spin_progress != block.progress) {
@@ -144,13 +168,10 @@ void note_spin(Block& block) {
         block.vain_spins = 0;
     }
     if (++block.vain_spins % spins_per_check) return;
+    if (block.vain_spins == spins_per_check) block.spin_start_ns = now_ns();
     pass_on(block);
     tick(block);
-#ifdef TKJIT_SIM_CHECKED
-    // of a cooperative launch the other blocks may take their time
-    const unsigned vain_spins_allowed = block.launch->cooperative ? 1 << 18 : 1 << 12;
-    if (block.vain_spins > vain_spins_allowed) fail_deadlock(block);
-#endif
+    if (spins_forever(block)) fail_deadlock(block);
 }
 
 inline bool check_launch(Launch& launch) {

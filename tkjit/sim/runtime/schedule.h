@@ -34,6 +34,12 @@ inline unsigned any_of(unsigned count) {
 inline void begin_block(unsigned threads) {
     for (unsigned i = 0; i < threads; i++) starting[i] = order == Order::reverse ? threads - 1 - i : i;
     for (unsigned& each : priority) each = random_number() | 1;
+    if (order == Order::adversarial) {
+        const auto goes_first = [](unsigned a, unsigned b) {
+            return priority[a / warp_threads] > priority[b / warp_threads];
+        };
+        std::stable_sort(starting, starting + threads, goes_first);
+    }
     if (order != Order::random) return;
     for (unsigned i = threads; i-- > 1;) {
         const unsigned other = random_number() % (i + 1), own = starting[i];
@@ -47,8 +53,17 @@ inline unsigned start(unsigned started) { return starting[started]; }
 /// Whether a thread that completes a barrier lets others run before it goes on.
 inline bool gives_way() { return order != Order::forward; }
 
-/// A thread that asks again and again: only in vain, while another one could make it come true.
-inline bool polls(const Thread& thread) { return thread.waiting_in != Operation::none; }
+/// A thread that asks again and again: only in vain, while another one could make it come true. One that a barrier has
+/// let go still has the barrier for what it waits in.
+inline bool polls(const Thread& thread) {
+    switch (thread.waiting_in) {
+        case Operation::poll:
+        case Operation::spin:
+        case Operation::activemask:
+        case Operation::mbarrier: return true;
+        default: return false;
+    }
+}
 
 /// Which of the ready threads is next: any that does not poll, or else the one that has polled longest ago.
 inline unsigned choose_ready(const Block& block) {

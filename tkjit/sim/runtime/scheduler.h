@@ -11,6 +11,7 @@ void tick(Block& block);                         // launch.h
 void note_spin(Block& block);                    // launch.h
 bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
+void end_bulk_copies(Block& block);              // bulk_copies.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 
 /// Counts barriers, exits and collectives; now and then `tick` looks at the clock and at the other workers.
@@ -54,7 +55,6 @@ inline void start_fiber(Context& from, Block& block) {
         block.stack_count++;
     }
     block.starting_stack = stack;
-    renew_stack(*stack);
     start_context(block.starting, *stack, fiber_main);
     switch_context(from, block.starting, stack);
 }
@@ -132,6 +132,11 @@ inline void release_barrier(Block& block, Barrier& barrier) {
     barrier.true_predicates = 0;
     barrier.arrived = 0;
     race::complete(&barrier);
+    if (&barrier == block.barriers) {
+        for (unsigned first = 0; first < block.thread_count; first += warp_threads) {
+            block.warps[first / warp_threads].lanes_at_barrier = 0;
+        }
+    }
     push_ready_list(block, barrier.first, barrier.last);
     barrier.first = nullptr;
     count_event(block);
@@ -231,6 +236,7 @@ inline void reset_after_fault(Block& block) {
     block.ready_first = nullptr;
     block.free_stacks = nullptr;
     for (unsigned i = 0; i < block.stack_count; i++) {
+        renew_stack(block.stacks[i]);
         block.stacks[i].next_free = block.free_stacks;
         block.free_stacks = &block.stacks[i];
     }
@@ -263,7 +269,9 @@ inline void run_block(Block& block, unsigned long long linear_block) {
         if (is_interrupted(block)) break;
         resume(block.host, *visitor);
     }
+    if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
     current_thread = nullptr;
+    race::end_block(block);
     if (block.abandoned) reset_after_fault(block);
 }
 

@@ -1,0 +1,55 @@
+"""``python -m tkjit check`` on mistakes that were written without knowledge of it: what it finds, and what it misses.
+
+A patch says what is known to be found. One that says "missed" fails here once the check finds it, and is then updated.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tkjit.kernel.kernel import defined
+from tkjit.testing import KernelCheckError, check
+
+ZOO = Path(__file__).parent / "zoo_blind"
+KERNELS = sorted(path.stem for path in ZOO.glob("*.py"))
+MISTAKES = sorted(path.stem for path in ZOO.glob("*.patch"))
+MODES = {"memory", "race", "init", "order"}
+RESULT = re.compile(r"^Result: (?:missed|caught by (?P<modes>[\w, ]+) as (?P<kinds>[\w, ]+))$", re.MULTILINE)
+# a wait by __nanosleep in a cooperative launch is now and then taken for a deadlock
+FAULTY = {"jacobi": pytest.mark.xfail(raises=AssertionError, strict=False, reason="a deadlock where there is none")}
+
+
+def parameters(names: list[str]) -> list[object]:
+    return [pytest.param(name, marks=FAULTY.get(name.partition("-")[0], ())) for name in names]
+
+
+def kinds_found(spec: Path) -> set[str]:
+    try:
+        check(defined(spec))
+    except KernelCheckError as error:
+        return {finding.kind for finding in error.report.findings}
+    return set()
+
+
+@pytest.mark.parametrize("kernel", parameters(KERNELS))
+def test_a_twin_is_clean(kernel: str):
+    check(defined(ZOO / f"{kernel}.py"))
+
+
+@pytest.mark.parametrize("mistake", parameters(MISTAKES))
+def test_a_mistake_is_found_as_stated(mistake: str, tmp_path: Path):
+    patch = ZOO / f"{mistake}.patch"
+    result = RESULT.search(patch.read_text())
+    assert result, f"{patch.name} has no line Result:"
+    assert set((result["modes"] or "race").split(", ")) <= MODES
+    kernel = mistake.partition("-")[0]
+    for suffix in (".py", ".cu"):
+        shutil.copy(ZOO / f"{kernel}{suffix}", tmp_path)
+    subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True)
+    stated = set(result["kinds"].split(", ")) if result["kinds"] else set()
+    assert kinds_found(tmp_path / f"{kernel}.py") == stated
