@@ -122,7 +122,8 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:
         volatile = ("-mllvm", "-tsan-distinguish-volatile=1") if is_clang else ("--param=tsan-distinguish-volatile=1",)
-        reported = ("-fsanitize=thread", *volatile)
+        # a variable that nobody has set is no zero by chance
+        reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern")
     return Flags(
         (
             *kept,

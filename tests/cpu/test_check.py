@@ -194,6 +194,116 @@ def test_a_fence_orders_what_is_told_through_an_atomic():
     assert {race.here.line, race.there.line} == {6, 11} and "y + " in race.text
 
 
+def test_the_last_block_may_rely_on_each_threads_fence():
+    source = """__device__ unsigned done;
+__global__ void reverse(Globals g) {
+    __shared__ bool is_last;
+    g.y[blockIdx.x * 32 + threadIdx.x] = g.x[127 - (blockIdx.x * 32 + threadIdx.x)];
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) is_last = atomicAdd(&done, 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (is_last)
+        for (int i = threadIdx.x; i < 128; i += 32) g.y[i] = g.y[i] + 0.f;
+}"""
+    assert check(reverse(source, grid=4, block=32)).findings == []
+    race = found(reverse(source.replace("    __threadfence();\n", ""), grid=4, block=32), modes=["race"])[0]
+    assert race.kind == "race" and {race.here.line, race.there.line} == {4, 9}
+
+
+def test_an_atomic_does_not_hide_the_plain_write_before_it():
+    source = """__device__ int counter;
+__global__ void reverse(Globals g) {
+    if (threadIdx.x == 0) counter = 0;
+    atomicAdd(&counter, 1);
+    g.y[threadIdx.x] = g.x[127 - threadIdx.x];
+}"""
+    (race,) = found(reverse(source), modes=["race"])
+    assert {race.here.line, race.there.line} == {3, 4} and "counter + 0 bytes" in race.text
+
+
+def test_a_host_function_that_launches():
+    @tkjit.kernel(
+        """__global__ void twice(const float* x, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+cudaError_t run(Globals g, cudaStream_t stream) {
+    twice<<<(g.x.cols() + 63) / 64, 64, 0, stream>>>(g.x.raw_ptr, g.y.raw_ptr, g.x.cols() OFF);
+    return cudaGetLastError();
+}""".replace("OFF", ""),
+        entry="run",
+        host=True,
+    )
+    def run(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+        return 2 * x
+
+    assert check(run).findings == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_result_that_is_a_fifth_too_large(dtype):
+    @tkjit.kernel(
+        "template <class T> __global__ void f(Globals g) { g.y[threadIdx.x] = T(1.2f * float(g.x[threadIdx.x])); }",
+        entry="f<T>",
+        grid=1,
+        block="N",
+        variants={"T": (dtype,)},
+    )
+    def f(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor:
+        return x.clone()
+
+    assert {one.kind for one in found(f, modes=["order"])} == {"result"}
+
+
+@pytest.mark.parametrize("order", ["forward", "reverse", "random", "adversarial"])
+def test_orders_are_what_they_are_called(order, tmp_path):
+    """A ticket for each thread, after a barrier: the order in which they go on."""
+    from tkjit.check.cases import cases_of
+    from tkjit.check.child import run
+    from tkjit.check.plan import RACE, CheckerPlan
+    from tkjit.config import Settings
+    from tkjit.loader import loader_for
+    from tkjit.spec import Variant
+
+    @tkjit.kernel(
+        """__global__ void tickets(Globals g) {
+    __shared__ int next;
+    if (threadIdx.x == 0) next = 0;
+    __syncthreads();
+    __syncwarp();
+    g.y[atomicAdd(&next, 1)] = threadIdx.x;
+}""",
+        entry="tickets",
+        grid=1,
+        block=128,
+    )
+    def tickets(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, 128]) -> Tensor: ...
+
+    loader = loader_for(Settings.from_environment())
+    (spec,) = tickets.specs
+    program = loader.open(CheckerPlan(loader.around, spec, Variant(), loader.target("cpu"), RACE)).loaded
+    arguments = cases_of(spec, Variant(), {"N": 1}, 0)[0].arguments
+
+    def of_seed(seed: int) -> list[int]:
+        done = run(program, spec, arguments, order=order, seed=seed, timeout_s=60)
+        return [int(number) for number in done.outputs["y"]]
+
+    first, second = of_seed(1), of_seed(2)
+    assert sorted(first) == list(range(128))
+    warps = [number // 32 for number in first]
+    changes = sum(a != b for a, b in zip(warps, warps[1:], strict=False))
+    if order in ("forward", "reverse"):
+        assert first == second
+        assert (first[10] < first[20]) == (order == "forward")
+    else:
+        assert first != second
+    if order == "adversarial":
+        assert changes == 3, "one warp runs as far as it can before another one does"
+    if order == "random":
+        assert changes > 20
+
+
 def test_two_blocks_that_write_the_same_element():
     both = reverse(RACY.replace("tile[127 - threadIdx.x]", "g.x[127 - threadIdx.x]"), grid=2)
     (race,) = found(both, modes=["race"])

@@ -17,6 +17,8 @@ RACY = """__global__ void reverse(Globals g) {
     __shared__ float tile[128];
     tile[threadIdx.x] = g.x[threadIdx.x];
     g.y[threadIdx.x] = tile[127 - threadIdx.x] + g.x[threadIdx.x + 1];
+    __shared__ int largest;
+    atomicMax(&largest, int(threadIdx.x));
 }"""
 SPEC = """
 import tkjit

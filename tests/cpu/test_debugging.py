@@ -53,6 +53,22 @@ def test_ctrl_c_ends_a_kernel_that_waits_and_no_more(fresh, filled, wait, blocks
     assert time.monotonic() - begun < 5
 
 
+def test_ctrl_c_ends_a_cooperative_launch_whose_first_block_waits(fresh, filled):
+    code = ENDLESS.replace("block=64,", "block=64, cooperative=True,").replace(
+        "for (long i = 0; i < 1000000000; ++i) WAIT;",
+        "if (blockIdx.x > 0) for (long i = 0; i < 1000000000; ++i) __syncthreads();"
+        " cooperative_groups::this_grid().sync();",
+    )
+    code = code.replace('"__global__', '"#include <cooperative_groups.h>\\n__global__')
+    child = fresh.start(code, 2, TKJIT_CACHE=str(filled))
+    deadline = time.monotonic() + 60
+    while "ready" not in child.stdout or not _busy(child.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.printed() == "ready\ninterrupted\n[3.0, 3.0, 3.0]\n"
+
+
 def _busy(pid: int) -> bool:
     """Whether the kernel runs: the compilers are gone and the process has used the CPU for a while since."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text()

@@ -44,6 +44,90 @@ def test_a_bundle_needs_no_simulator(seeded: Path, fresh, tmp_path, python):
     assert printed == "[3.0, 3.0, 3.0]\n"
 
 
+# ---- what launches keep, and how they fail
+
+
+def block_of_64(source: str, **options):
+    @tkjit.kernel(source, **{"entry": "f", "grid": 1, "block": 64, **options})
+    def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    return f
+
+
+@pytest.mark.parametrize("other", ["", "else "], ids=["one too many", "both branches"])
+def test_lanes_of_one_warp_that_come_to_different_barriers(other):
+    source = """__global__ void f(Globals g) {
+    if (CONDITION) __syncthreads();
+    OTHER __syncthreads();
+    g.y[threadIdx.x] = 1;
+}""".replace("OTHER", other)
+    message = r"divergent barrier: lanes of one warp come to __syncthreads from here and from inline.cu:[23]"
+    with pytest.raises(tkjit.LaunchError, match=message):
+        block_of_64(source.replace("CONDITION", "threadIdx.x % 2"))(torch.zeros(64))
+    # warps may
+    if other:
+        assert block_of_64(source.replace("CONDITION", "threadIdx.x < 32"))(torch.zeros(64)).sum() == 64
+
+
+def test_a_bulk_copy_that_outlives_its_block():
+    source = """#include <tkjit/bulk_copy.cuh>
+__global__ void f(Globals g) {
+    __shared__ __align__(16) float tile[64];
+    __shared__ uint64_t full;
+    if (threadIdx.x == 0) {
+        tkjit::mbarrier_init(&full, 1);
+        tkjit::mbarrier_arrive_expect_bytes(&full, 256);
+        tkjit::bulk_copy_to_shared(tile, g.x.raw_ptr, 256, &full);
+    }
+}"""
+    with pytest.raises(
+        tkjit.LaunchError, match=r"a bulk copy of 256 bytes is under way when its block ends.*inline.cu:8"
+    ):
+        block_of_64(source)(torch.zeros(64))
+
+
+def test_a_wait_that_never_ends_is_an_error_with_its_line():
+    source = "__global__ void f(Globals g) {\n    while (atomicAdd(&g.y[0], 0.f) != 7.f) {}\n}"
+    with pytest.raises(tkjit.LaunchError, match=r"deadlock in block .*\n  64 of 64 threads.* \(inline.cu:2\)"):
+        block_of_64(source)(torch.zeros(64))
+
+
+def test_half_a_mebibyte_of_local_memory():
+    source = """__global__ void f(Globals g) {
+    volatile float own[128 * 1024 - 256];
+    for (int i = 0; i < 128 * 1024 - 256; ++i) own[i] = threadIdx.x;
+    __syncthreads();
+    g.y[threadIdx.x] = own[threadIdx.x] + own[128 * 1024 - 257];
+}"""
+    assert torch.equal(block_of_64(source)(torch.zeros(64)), 2 * torch.arange(64.0))
+
+
+def test_many_threads_that_launch_share_what_launches_keep(fresh, filled):
+    code = """
+import threading, torch, tkjit
+softmax = tkjit.load("softmax")
+x = torch.randn(8, 256)
+
+def mapped():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmSize")) // 1024
+
+def launch():
+    for _ in range(100): softmax(x)
+
+def round_of_16():
+    threads = [threading.Thread(target=launch) for _ in range(16)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    return mapped()
+
+first = max(round_of_16() for _ in range(3))
+print(max(round_of_16() for _ in range(6)) - first)
+"""
+    growth_mib = int(fresh.run(code, TKJIT_CACHE=str(filled)))
+    a_block_mib = 256  # its threads' stacks
+    assert growth_mib < 16 * a_block_mib
+
+
 # ---- cooperative launches
 
 NEIGHBOURS = """#include <cooperative_groups.h>

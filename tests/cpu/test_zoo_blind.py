@@ -20,12 +20,6 @@ KERNELS = sorted(path.stem for path in ZOO.glob("*.py"))
 MISTAKES = sorted(path.stem for path in ZOO.glob("*.patch"))
 MODES = {"memory", "race", "init", "order"}
 RESULT = re.compile(r"^Result: (?:missed|caught by (?P<modes>[\w, ]+) as (?P<kinds>[\w, ]+))$", re.MULTILINE)
-# a wait by __nanosleep in a cooperative launch is now and then taken for a deadlock
-FAULTY = {"jacobi": pytest.mark.xfail(raises=AssertionError, strict=False, reason="a deadlock where there is none")}
-
-
-def parameters(names: list[str]) -> list[object]:
-    return [pytest.param(name, marks=FAULTY.get(name.partition("-")[0], ())) for name in names]
 
 
 def kinds_found(spec: Path) -> set[str]:
@@ -36,12 +30,12 @@ def kinds_found(spec: Path) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("kernel", parameters(KERNELS))
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_twin_is_clean(kernel: str):
     check(defined(ZOO / f"{kernel}.py"))
 
 
-@pytest.mark.parametrize("mistake", parameters(MISTAKES))
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found_as_stated(mistake: str, tmp_path: Path):
     patch = ZOO / f"{mistake}.patch"
     result = RESULT.search(patch.read_text())

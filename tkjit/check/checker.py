@@ -226,12 +226,16 @@ def _differences(
         index, count, one, other = difference
         place = f"{name}[{', '.join(map(str, index))}]"
         if order is None:
-            text = f"{place} is {other}, and {one} by the reference; {count} elements differ"
+            text = f"{place} is {other}, and {one} by the reference; {_elements(count)}"
             found.append({"kind": "result", "text": text})
         else:
-            values = f"{place} is {one} in forward order, {other} in {order} order; {count} elements differ"
+            values = f"{place} is {one} in forward order, {other} in {order} order; {_elements(count)}"
             found.append({"kind": "order", "text": f"the result depends on the order of the threads: {values}"})
     return found
+
+
+def _elements(count: int) -> str:
+    return "one element differs" if count == 1 else f"{count} elements differ"
 
 
 def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[int, ...], int, float, float] | None:

@@ -70,12 +70,13 @@ class Finding:
         return self.kind, places or self.text.split("[")[0]
 
     def __str__(self) -> str:
-        lines = [f"{self.kind}: {self.text}"]
+        mode = MODE_OF[self.kind]
+        lines = [f"{self.kind}{f' (--{mode})' if mode not in ('', self.kind) else ''}: {self.text}"]
         lines += [f"    {place}" for place in (self.here, self.there) if place is not None]
         return "\n".join([*lines, f"    found with {self.kernel}, {self.case}"])
 
     def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None} | {"mode": MODE_OF[self.kind]}
 
 
 def addresses_in(found: Iterable[Mapping[str, Any]]) -> set[int]:

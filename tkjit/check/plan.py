@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable
 from functools import cached_property
@@ -93,9 +94,7 @@ class CheckerPlan(LauncherPlan):
         return path
 
     def explain(self, error: CompileError) -> TkjitError:
-        if self.mode == MEMORY and any(
-            word in error.log for word in ("cannot find -lasan", "libasan", "clang_rt.asan")
-        ):
+        if self.mode == MEMORY and re.search(r"(cannot find|No such file)[^\n]*asan", error.log):
             return ToolchainError(
                 "the C++ compiler has no AddressSanitizer, which --memory needs; install its runtime: "
                 f"{install_address_sanitizer(self._around.toolchain.cxx.version)}"

@@ -95,7 +95,8 @@ inline void fence_off(char* begin, char* end, char* room_begin, char* room_end) 
 
 }  // namespace tkjit::sim::check
 
-extern "C" __attribute__((visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(
+// Weak: clang's AddressSanitizer brings one too, which nothing calls.
+extern "C" __attribute__((weak, visibility("hidden"))) void __ubsan_handle_type_mismatch_v1(
     tkjit::sim::check::AlignmentCheck* check, uintptr_t address) {
     const auto caller = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
     tkjit::sim::check::note_misaligned(*check, address, caller);

@@ -31,7 +31,11 @@ inline T atomic_update(T* address, Update update) {
 /// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag, read by adding 0. A fiber is
 /// never preempted, so that such a loop would keep the thread it waits for from running.
 inline void note_possible_spin(Site site) {
+#ifdef TKJIT_SIM_CHECKED
+    constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long there
+#else
     constexpr unsigned atomics_before_yield = 1024;
+#endif
     Block* block = current_block;
     if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_in_spin(site);
 }

@@ -90,6 +90,7 @@ struct alignas(64) Thread {
     Operation waiting_in;
     bool exited;
     CopyQueue copies;
+    unsigned long long polled_at;  // the block's progress when it last asked in vain
 };
 
 /// A barrier of the block: __syncthreads or a named one.

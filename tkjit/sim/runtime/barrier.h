@@ -49,7 +49,7 @@ __attribute__((noinline)) unsigned arrive_and_wait(unsigned id, unsigned expecte
     if (is_complete(block, barrier)) {
         if (traced()) trace(site, "%s completes, %u threads", operation_name(operation), barrier.arrived);
         release_barrier(block, barrier);
-        if (schedule::gives_way()) yield();
+        give_way();
     } else {
         thread.next = nullptr;
         (barrier.first ? barrier.last->next : barrier.first) = &thread;
@@ -78,6 +78,7 @@ void named_barrier_arrive(unsigned id, unsigned threads, Site site) {
     Block& block = *current_thread->block;
     Barrier& barrier = join_barrier(id, threads, Operation::named_barrier, false, site);
     if (is_complete(block, barrier)) release_barrier(block, barrier);
+    give_way();
 }
 
 /// The last thread of a block stops the block's OS thread until the other blocks have come.

@@ -41,6 +41,7 @@ extern "C" void __asan_poison_memory_region(const volatile void* address, size_t
 
 /// Only the bytes that the launch asked for may be used.
 inline void poison_behind(Block& block, size_t bytes) {
+    check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);
     __asan_unpoison_memory_region(block.dynamic_shared, bytes);
     __asan_poison_memory_region(block.dynamic_shared + bytes, block.dynamic_shared_capacity - bytes);
 }

@@ -65,6 +65,7 @@ void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes,
     bits.bytes += static_cast<int>(expected_bytes);
     bits.pending -= count;
     end_phase_if_complete(barrier, bits, site);
+    give_way();
 }
 
 unsigned mbarrier_parity(const uint64_t* barrier, Site site) { return checked_bits(barrier, "mbarrier", site).phase; }

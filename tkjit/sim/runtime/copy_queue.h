@@ -35,6 +35,7 @@ void issue_copy(void* destination, const void* source, unsigned bytes, unsigned 
 void commit_copies() {
     CopyQueue& queue = current_thread->copies;
     if (queue.count) queue.committed_groups++;
+    give_way();
 }
 
 inline void land_copy(const PendingCopy& copy) {

@@ -144,6 +144,12 @@ inline bool same_wait(const Thread& a, const Thread& b) {
             text.append(" wait in %s (%s:%d)", operation_name(thread.waiting_in), thread.site.file, thread.site.line);
         }
     }
+    const bool others = block.launch->block_count > 1 && !block.launch->cooperative;
+    for (unsigned i = 0; others && i < block.thread_count; i++) {
+        if (block.threads[i].exited || block.threads[i].waiting_in != Operation::spin) continue;
+        text.append("\n  blocks that wait for each other have to run at once: say cooperative=True in the spec");
+        break;
+    }
     abandon_block(block);
 }
 

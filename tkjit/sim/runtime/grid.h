@@ -17,14 +17,26 @@ struct Grid {
     unsigned waiting;
     unsigned ended;
     unsigned phase;
+    unsigned next_turn, turn;  // in the checked builds: whose turn it is to run
 };
 
-/// In the checked builds one block runs at a time, until it waits for others: whoever runs holds the mutex.
+/// In the checked builds one block runs at a time, until it waits for others. They take turns: with a mutex alone, the one
+/// that gives it up would most often get it again.
 #ifdef TKJIT_SIM_CHECKED
 inline constexpr bool one_at_a_time = true;
 #else
 inline constexpr bool one_at_a_time = false;
 #endif
+
+inline void take_turn(Grid& grid) {
+    const unsigned own = grid.next_turn++;
+    while (grid.turn != own) pthread_cond_wait(&grid.changed, &grid.mutex);
+}
+
+inline void end_turn(Grid& grid) {
+    grid.turn++;
+    pthread_cond_broadcast(&grid.changed);
+}
 
 /// The special registers of an OS thread, which in the checked builds another one may change while it waits.
 struct Registers {
@@ -53,7 +65,7 @@ inline void wait_for_change(Grid& grid) {
 void wait_for_grid(Block& block, Site site) {
     Grid& grid = *block.launch->grid_barrier;
     const Registers registers;
-    if (!one_at_a_time) pthread_mutex_lock(&grid.mutex);
+    pthread_mutex_lock(&grid.mutex);
     const unsigned phase = grid.phase;
     race::arrive(&grid);
     if (++grid.waiting == grid.blocks) {
@@ -62,6 +74,7 @@ void wait_for_grid(Block& block, Site site) {
         race::complete(&grid);
         pthread_cond_broadcast(&grid.changed);
     }
+    if (one_at_a_time) end_turn(grid);
     bool in_vain = false;
     while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
         in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
@@ -72,7 +85,8 @@ void wait_for_grid(Block& block, Site site) {
             pthread_mutex_lock(&grid.mutex);
         }
     }
-    if (!one_at_a_time) pthread_mutex_unlock(&grid.mutex);
+    if (one_at_a_time) take_turn(grid);
+    pthread_mutex_unlock(&grid.mutex);
     registers.restore();
     race::leave(&grid);
     race::arrive(&block.barriers[0]);  // the block's other threads learn it from the barrier that they wait at
@@ -85,19 +99,24 @@ inline void pass_on(Block& block) {
     Grid* grid = block.launch->grid_barrier;
     if (!one_at_a_time || grid == nullptr) return;
     const Registers registers;
-    pthread_mutex_unlock(&grid->mutex);
-    sched_yield();
     pthread_mutex_lock(&grid->mutex);
+    end_turn(*grid);
+    take_turn(*grid);
+    pthread_mutex_unlock(&grid->mutex);
     registers.restore();
 }
 
 inline void begin_block_of_grid(Grid& grid) {
-    if (one_at_a_time) pthread_mutex_lock(&grid.mutex);
+    if (!one_at_a_time) return;
+    pthread_mutex_lock(&grid.mutex);
+    take_turn(grid);
+    pthread_mutex_unlock(&grid.mutex);
 }
 
 inline void end_block_of_grid(Grid& grid) {
-    if (!one_at_a_time) pthread_mutex_lock(&grid.mutex);
+    pthread_mutex_lock(&grid.mutex);
     grid.ended++;
+    if (one_at_a_time) end_turn(grid);
     pthread_cond_broadcast(&grid.changed);
     pthread_mutex_unlock(&grid.mutex);
 }

@@ -150,8 +150,7 @@ inline void set_in_vain(Block& block, bool in_vain) {
 /// that have not started do not help: no OS thread is left for them.
 inline bool spins_forever(Block& block) {
 #ifdef TKJIT_SIM_CHECKED
-    // one block runs at a time; of a cooperative launch the others may take theirs
-    return block.vain_spins > (block.launch->cooperative ? 1u << 18 : 1u << 12);
+    return block.vain_spins > 1u << 12;  // one block runs at a time, and the others have had as many turns
 #else
     constexpr long long patience_ns = 5'000'000'000;
     set_in_vain(block, now_ns() - block.spin_start_ns > patience_ns);
@@ -162,7 +161,7 @@ inline bool spins_forever(Block& block) {
 
 /// Counts the turns of threads that wait in loops of their own.
 void note_spin(Block& block) {
-    constexpr unsigned spins_per_check = 256;
+    constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
     if (block.spin_progress != block.progress) {
         block.spin_progress = block.progress;
         block.vain_spins = 0;
@@ -233,7 +232,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     helpers.start_ns = helpers.asked_ns = now_ns();
     helpers.considered = launch.block_count == 1 || cooperative || one_at_a_time;
     helpers.count = 0;
-    Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0};
+    Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0, 0, 0};
     if (cooperative) {
         launch.grid_barrier = &all;
         create_threads(launch, helpers, static_cast<int>(launch.block_count) - 1);

@@ -53,9 +53,10 @@ inline unsigned start(unsigned started) { return starting[started]; }
 /// Whether a thread that completes a barrier lets others run before it goes on.
 inline bool gives_way() { return order != Order::forward; }
 
-/// A thread that asks again and again: only in vain, while another one could make it come true. One that a barrier has
-/// let go still has the barrier for what it waits in.
+/// A thread that would ask in vain once more: nothing has happened since it last asked. One that a barrier has let go
+/// still has the barrier for what it waits in.
 inline bool polls(const Thread& thread) {
+    if (thread.polled_at != thread.block->progress) return false;
     switch (thread.waiting_in) {
         case Operation::poll:
         case Operation::spin:

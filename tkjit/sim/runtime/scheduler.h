@@ -106,6 +106,7 @@ void Poll::again() {
     }
     thread.waiting_in = operation_;
     thread.site = site_;
+    thread.polled_at = block.progress;
     if (++vain_polls_ > vain_polls_allowed) fail_deadlock(block);
     yield();
     thread.waiting_in = Operation::none;
@@ -116,8 +117,14 @@ __attribute__((noinline)) void yield_in_spin(Site site) {
     thread.waiting_in = Operation::spin;
     thread.site = site;
     note_spin(*thread.block);
+    thread.polled_at = thread.block->progress;
     yield();
     thread.waiting_in = Operation::none;
+}
+
+/// Where a thread need not wait but others may be faster: only an order that looks for trouble lets them.
+inline void give_way() {
+    if (schedule::gives_way()) yield();
 }
 
 /// Lets the OS thread's own stack ask whether the launch goes on: Python's code, which knows, checks on which stack it is.

@@ -54,7 +54,7 @@ __attribute__((noinline)) void release_collective(unsigned mask) {
     warp.waiting -= __builtin_popcount(others);
     for (unsigned rest = others; rest; rest &= rest - 1) push_ready(block, first[__builtin_ctz(rest)]);
     count_event(block);
-    if (schedule::gives_way()) yield();
+    give_way();
 }
 
 /// They meet: each waits until the other threads of the block have
