@@ -88,7 +88,7 @@ class CheckerPlan(LauncherPlan):
         product = build.compile_binary(self._unit(), staging, CHECKER, commands)
         for name in ("checker.s", "checker.o"):
             (staging / name).unlink(missing_ok=True)
-        return with_simulator_sources(product)
+        return with_simulator_sources(product, self.mode)
 
     def opened(self, module: str, path: Path) -> Path:  # type: ignore[override]
         return path

@@ -15,6 +15,7 @@ from tkjit.loader.plan import Plan
 from tkjit.targets import Target
 
 SIMULATOR = "simulator"
+_IN_ALL = ("race.h", "copies.h")  # of the checker's files, those that every mode reads
 
 
 class SimulatorPlan(Plan):
@@ -85,7 +86,10 @@ def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = F
     return "\n".join(_flags(target, mode, for_debugger).compile)
 
 
-def with_simulator_sources(product: Product) -> Product:
-    """What was linked with the object depends on the object's files too."""
-    sources = (path for path in flags.SIMULATOR.rglob("*") if path.is_file() and path.suffix != ".gdb")
-    return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))
+def with_simulator_sources(product: Product, mode: str = "") -> Product:
+    """What was linked with the object depends on those of its files too that it did not read itself."""
+    checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _IN_ALL]
+    sources = [*flags.SIMULATOR.glob("runtime/*.h"), *checks]
+    return replace(
+        product, dependencies=tuple(sorted({*product.dependencies, *sources, flags.SIMULATOR / "simulator.cpp"}))
+    )

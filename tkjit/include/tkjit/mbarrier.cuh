@@ -24,8 +24,8 @@ namespace tkjit {
 
 #ifdef TKJIT_SIM
 
-/// Makes 8 bytes of shared memory a barrier whose phases need `count` arrivals each. One thread does it; the others have
-/// to be told, by a __syncthreads.
+/// Makes 8 bytes of shared memory a barrier whose phases need `count` arrivals each. One thread does it; the others
+/// have to be told, by a __syncthreads.
 inline void mbarrier_init(uint64_t* barrier, uint32_t count, sim::Site site = sim::Site::here()) {
     sim::mbarrier_init(barrier, count, site);
 }
@@ -71,8 +71,8 @@ inline void mbarrier_wait(uint64_t* barrier, uint32_t parity, sim::Site site = s
 
 #else
 
-/// Makes 8 bytes of shared memory a barrier whose phases need `count` arrivals each. One thread does it; the others have
-/// to be told, by a __syncthreads.
+/// Makes 8 bytes of shared memory a barrier whose phases need `count` arrivals each. One thread does it; the others
+/// have to be told, by a __syncthreads.
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count) : "memory");
 }

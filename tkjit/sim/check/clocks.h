@@ -1,8 +1,8 @@
 // Who knows of what: vector clocks, by which an access is before another one or is not.
 //
-// Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own clock
-// advances when it tells others something; an access carries its thread's clock. It is before whatever a thread does
-// that has been told of that clock.
+// Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own
+// clock advances when it tells others something; an access carries its thread's clock. It is before whatever a thread
+// does that has been told of that clock.
 #pragma once
 
 #include <map>

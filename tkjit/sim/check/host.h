@@ -30,7 +30,8 @@ inline void on_bad_access(int, siginfo_t* info, void* context) {
     Json json, here;
     json.text("kind", "memory").text("what", "SEGV").number("bytes", 0);
     add_nearest(json, address);
-    here.numbers("calls", {interrupted_at(context)}).text("access", "access").index("block", blockIdx).index("thread", threadIdx);
+    here.numbers("calls", {interrupted_at(context)}).text("access", "access");
+    here.index("block", blockIdx).index("thread", threadIdx);
     write_line(json.object("here", here));
     _exit(3);
 }
@@ -39,7 +40,8 @@ inline void on_bad_access(int, siginfo_t* info, void* context) {
 inline void on_timeout(int, siginfo_t*, void* context) {
     Json json, here;
     json.text("kind", "fault").text("text", "it does not end");
-    here.numbers("calls", {interrupted_at(context)}).text("access", "loop").index("block", blockIdx).index("thread", threadIdx);
+    here.numbers("calls", {interrupted_at(context)}).text("access", "loop");
+    here.index("block", blockIdx).index("thread", threadIdx);
     write_line(json.object("here", here));
     _exit(4);
 }
@@ -67,7 +69,9 @@ inline void handle_signals(int timeout_s) {
 inline void fence_off(char*, char*, char*, char*) {}
 
 inline void begin() {
-    for (const auto& segment : own_memory().writable) add_region(segment.begin, segment.bytes, Space::variable, "", false);
+    for (const auto& segment : own_memory().writable) {
+        add_region(segment.begin, segment.bytes, Space::variable, "", false);
+    }
 }
 
 inline void end() {

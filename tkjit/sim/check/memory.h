@@ -1,8 +1,8 @@
 // AddressSanitizer's reports as findings.
 //
 // What it cannot know by itself it is told: the stacks of fibers (runtime/fiber.h), the end of dynamic shared memory
-// (runtime/blocks.h), and the red zones behind shared variables of templates, which gcc gives none to: the build puts room
-// behind each, and its address into the section tkjit_gaps (tkjit/check/plan.py).
+// (runtime/blocks.h), and the red zones of shared variables to which gcc gives none: the build puts room beside each,
+// and its address into the section tkjit_gaps (tkjit/check/plan.py).
 #pragma once
 
 #include <set>

@@ -100,7 +100,8 @@ inline OwnMemory own_memory() {
                     memory.shared = info->dlpi_tls_data;
                     memory.shared_bytes = header.p_memsz;
                 } else if (header.p_type == PT_LOAD && header.p_flags & PF_W) {
-                    memory.writable.push_back({reinterpret_cast<void*>(info->dlpi_addr + header.p_vaddr), header.p_memsz});
+                    void* const begin = reinterpret_cast<void*>(info->dlpi_addr + header.p_vaddr);
+                    memory.writable.push_back({begin, header.p_memsz});
                 }
             }
             return 1;  // the first object is the program itself

@@ -112,7 +112,8 @@ inline T atomicCAS(T* address, typename tkjit::sim::Exactly<T>::type expected,
     if constexpr (sizeof(T) == 16) {
         return tkjit::sim::compare_and_swap_16(address, expected, value);
     } else {
-        __atomic_compare_exchange(address, &expected, &value, false, tkjit::sim::atomic_order, tkjit::sim::atomic_order);
+        constexpr int order = tkjit::sim::atomic_order;
+        __atomic_compare_exchange(address, &expected, &value, false, order, order);
         return expected;
     }
 }

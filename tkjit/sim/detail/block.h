@@ -101,6 +101,8 @@ struct Barrier {
     unsigned true_predicates;
     unsigned result;  // true_predicates of the phase that completed last
     Operation operation;
+    bool is_mixed;  // threads of this phase came from several places
+    Site site;      // of the first
 };
 
 /// A warp operation that some lanes of its mask have reached.
@@ -113,8 +115,6 @@ struct Collective {
 struct Warp {
     unsigned alive;    // lanes that exist and have not exited
     unsigned waiting;  // lanes inside a collective
-    unsigned lanes_at_barrier;  // that have come to __syncthreads in this phase, and from where
-    Site barrier_site;
     // By the lowest lane of the mask: two collectives in flight cannot share it unless the source is wrong.
     Collective collectives[warp_threads];
 };

@@ -1,7 +1,7 @@
 // mbarriers, and the bulk copies (`cp.async.bulk`) that complete on them or in groups.
 //
-// A copy lands when somebody waits for it, and not before: a kernel that forgot to wait finds what was there until then.
-// The wrappers for kernels are <tkjit/mbarrier.cuh> and <tkjit/bulk_copy.cuh>.
+// A copy lands when somebody waits for it, and not before: a kernel that forgot to wait finds what was there until
+// then. The wrappers for kernels are <tkjit/mbarrier.cuh> and <tkjit/bulk_copy.cuh>.
 #pragma once
 
 namespace tkjit::sim {

@@ -5,18 +5,18 @@ namespace tkjit::sim {
 
 void wait_for_grid(Block& block, Site site);  // grid.h
 
-/// The lanes of a warp come to a __syncthreads together, or not at all. Source: PTX ISA, "barrier": with `.aligned`, all
-/// threads in a warp must execute the same instruction.
-inline void check_warp_is_together(Operation operation, Site site) {
-    const Thread& thread = *current_thread;
-    Warp& warp = warp_of(thread);
-    if (warp.lanes_at_barrier == 0) warp.barrier_site = site;
-    const Site other = warp.barrier_site;
-    if (other.line != site.line || (other.file != site.file && strcmp(other.file, site.file) != 0)) {
+inline bool is_same_place(Site a, Site b) { return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0); }
+
+/// The lanes of a warp come to a __syncthreads together, or not at all; warps may come from different ones. Source: PTX
+/// ISA, "barrier": with `.aligned`, all threads in a warp must execute the same instruction.
+__attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, Operation operation, Site site) {
+    barrier.is_mixed = true;
+    const unsigned warp = current_thread->linear / warp_threads;
+    for (const Thread* other = barrier.first; other; other = other->next) {
+        if (other->linear / warp_threads != warp || is_same_place(other->site, site)) continue;
         fail(site, "divergent barrier: lanes of one warp come to %s from here and from %s:%d", operation_name(operation),
-             other.file, other.line);
+             other->site.file, other->site.line);
     }
-    warp.lanes_at_barrier |= 1u << lane_of(thread);
 }
 
 /// Counts the running thread in, and checks that it means the same barrier as those before it.
@@ -25,11 +25,16 @@ inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation
     if (barrier.arrived == 0) {
         barrier.operation = operation;
         barrier.expected = expected;
+        barrier.is_mixed = false;
+        barrier.site = site;
     } else if (barrier.operation != operation || barrier.expected != expected) {
         fail(site, "barrier %u: %s of %u threads meets %s of %u threads (0: all)", id, operation_name(operation),
              expected, operation_name(barrier.operation), barrier.expected);
     }
-    if (id == 0 && operation != Operation::named_barrier) check_warp_is_together(operation, site);
+    // most often all come from one place, and nothing has to be looked at
+    if (id == 0 && (barrier.is_mixed || !is_same_place(barrier.site, site)) && operation != Operation::named_barrier) {
+        check_warp_is_together(barrier, operation, site);
+    }
     barrier.arrived++;
     barrier.true_predicates += predicate;
     race::arrive(&barrier);

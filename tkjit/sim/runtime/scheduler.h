@@ -139,11 +139,6 @@ inline void release_barrier(Block& block, Barrier& barrier) {
     barrier.true_predicates = 0;
     barrier.arrived = 0;
     race::complete(&barrier);
-    if (&barrier == block.barriers) {
-        for (unsigned first = 0; first < block.thread_count; first += warp_threads) {
-            block.warps[first / warp_threads].lanes_at_barrier = 0;
-        }
-    }
     push_ready_list(block, barrier.first, barrier.last);
     barrier.first = nullptr;
     count_event(block);

@@ -1,0 +1,148 @@
+// Each access against those before it, and what is found so.
+#pragma once
+
+#include "race_state.h"
+
+#include <set>
+#include <tuple>
+
+namespace tkjit::sim::race {
+
+// ---- findings
+
+inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
+inline constexpr size_t most_findings = 64;
+
+inline check::Json described(const Access& access, const char* what) {
+    const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
+    const unsigned linear = access.thread % (threads_x * threads_y * blockDim.z);  // a copy's is that of who issued it
+    const uint3 thread{linear % threads_x, linear / threads_x % threads_y, linear / threads_x / threads_y};
+    const uint3 block{access.block % gridDim.x, access.block / gridDim.x % gridDim.y,
+                      access.block / gridDim.x / gridDim.y};
+    check::Json json = places.describe(access.where);
+    return json.text("access", what).index("block", block).index("thread", thread);
+}
+
+/// Reports what was found, once for each pair of places.
+inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
+                   const char* what, const Access* other, const char* other_what) {
+    const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
+    const auto [first, second] = here < there ? std::pair(here, there) : std::pair(there, here);
+    if (already_reported.size() >= most_findings || !already_reported.emplace(kind, first, second).second) return;
+    check::Json json;
+    json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
+    json.number("offset", static_cast<long long>(address - region.begin));
+    json.number("bytes", static_cast<long long>(bytes));
+    json.number("address", static_cast<long long>(address));
+    json.object("here", described(access, what));
+    if (other) json.object("there", described(*other, other_what));
+    check::write_line(json);
+}
+
+inline const char* word_of(Kind kind, bool is_write) {
+    if (kind == pending_copy) return "asynchronous copy";
+    if (kind == atomic) return is_write ? "atomic update" : "atomic read";
+    return is_write ? "write" : "read";
+}
+
+// ---- accesses
+
+class Check {
+  public:
+    /// reads : whether it needs what is there, as an atomic update does that also writes
+    Check(const Region& region, const Access& access, bool is_write, bool reads)
+        : region_(region), access_(access), is_write_(is_write), reads_(reads) {}
+
+    void operator()(Cell& cell, uintptr_t address, unsigned bytes) {
+        const Thread& thread = *current_thread;
+        if (cell.write.kind == pending_copy) {
+            say("copy", address, bytes, &cell.write, true);
+            cell.write.kind = plain;
+        } else if (cell.write.kind == none && cell.update.kind == none) {
+            if (reads_ && region_.starts_blank) note_blank(address, bytes);
+        }
+        for (const Access* earlier : {&cell.write, &cell.update}) {
+            if (conflicts(*earlier) && !is_before(*earlier, thread)) say("race", address, bytes, earlier, true);
+        }
+        is_write_ ? write(cell, address, bytes) : read(cell);
+    }
+
+    /// At the end of a range: a read is of what nobody wrote if that is so of four bytes of it, or of all there are.
+    /// Less is padding.
+    void finish(size_t bytes) {
+        const size_t enough = bytes < 4 ? bytes : 4;
+        if (longest_blank_ >= enough) say("uninitialized", blank_address_, longest_blank_, nullptr, false);
+    }
+
+  private:
+    bool conflicts(const Access& other) const {
+        return other.kind != none && !(other.kind == atomic && access_.kind == atomic);
+    }
+
+    void say(const char* kind, uintptr_t address, size_t bytes, const Access* other, bool other_writes) {
+        report(kind, region_, address, bytes, access_, word_of(access_.kind, is_write_), other,
+               other ? word_of(other->kind, other_writes) : "");
+    }
+
+    void note_blank(uintptr_t address, unsigned bytes) {
+        blank_ = address == blank_end_ ? blank_ + bytes : bytes;
+        blank_end_ = address + bytes;
+        if (blank_ <= longest_blank_) return;
+        longest_blank_ = blank_;
+        blank_address_ = blank_end_ - blank_;
+    }
+
+    void read(Cell& cell) {
+        Access* slot = nullptr;
+        for (Access& earlier : cell.reads) {
+            // an atomic read conflicts with less than a plain one, and takes its place nowhere
+            const bool says_less = access_.kind == atomic && earlier.kind == plain;
+            if (earlier.kind == none || (!says_less && is_before(earlier, *current_thread))) {
+                slot = &earlier;
+                break;
+            }
+        }
+        static unsigned turn = 0;
+        (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
+    }
+
+    void write(Cell& cell, uintptr_t address, unsigned bytes) {
+        for (const Access& earlier : cell.reads) {
+            const bool is_ordered = !conflicts(earlier) || is_before(earlier, *current_thread);
+            if (!is_ordered) say("race", address, bytes, &earlier, false);
+        }
+        if (access_.kind == atomic) {
+            cell.update = access_;  // what is plain stays: other atomics conflict with that
+            return;
+        }
+        cell = {};
+        cell.write = access_;
+    }
+
+    const Region& region_;
+    const Access access_;
+    const bool is_write_, reads_;
+    size_t blank_ = 0, longest_blank_ = 0;
+    uintptr_t blank_end_ = 0, blank_address_ = 0;
+};
+
+inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, const Access& access) {
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    const Region* region = check::region_of(address);
+    if (region == nullptr || bytes == 0) return;
+    if (address + bytes > region->end) bytes = region->end - address;
+    Check check(*region, access, is_write, reads);
+    shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });
+    check.finish(bytes);
+}
+
+inline void access(const void* pointer, size_t bytes, bool is_write, bool reads, Kind kind, unsigned where) {
+    access(pointer, bytes, is_write, reads, access_of(*current_thread, kind, where));
+}
+
+inline unsigned place_of(Site site) { return places.at(calling_place(state_of(*current_thread)), site); }
+
+void read(const void* address, size_t bytes, Site site) { access(address, bytes, false, true, plain, place_of(site)); }
+void write(const void* address, size_t bytes, Site site) { access(address, bytes, true, false, plain, place_of(site)); }
+
+}  // namespace tkjit::sim::race

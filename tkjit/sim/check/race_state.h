@@ -1,0 +1,57 @@
+// What the race detector keeps: of threads, of the objects at which they meet, of memory.
+#pragma once
+
+#include "places.h"
+#include "clocks.h"
+#include "shadow.h"
+
+namespace tkjit::sim::race {
+
+using check::places;
+using check::Region;
+
+/// What the detector keeps of a CUDA thread.
+struct ThreadState {
+    Knowledge knows;
+    Knowledge released;  // at its last fence
+    std::vector<unsigned> calls;  // places, outermost first
+    unsigned copies[2] = {};      // that it has issued, by their copier
+};
+
+struct BlockState {
+    unsigned number;
+    uint3 index;
+    std::vector<ThreadState> threads;
+};
+
+/// An object at which threads meet: what they know, and what they knew at their last fences, for the atomics behind it.
+struct Meeting {
+    Knowledge gathered, completed;
+    Knowledge fences_gathered, fences_completed;
+};
+
+inline Shadow shadow;
+inline std::unordered_map<const void*, Meeting> meetings;
+inline std::unordered_map<const void*, Knowledge> atomics;
+inline unsigned launches = 0;
+
+inline BlockState& state_of(const Block& block) { return *static_cast<BlockState*>(block.race_state); }
+inline ThreadState& state_of(const Thread& thread) { return state_of(*thread.block).threads[thread.linear]; }
+
+inline unsigned calling_place(const ThreadState& state) {
+    return state.calls.empty() ? check::Places::root : state.calls.back();
+}
+
+inline Access access_of(const Thread& thread, Kind kind, unsigned where) {
+    const unsigned clock = state_of(thread).knows.clock_of(thread.linear);
+    return {launches, state_of(*thread.block).number, clock, where, static_cast<unsigned short>(thread.linear), kind};
+}
+
+/// Whether the running thread, or one that told it so, knows that an access is over.
+inline bool is_before(const Access& earlier, const Thread& thread) {
+    if (earlier.launch != launches) return true;
+    if (earlier.block == state_of(*thread.block).number && earlier.thread == thread.linear) return true;
+    return state_of(thread).knows.includes(earlier.block, earlier.thread, earlier.clock);
+}
+
+}  // namespace tkjit::sim::race
