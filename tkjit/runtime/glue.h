@@ -81,7 +81,7 @@ inline bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg* args,
     const char* const error = launcher(args, on.device, stream);
     PyEval_RestoreThread(state);
     if (!error) return true;
-    if (PyErr_Occurred()) return false;  // a signal's handler has raised while the simulator ran
+    if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = std::strncmp(error, about_shapes, sizeof about_shapes - 1) == 0;
     PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel,

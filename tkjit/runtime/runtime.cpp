@@ -4,6 +4,7 @@
 #include "allocation.h"
 #include "notes.h"
 #include "refusals.h"
+#include "interruptions.h"
 #include "streams.h"
 #include "table.h"
 #include "tensor_view.h"
@@ -250,7 +251,6 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
 
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
-// Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
 // Asked by the simulator now and then, in the thread that called the kernel: whether that should raise instead.
 int32_t interrupted() {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -259,6 +259,7 @@ int32_t interrupted() {
     return raises;
 }
 
+// Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
 uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw py::import_error(dlerror());
@@ -270,6 +271,7 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
     if (auto* const hook = static_cast<int32_t (**)()>(dlsym(library, "tkjit_sim_interrupted"))) *hook = interrupted;
+    if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
     return reinterpret_cast<uintptr_t>(entry);
 }
 

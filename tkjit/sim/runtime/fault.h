@@ -1,6 +1,7 @@
 // Faults: how a kernel's own mistake becomes the text that `launch` returns.
 #pragma once
 
+#include <pthread.h>
 #include <stdarg.h>
 
 namespace tkjit::sim {
@@ -20,6 +21,10 @@ struct Launch {
     unsigned long long next_block;  // taken with an atomic addition
     int failed;                     // set once, by whoever writes error_text
     char* error_text;
+    pthread_t caller;
+    Helpers* helpers;
+    unsigned ticks;                  // of the caller
+    unsigned ticks_at_interruption;  // the last one that is not yet asked about
     int running;         // OS threads that run a block
     int in_vain;         // of these, whose block has only waited in loops for long
     Grid* grid_barrier;  // of a cooperative launch

@@ -47,6 +47,7 @@ struct Helpers {
     long long asked_ns;  // when the caller last asked whether it is interrupted
     bool considered;
     int count;
+    int joined;
     pthread_t threads[max_helpers];
 };
 
@@ -88,6 +89,12 @@ inline void* help(void* launch) {
     return nullptr;
 }
 
+}  // namespace tkjit::sim
+
+#include "interruption.h"
+
+namespace tkjit::sim {
+
 /// Creates OS threads; where the system refuses one, the others do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     helpers.considered = true;
@@ -113,6 +120,7 @@ __attribute__((noinline)) void tick(Block& block) {
     if (launch_failed(*block.launch)) abandon_block(block);
     Helpers* helpers = block.helpers;
     if (helpers == nullptr) return;
+    block.launch->ticks++;
     const long long now = now_ns();
     if (!helpers->considered) {
         if (now - helpers->start_ns > helper_creation_ns) {
@@ -208,7 +216,9 @@ inline void join(Launch& launch, Helpers& helpers) {
             if (until.tv_nsec >= 1'000'000'000) until.tv_sec++, until.tv_nsec -= 1'000'000'000;
             if (pthread_timedjoin_np(helpers.threads[i], nullptr, &until) == 0) break;
             claim_interruption(launch);
+            launch.ticks++;
         }
+        helpers.joined = i + 1;
     }
 }
 
@@ -231,7 +241,11 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     Helpers helpers;  // not cleared: its array of threads is large
     helpers.start_ns = helpers.asked_ns = now_ns();
     helpers.considered = launch.block_count == 1 || cooperative || one_at_a_time;
-    helpers.count = 0;
+    helpers.count = helpers.joined = 0;
+    launch.caller = pthread_self();
+    launch.helpers = &helpers;
+    launch.ticks_at_interruption = ~0u;
+    const ActiveLaunch active(launch);
     Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0, 0, 0};
     if (cooperative) {
         launch.grid_barrier = &all;

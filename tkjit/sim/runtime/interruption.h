@@ -1,0 +1,74 @@
+// A second Ctrl-C, for a kernel that does not come to where it could be asked whether it is interrupted: a loop that
+// waits for nothing the simulator knows. The first is asked about at the next barrier or exit; when another comes and
+// nothing has happened in between, the block is left where the signal found it.
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+extern "C" {
+extern char __ehdr_start[] __attribute__((visibility("hidden")));  // where this shared object begins
+extern char etext[] __attribute__((visibility("hidden")));         // and where its code ends
+}
+
+namespace tkjit::sim {
+
+inline constexpr unsigned most_active_launches = 64;
+inline Launch* active_launches[most_active_launches];
+
+/// Lets a signal's handler find a launch while it is under way.
+class ActiveLaunch {
+  public:
+    explicit ActiveLaunch(Launch& launch) {
+        for (Launch*& slot : active_launches) {
+            Launch* empty = nullptr;
+            if (!__atomic_compare_exchange_n(&slot, &empty, &launch, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) continue;
+            slot_ = &slot;
+            return;
+        }
+    }
+    ~ActiveLaunch() {
+        if (slot_) __atomic_store_n(slot_, static_cast<Launch*>(nullptr), __ATOMIC_RELEASE);
+    }
+    ActiveLaunch(const ActiveLaunch&) = delete;
+    ActiveLaunch& operator=(const ActiveLaunch&) = delete;
+
+  private:
+    Launch** slot_ = nullptr;
+};
+
+/// Leaves the block that the calling OS thread runs, if the signal came in the kernel's own code: in a library's it
+/// might hold a lock, and on the host's own stack there is no fiber to leave.
+inline void leave_kernel(uintptr_t instruction, uintptr_t stack_pointer) {
+    if (current_thread == nullptr || current_block == nullptr) return;
+    const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
+    const bool in_fiber = stack_pointer - lowest < stack_bytes;
+    const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
+    if (in_fiber && instruction - begin < end - begin) abandon_block(*current_block);
+}
+
+}  // namespace tkjit::sim
+
+/// Called by the handler of an interruption, in the thread that it came to.
+extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr_t instruction, uintptr_t stack_pointer) {
+    using namespace tkjit::sim;
+    for (Launch*& slot : active_launches) {
+        Launch* const launch = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
+        if (launch == nullptr) continue;
+        Helpers& helpers = *launch->helpers;
+        if (!pthread_equal(launch->caller, pthread_self())) {
+            for (int i = helpers.joined; i < helpers.count; i++) {
+                const bool is_own = pthread_equal(helpers.threads[i], pthread_self());
+                if (is_own && launch_failed(*launch)) leave_kernel(instruction, stack_pointer);
+            }
+            continue;
+        }
+        if (!launch_failed(*launch) && launch->ticks_at_interruption != launch->ticks) {
+            launch->ticks_at_interruption = launch->ticks;
+            continue;
+        }
+        if (claim_fault(*launch)) memcpy(launch->error_text, "interrupted", sizeof("interrupted"));
+        for (int i = helpers.joined; i < helpers.count; i++) pthread_kill(helpers.threads[i], SIGINT);
+        leave_kernel(instruction, stack_pointer);
+    }
+}
