@@ -54,7 +54,8 @@ def test_the_checker_finds_what_it_finds_with_gcc(seeded: Path, tmp_path, monkey
     source = tmp_path / "racy.cu"
     assert "race: nothing orders two accesses to tile + 256 bytes in shared memory" in printed
     assert f"at {source}:3" in printed and f"at {source}:4" in printed
-    assert "uninitialized: tile + " in printed
+    assert "uninitialized (--init): tile + " in printed
+    assert "uninitialized (--init): largest + 0 bytes" in printed
     assert "memory: 4 bytes 0 bytes behind x, which has 512 bytes" in printed
 
 
