@@ -94,12 +94,7 @@ def compile_binary(
     lines = commands(source, output, depfile)
     command = " && ".join(map(shlex.join, lines))
     start = time.monotonic()
-    code, log, peak_bytes = 0, "", 0
-    for line in lines:
-        code, printed, bytes_taken = _run(line, staging)
-        log, peak_bytes = log + printed, max(peak_bytes, bytes_taken)
-        if code != 0:
-            break
+    code, log, peak_bytes = _run_all(lines, staging)
     (staging / LOG).write_text(f"{command}\n{log}")
 
     def failure(log: str, summary: str = "") -> CompileError | CacheError:
@@ -127,6 +122,17 @@ def compile_binary(
     dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))
     _remove(depfile)
     return Product(output.name, dependencies, facts, unit.search)
+
+
+def _run_all(lines: list[list[str]], directory: Path) -> tuple[int, str, int]:
+    """Run commands up to the first that fails: its exit status, what all printed, and the most memory one took."""
+    code, log, peak_bytes = 0, "", 0
+    for line in lines:
+        code, printed, bytes_taken = _run(line, directory)
+        log, peak_bytes = log + printed, max(peak_bytes, bytes_taken)
+        if code != 0:
+            break
+    return code, log, peak_bytes
 
 
 def _run(line: list[str], directory: Path) -> tuple[int, str, int]:

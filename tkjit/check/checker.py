@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -145,7 +146,7 @@ class _Subject:
         return report
 
     def _run_all(
-        self, mode: str, cases: Sequence[Case], launch: Callable[[CheckerPlan, Any, Case], list[Run]], report: Report
+        self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> None:
         plan = CheckerPlan(self._loader.around, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
@@ -153,14 +154,14 @@ class _Subject:
         assert source is not None  # the plan has read it
         symbols = Symbols(program, source.path, source.name)
         for case in cases:
-            runs = launch(plan, program, case)
+            runs = launch(program, case)
             report.launches += len(runs)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
             words = [finding_of(one, symbols, self._name, case.name) for one in found if not symbols.is_guard(one)]
             report.add(one for one in words if not MODE_OF[one.kind] or MODE_OF[one.kind] in self._options.modes)
 
-    def _launch(self, program: Any, case: Case, order: str, seed: int) -> Run:
+    def _launch(self, program: Path, case: Case, order: str, seed: int) -> Run:
         options = self._options
         return run(
             program,
@@ -172,10 +173,10 @@ class _Subject:
             trace=options.trace and order == "forward",
         )
 
-    def _in_forward_order(self, plan: CheckerPlan, program: Any, case: Case) -> list[Run]:
+    def _in_forward_order(self, program: Path, case: Case) -> list[Run]:
         return [self._launch(program, case, "forward", self._options.seed)]
 
-    def _in_all_orders(self, plan: CheckerPlan, program: Any, case: Case) -> list[Run]:
+    def _in_all_orders(self, program: Path, case: Case) -> list[Run]:
         first = self._launch(program, case, "forward", self._options.seed)
         runs = [first]
         compares = "order" in self._options.modes

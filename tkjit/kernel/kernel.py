@@ -170,15 +170,12 @@ class Kernel:
             asked = Variant(tuple({**chosen, **values}.items()))
             known = "; ".join(map(str, variants_of(spec)))
             raise SpecError(f"{self.name} has no variant {asked}; it has {known}")
-        source = spec.source_for(arch or spec.sources[0][0])
+        arch = arch or spec.sources[0][0]
+        source = spec.source_for(arch)
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")
-        text = source.read()
-        if arch == "cpu":
-            from tkjit.render.adapt import adapt
-
-            text = adapt(text)
-        return Rendered(render_glue(self.specs), render_launcher(spec, variant, text, source.name))
+        launcher = render_launcher(spec, variant, source.read(), source.name, on_cpu=arch == "cpu")
+        return Rendered(render_glue(self.specs), launcher)
 
     def overload(self, source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""

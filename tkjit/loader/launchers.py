@@ -54,13 +54,9 @@ class LauncherPlan(Plan):
         return [*sources, *rendering_files(), *self._around.toolchain.looked_at(self.target)]
 
     def render(self) -> Recipe:
-        source = self._source.read()
-        if self.target.is_cpu:
-            from tkjit.render.adapt import adapt
-
-            source = adapt(source)
+        text, name = self._source.read(), self._source.name
         parts = {
-            TEXT: render_launcher(self.spec, self.variant, source, self._source.name),
+            TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=self.target.is_cpu),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }

@@ -11,8 +11,8 @@ from tkjit.spec import BY_NAME, Field, Spec, Variant
 _NAME = "launcher.cu"
 
 
-def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str) -> str:
-    """Render a launcher, the same text for every device.
+def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str, *, on_cpu: bool = False) -> str:
+    """Render a launcher, the same text for every device but for what the source says to GPUs alone.
 
     Parameters
     ----------
@@ -20,7 +20,13 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str)
         The kernel's source, which becomes a part of the text; for the CPU as ``adapt`` gives it.
     source_name : str
         What the compiler's messages call it.
+    on_cpu : bool
+        Whether a C++ compiler and the simulator take it: what they have no words for is then said in others.
     """
+    if on_cpu:
+        from tkjit.render.adapt import adapt  # a warm call renders nothing
+
+        source = adapt(source)
     before = [*_opening(spec, variant), *_types(spec, variant), *_globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
     before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]

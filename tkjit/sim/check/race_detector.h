@@ -134,7 +134,6 @@ inline void blank_shared_memory(const Block& block) {
 void begin_block(Block& block) {
     auto* const state = new BlockState;
     state->number = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-    state->index = blockIdx;
     state->threads.resize(block.thread_count);
     for (unsigned i = 0; i < block.thread_count; i++) {
         state->threads[i].knows.begin(state->number, i, block.thread_count);

@@ -20,7 +20,6 @@ struct ThreadState {
 
 struct BlockState {
     unsigned number;
-    uint3 index;
     std::vector<ThreadState> threads;
 };
 

@@ -42,7 +42,6 @@ enum class Operation : unsigned char {
     spin,
     grid_sync,
     mbarrier,
-    bulk_wait,
 };
 
 const char* operation_name(Operation operation);

@@ -13,9 +13,6 @@ void mbarrier_invalidate(uint64_t* barrier, Site site);
 /// Raises the bytes that the phase waits for, then counts `count` arrivals.
 void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site);
 
-/// The parity of the phase that is under way.
-unsigned mbarrier_parity(const uint64_t* barrier, Site site);
-
 /// Whether the phase of this parity is over; lands a copy if it is not.
 bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site);
 void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site);

@@ -11,18 +11,13 @@ inline float fdividef(float a, float b) { return a / b; }
 inline double fdivide(double a, double b) { return a / b; }
 
 // `sinpi(x)` is the sine of pi times x, exact where that is 0, 1 or -1.
+#define TKJIT_SIM_FUNCTIONS(each) \
+    each(sinpi) each(cospi) each(normcdf) each(normcdfinv) each(erfinv) each(erfcinv) each(erfcx) each(cyl_bessel_i0) \
+    each(cyl_bessel_i1)
 #define TKJIT_SIM_FUNCTION(name) \
     double name(double x);       \
     float name##f(float x);
-TKJIT_SIM_FUNCTION(sinpi)
-TKJIT_SIM_FUNCTION(cospi)
-TKJIT_SIM_FUNCTION(normcdf)
-TKJIT_SIM_FUNCTION(normcdfinv)
-TKJIT_SIM_FUNCTION(erfinv)
-TKJIT_SIM_FUNCTION(erfcinv)
-TKJIT_SIM_FUNCTION(erfcx)
-TKJIT_SIM_FUNCTION(cyl_bessel_i0)
-TKJIT_SIM_FUNCTION(cyl_bessel_i1)
+TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 #undef TKJIT_SIM_FUNCTION
 
 inline void sincospi(double x, double* sine, double* cosine) { *sine = sinpi(x), *cosine = cospi(x); }

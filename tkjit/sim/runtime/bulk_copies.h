@@ -68,8 +68,6 @@ void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes,
     give_way();
 }
 
-unsigned mbarrier_parity(const uint64_t* barrier, Site site) { return checked_bits(barrier, "mbarrier", site).phase; }
-
 // ---- copies
 
 struct BulkCopy {

@@ -62,7 +62,6 @@ const char* operation_name(Operation operation) {
         "a loop of atomics or __nanosleep",
         "a sync of the grid",
         "a wait for an mbarrier",
-        "a wait for bulk copies",
     };
     return operation_names[static_cast<int>(operation)];
 }

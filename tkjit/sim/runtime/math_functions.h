@@ -108,15 +108,7 @@ double cyl_bessel_i1(double x) { return tkjit::sim::bessel_i(1, x); }
 
 #define TKJIT_SIM_FUNCTION(name) \
     float name##f(float x) { return static_cast<float>(name(static_cast<double>(x))); }
-TKJIT_SIM_FUNCTION(sinpi)
-TKJIT_SIM_FUNCTION(cospi)
-TKJIT_SIM_FUNCTION(normcdf)
-TKJIT_SIM_FUNCTION(normcdfinv)
-TKJIT_SIM_FUNCTION(erfinv)
-TKJIT_SIM_FUNCTION(erfcinv)
-TKJIT_SIM_FUNCTION(erfcx)
-TKJIT_SIM_FUNCTION(cyl_bessel_i0)
-TKJIT_SIM_FUNCTION(cyl_bessel_i1)
+TKJIT_SIM_FUNCTIONS(TKJIT_SIM_FUNCTION)
 #undef TKJIT_SIM_FUNCTION
 
 namespace tkjit::sim {
