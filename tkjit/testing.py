@@ -18,7 +18,7 @@ from tkjit.check import MODES, Options, Report
 from tkjit.check import check as check_specs
 from tkjit.check.cases import Case, case_of_call
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError
+from tkjit.errors import ArgumentError, TkjitError
 from tkjit.kernel import Kernel, find
 from tkjit.loader import loader_for
 from tkjit.spec import Spec
@@ -100,7 +100,12 @@ def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tup
         if len(args) > len(positional) or missing or unknown:
             refusals.append(f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(sorted(unknown))}")
             continue
-        return (spec,), [case_of_call(spec, given)]
+        try:
+            return (spec,), [case_of_call(spec, given)]
+        except TkjitError as error:  # its dtypes or shapes are another overload's
+            if len(kernel.specs) == 1:
+                raise
+            refusals.append(str(error))
     raise ArgumentError(f"{kernel.name}: no overload takes these arguments: {'; '.join(refusals) or 'too many'}")
 
 

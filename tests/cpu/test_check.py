@@ -13,8 +13,13 @@ import torch
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
-from tkjit.check.child import ORDERS
+from tkjit.check.cases import cases_of
+from tkjit.check.child import ORDERS, run
+from tkjit.check.plan import RACE, CheckerPlan
 from tkjit.cli import main
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+from tkjit.spec import Variant
 from tkjit.testing import KernelCheckError, check
 
 F32 = "float32"
@@ -229,16 +234,16 @@ def test_a_host_function_that_launches():
     if (i < n) y[i] = 2 * x[i];
 }
 cudaError_t run(Globals g, cudaStream_t stream) {
-    twice<<<(g.x.cols() + 63) / 64, 64, 0, stream>>>(g.x.raw_ptr, g.y.raw_ptr, g.x.cols() OFF);
+    twice<<<(g.x.cols() + 63) / 64, 64, 0, stream>>>(g.x.raw_ptr, g.y.raw_ptr, g.x.cols());
     return cudaGetLastError();
-}""".replace("OFF", ""),
+}""",
         entry="run",
         host=True,
     )
-    def run(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+    def twice(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
         return 2 * x
 
-    assert check(run).findings == []
+    assert check(twice).findings == []
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
@@ -259,12 +264,6 @@ def test_a_result_that_is_a_fifth_too_large(dtype):
 @pytest.mark.parametrize("order", ["forward", "reverse", "random", "adversarial"])
 def test_orders_are_what_they_are_called(order, tmp_path):
     """A ticket for each thread, after a barrier: the order in which they go on."""
-    from tkjit.check.cases import cases_of
-    from tkjit.check.child import run
-    from tkjit.check.plan import RACE, CheckerPlan
-    from tkjit.config import Settings
-    from tkjit.loader import loader_for
-    from tkjit.spec import Variant
 
     @tkjit.kernel(
         """__global__ void tickets(Globals g) {
@@ -326,6 +325,32 @@ def test_a_call_of_ones_own():
     assert "0 bytes behind x, which has 32 bytes" in memory.text and memory.here.thread == (7, 0, 0)
     with pytest.raises(tkjit.ArgumentError, match="scale: no overload takes these arguments: missing index"):
         check(scale, x)
+
+
+def test_a_call_of_the_overload_that_takes_it():
+    source = "__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x MORE]; }"
+
+    @tkjit.kernel(source.replace("MORE", "+ 1"), entry="f", grid=1, block="N")
+    def f(x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "N"]) -> Tensor: ...
+
+    @f.overload(source.replace("MORE", ""), entry="f", grid=1, block="N")
+    def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    assert check(f, torch.randn(8)).findings == []
+    (memory,) = found(f, torch.ones(8, dtype=torch.int32), modes=["memory"])
+    assert "0 bytes behind x" in memory.text
+    with pytest.raises(tkjit.ArgumentError, match=r"no overload takes these arguments: .*float64.*float64"):
+        check(f, torch.ones(8, dtype=torch.float64))
+
+
+def test_a_call_with_a_list():
+    @tkjit.kernel(
+        "__global__ void f(Globals g) { g.y[threadIdx.x] = g.xs[0][threadIdx.x]; }", entry="f", grid=1, block="N"
+    )
+    def f(xs: In[list[Tensor], F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+        return xs[0].clone()
+
+    assert check(f, [torch.randn(8), torch.randn(8)]).findings == []
 
 
 def test_inputs_are_not_changed():

@@ -48,6 +48,10 @@ def test_an_empty_environment():
         ({"TKJIT_CACHE_LIMIT": ""}, "cache_limit_bytes", None),
         ({"TKJIT_RECORD": "/there/used.jsonl"}, "record", Path("/there/used.jsonl")),
         ({"TKJIT_RECORD": ""}, "record", None),
+        ({"TKJIT_SIM_TRACE": "/there/trace"}, "sim_trace", "/there/trace"),
+        ({"TKJIT_SIM_TRACE": "1"}, "sim_trace", "1"),
+        *(({"TKJIT_SIM_TRACE": text}, "sim_trace", "") for text in ("0", "")),
+        *(({"TKJIT_SIM_DEBUG": text}, "sim_debug", text == "1") for text in ("0", "1", "")),
     ],
 )
 def test_each_variable(environ, name, value):
@@ -72,7 +76,7 @@ def test_layers_and_records_may_be_relative_or_in_the_home_directory(monkeypatch
     assert Settings.from_environment({"TKJIT_RECORD": "used.jsonl"}).record == tmp_path / "used.jsonl"
 
 
-@pytest.mark.parametrize("name", ["TKJIT_CACHE_SHARED", "TKJIT_JIT"])
+@pytest.mark.parametrize("name", ["TKJIT_CACHE_SHARED", "TKJIT_JIT", "TKJIT_SIM_DEBUG"])
 @pytest.mark.parametrize("text", ["2", "maybe", "-1", " "])
 def test_what_is_neither_yes_nor_no(name, text):
     with pytest.raises(CacheError) as caught:

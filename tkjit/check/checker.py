@@ -16,7 +16,7 @@ from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
 from tkjit.check.plan import MEMORY, RACE, CheckerPlan
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
-from tkjit.loader import Loader
+from tkjit.loader import Loader, guess_variant
 from tkjit.loader.words import describe
 from tkjit.spec import Spec, Variant, variants_of
 
@@ -91,9 +91,10 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
     CompileError
         If the kernel does not compile for the CPU.
     """
-    variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
-    if cases is not None:
-        variants = [(spec, variant) for spec, variant in variants if _serves(spec, variant, cases[0])][:1]
+    if cases is None:
+        variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
+    else:
+        variants = _of_call(specs, cases[0])
     if not variants:
         raise SpecError(f"{specs[0].name} has no variant for {', '.join(options.types) or 'these arguments'}")
     report = Report()
@@ -113,20 +114,10 @@ def _cases(spec: Spec, variant: Variant, options: Options) -> list[Case]:
     return cases_of(spec, variant, options.given, options.seed)
 
 
-def _serves(spec: Spec, variant: Variant, case: Case) -> bool:
-    """Whether a variant is the one that a call's tensors ask for."""
-    chosen = dict(variant.values)
-    for f in spec.tensors:
-        value = case.arguments.get(f.name)
-        for tensor in value if f.is_list and value else [value]:
-            if tensor is not None and str(tensor.dtype).removeprefix("torch.") != variant.dtype_of(f).name:
-                return False
-            if tensor is None:
-                continue
-            for dim, size in zip(f.dims, tensor.shape[tensor.dim() - len(f.dims) :], strict=True):
-                if isinstance(chosen.get(dim.text), int) and chosen[dim.text] != size:
-                    return False
-    return all(case.arguments.get(name, value) == value for name, value in chosen.items() if isinstance(value, int))
+def _of_call(specs: Sequence[Spec], case: Case) -> list[tuple[Spec, Variant]]:
+    """The variant that a call's tensors ask for."""
+    chosen = guess_variant(specs, (), {name: value for name, value in case.arguments.items() if value is not None})
+    return [chosen[:2]] if chosen is not None else []
 
 
 class _Subject:

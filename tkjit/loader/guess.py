@@ -23,7 +23,11 @@ def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
     for spec in specs:
         positional = [f.name for f in spec.fields if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
-        tensors = {f.name: given[f.name] for f in spec.tensors if isinstance(given.get(f.name), torch.Tensor)}
+        # of a list the first tensor stands for all
+        found = {
+            f.name: next(iter(given.get(f.name) or ()), None) if f.is_list else given.get(f.name) for f in spec.tensors
+        }
+        tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
         variant = Variant(tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants))

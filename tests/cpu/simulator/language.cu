@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+#include <tkjit/mbarrier.cuh>
 #include <tkjit/shared_memory.cuh>
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
@@ -259,7 +260,11 @@ __global__ void trapping() {
     __syncthreads();
 }
 __global__ void polls_forever() {
-    if (threadIdx.x == 0) tkjit::sim::wait_until([] { return false; });  // MARK the poll
+    __shared__ uint64_t never;
+    if (threadIdx.x == 0) {
+        tkjit::mbarrier_init(&never, 1);
+        tkjit::mbarrier_wait(&never, 0);  // MARK the poll
+    }
     __syncthreads();
 }
 __global__ void barriers(int* x, int rounds) {

@@ -37,7 +37,6 @@ enum class Operation : unsigned char {
     mma,
     ldmatrix,
     stmatrix,
-    poll,
     activemask,
     spin,
     grid_sync,

@@ -15,28 +15,4 @@ void yield();
 /// For loops that wait for something the scheduler does not know of: a lock, a flag.
 void yield_in_spin(Site site);
 
-/// A thread's wait for a condition that another one of its block makes hold; a deadlock is reported when the block's
-/// progress count stands still while everybody was asked several times.
-class Poll {
-  public:
-    Poll(Operation operation, Site site);
-    /// Lets the others run; the condition did not hold.
-    void again();
-
-  private:
-    Operation operation_;
-    Site site_;
-    unsigned long long progress_;
-    int vain_polls_ = 0;
-};
-
-/// Waits until `condition()` holds, where another thread of the same block makes it hold.
-template <class Condition>
-void wait_until(Condition condition, Site site = Site::here()) {
-    if (condition()) return;
-    Poll poll(Operation::poll, site);
-    do poll.again();
-    while (!condition());
-}
-
 }  // namespace tkjit::sim

@@ -57,7 +57,6 @@ const char* operation_name(Operation operation) {
         "mma",
         "ldmatrix",
         "stmatrix",
-        "a polled condition",
         "__activemask",
         "a loop of atomics or __nanosleep",
         "a sync of the grid",

@@ -58,7 +58,6 @@ inline bool gives_way() { return order != Order::forward; }
 inline bool polls(const Thread& thread) {
     if (thread.polled_at != thread.block->progress) return false;
     switch (thread.waiting_in) {
-        case Operation::poll:
         case Operation::spin:
         case Operation::activemask:
         case Operation::mbarrier: return true;

@@ -93,24 +93,36 @@ void yield() {
     }
 }
 
-Poll::Poll(Operation operation, Site site)
-    : operation_(operation), site_(site), progress_(current_thread->block->progress) {}
+/// A thread's wait for a condition that another one of its block makes hold; a deadlock is reported when the block's
+/// progress count stands still while everybody was asked several times.
+class Poll {
+  public:
+    Poll(Operation operation, Site site)
+        : operation_(operation), site_(site), progress_(current_thread->block->progress) {}
 
-void Poll::again() {
-    constexpr int vain_polls_allowed = 16;
-    Thread& thread = *current_thread;
-    Block& block = *thread.block;
-    if (progress_ != block.progress) {
-        progress_ = block.progress;
-        vain_polls_ = 0;
+    /// Lets the others run; the condition did not hold.
+    void again() {
+        constexpr int vain_polls_allowed = 16;
+        Thread& thread = *current_thread;
+        Block& block = *thread.block;
+        if (progress_ != block.progress) {
+            progress_ = block.progress;
+            vain_polls_ = 0;
+        }
+        thread.waiting_in = operation_;
+        thread.site = site_;
+        thread.polled_at = block.progress;
+        if (++vain_polls_ > vain_polls_allowed) fail_deadlock(block);
+        yield();
+        thread.waiting_in = Operation::none;
     }
-    thread.waiting_in = operation_;
-    thread.site = site_;
-    thread.polled_at = block.progress;
-    if (++vain_polls_ > vain_polls_allowed) fail_deadlock(block);
-    yield();
-    thread.waiting_in = Operation::none;
-}
+
+  private:
+    Operation operation_;
+    Site site_;
+    unsigned long long progress_;
+    int vain_polls_ = 0;
+};
 
 __attribute__((noinline)) void yield_in_spin(Site site) {
     Thread& thread = *current_thread;
