@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from tkjit.cache import Recipe
 from tkjit.cli import budget, main, warmup
-from tkjit.cli.budget import MemoryBudget, available_memory_bytes, estimated_bytes, usable_cores
+from tkjit.cli.budget import MemoryBudget, estimated_bytes
 
 
 def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:
@@ -52,41 +50,6 @@ def test_a_build_that_fails_gives_back_what_it_took():
         raise ValueError
     with limit.taking(10):  # else it would wait for ever
         pass
-
-
-def files(directory: Path, **contents: str) -> Path:
-    for name, text in contents.items():
-        (directory / name.replace("_", ".")).write_text(text)
-    return directory
-
-
-@pytest.mark.parametrize(
-    "quota, cores",
-    [("max 100000", 4), ("200000 100000", 2), ("50000 100000", 1), ("900000 100000", 4), ("nonsense", 4)],
-)
-def test_cores_are_those_of_the_process_and_of_the_containers_quota(quota, cores, monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2, 4, 6})
-    monkeypatch.setattr(budget, "_CGROUP", files(tmp_path, cpu_max=f"{quota}\n"))
-    assert usable_cores() == cores
-
-
-def test_cores_without_a_container(monkeypatch, tmp_path):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 2})
-    monkeypatch.setattr(budget, "_CGROUP", tmp_path)
-    assert usable_cores() == 2
-
-
-def test_memory_is_what_is_free_and_what_the_containers_limit_leaves(monkeypatch, tmp_path):
-    monkeypatch.setattr(budget, "_CGROUP", tmp_path / "absent")
-    free = available_memory_bytes()
-    assert 1 << 20 < free < 1 << 50
-    limits = files(tmp_path, memory_max="30000000\n", memory_current="10000000\n")
-    monkeypatch.setattr(budget, "_CGROUP", limits)
-    assert available_memory_bytes() == 20_000_000
-    files(tmp_path, memory_current="40000000\n")
-    assert available_memory_bytes() == 0
-    files(tmp_path, memory_max="max\n")
-    assert available_memory_bytes() > 20_000_000
 
 
 @dataclass(frozen=True)

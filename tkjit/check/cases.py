@@ -21,11 +21,11 @@ _ORDINARY = (64, 96, 128, 160, 192)
 _PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
 _MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
-_SHAPES = (
-    ("ordinary", _ORDINARY, ()),
-    ("one", (1,), (1,)),
-    ("primes", _PRIME, (3,)),
-    ("larger than a block", _LARGER_THAN_A_BLOCK, (2, 2)),
+_SHAPES = (  # with the extents of leading dims
+    (_ORDINARY, ()),
+    ((1,), (1,)),
+    (_PRIME, (3,)),
+    (_LARGER_THAN_A_BLOCK, (2, 2)),
 )
 # of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
 _MOST_ELEMENTS = {False: 1 << 17, True: 1 << 15}
@@ -65,7 +65,7 @@ def cases_of(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) 
     if unknown:
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
     found: dict[str, Case] = {}
-    for number, (_, sizes, leading) in enumerate(_SHAPES):
+    for number, (sizes, leading) in enumerate(_SHAPES):
         maker = _Maker(spec, variant, given, seed + number, leading, absent=number % 2 == 1)
         case = maker.first_that_fits(sizes)
         if case is not None:
@@ -90,7 +90,10 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
     for name, output in zip(missing, made, strict=True):
-        output.view(torch.uint8).fill_(0xFF) if output.numel() and output.dtype != torch.bool else output.zero_()
+        if output.numel() and output.dtype != torch.bool:
+            output.view(torch.uint8).fill_(0xFF)
+        else:
+            output.zero_()
         filled[name] = output
     return filled
 
@@ -108,7 +111,7 @@ class _Maker:
         *,
         absent: bool,
     ) -> None:
-        self._spec, self._variant, self._given = spec, variant, given
+        self._spec, self._variant = spec, variant
         self._leading, self._absent = leading, absent
         self._random = torch.Generator().manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
@@ -143,6 +146,7 @@ class _Maker:
     def _is_small(self, extents: Mapping[str, int]) -> bool:
         known = {**self._fixed, **extents}
         for f in self._spec.inputs:
+            # the case's leading dims count even where the tensor has none: a large GEMM would take long
             sizes = (*self._leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
             if prod(sizes) > _MOST_ELEMENTS[len(sizes) > 2]:
                 return False
@@ -197,7 +201,8 @@ class _Maker:
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
         leading = [f"leading {self._leading}"] if any(f.leading for f in self._spec.tensors) and self._leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
-        return ", ".join([*(f"{name}={size}" for name, size in {**extents, **integers}.items()), *leading, *absent])
+        sizes = [f"{name}={size}" for name, size in {**extents, **integers}.items()]
+        return ", ".join([*sizes, *leading, *absent]) or "its only call"
 
 
 def _value_of(value: ValueType, spec: Spec, f: Field) -> Any:

@@ -11,13 +11,14 @@ from typing import Any
 import torch
 
 from tkjit.check.cases import Case, cases_of
-from tkjit.check.child import Run, cores, run
+from tkjit.check.child import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
 from tkjit.check.plan import MEMORY, RACE, CheckerPlan
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
 from tkjit.loader import Loader, guess_variant
 from tkjit.loader.words import describe
+from tkjit.machine import usable_cores
 from tkjit.spec import Spec, Variant, variants_of
 
 MODES = ("memory", "race", "init", "order")
@@ -98,7 +99,7 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
     if not variants:
         raise SpecError(f"{specs[0].name} has no variant for {', '.join(options.types) or 'these arguments'}")
     report = Report()
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(usable_cores()) as pool:
         jobs = [
             pool.submit(_Subject(loader, spec, variant, options).check, cases or _cases(spec, variant, options))
             for spec, variant in variants

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -89,7 +88,3 @@ def _fixed_addresses() -> tuple[str, ...]:
     if setarch is None or subprocess.run([setarch, "-R", "true"], capture_output=True).returncode:
         return ()  # a container may forbid it
     return (setarch, "-R")
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0))

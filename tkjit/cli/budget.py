@@ -1,12 +1,10 @@
-"""How much of this machine a warm-up may take: cores, and memory by what each compiler took the last time."""
+"""How much memory the builds of a warm-up may take together: by what each compiler took the last time."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 
 from tkjit.cache.eviction import Stored
 from tkjit.loader import Plan
@@ -14,36 +12,6 @@ from tkjit.loader import Plan
 # what a compiler takes that has left no record here: nvcc with templates, g++
 UNKNOWN_GPU_BYTES = 1 << 30
 UNKNOWN_CPU_BYTES = 512 << 20
-_CGROUP = Path("/sys/fs/cgroup")
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on; in a container not more than its quota."""
-    cores = len(os.sched_getaffinity(0))
-    with suppress(OSError, ValueError):
-        quota, period = (_CGROUP / "cpu.max").read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number: there is no quota
-    return cores
-
-
-def available_memory_bytes() -> int:
-    """What can be taken without swapping; in a container not more than its limit leaves."""
-    available = 1 << 62
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        available = int(next(line for line in lines if line.startswith("MemAvailable:")).split()[1]) << 10
-    with suppress(OSError, ValueError):
-        limit, used = (int((_CGROUP / name).read_text()) for name in ("memory.max", "memory.current"))
-        available = min(available, limit - used + _page_cache_bytes())
-    return max(0, available)
-
-
-def _page_cache_bytes() -> int:
-    """What counts as a container's memory and gives way to others."""
-    with suppress(OSError, ValueError):
-        parts = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-        return int(parts.get("inactive_file", 0))
-    return 0
 
 
 def estimated_bytes(plan: Plan, known: Iterable[Stored]) -> int:

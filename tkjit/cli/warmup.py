@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache import bundle
-from tkjit.cli.budget import available_memory_bytes, usable_cores
 from tkjit.cli.output import size_text
 from tkjit.cli.pool import Outcome, build_all
 from tkjit.cli.selection import add_options, selected
@@ -21,6 +20,7 @@ from tkjit.errors import SpecError, TkjitError
 from tkjit.kernel import find_used
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.record import Used, read_record
+from tkjit.machine import available_memory_bytes, usable_cores
 from tkjit.spec import Variant, variants_of
 
 
