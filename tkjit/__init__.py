@@ -15,16 +15,18 @@ from tkjit.errors import (
     ToolchainError,
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load
-from tkjit.spec import Align, CType, In, InOut, MaxLength, Out, Scalar, Spec, Tensor
+from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Out, Scalar, Spec, Tensor
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Align",
     "ArgumentError",
+    "CExpr",
     "CType",
     "CacheError",
     "CompileError",
+    "HeaderLibrary",
     "In",
     "InOut",
     "Kernel",

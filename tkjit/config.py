@@ -18,6 +18,8 @@ _COMPILER_VARIABLES = (
     "NVCC_APPEND_FLAGS",
     "NVCC_PREPEND_FLAGS",
 )
+# of the header libraries that are known by name (tkjit/spec/headers.py)
+_HEADER_LIBRARIES = ("thunderkittens", "cutlass")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -55,6 +57,8 @@ class Settings:
         ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
+    header_roots : tuple of (str, Path)
+        ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``: where header libraries lie.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
     """
@@ -73,6 +77,7 @@ class Settings:
     record: Path | None = None
     sim_debug: bool = False
     sim_trace: str = ""
+    header_roots: tuple[tuple[str, Path], ...] = ()
     sync: bool = False
 
     @classmethod
@@ -94,6 +99,11 @@ class Settings:
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
+            header_roots=tuple(
+                (name, _paths(given)[0].absolute())
+                for name in _HEADER_LIBRARIES
+                if (given := environ.get(f"{name.upper()}_ROOT"))
+            ),
             sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,

@@ -74,9 +74,18 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
         Whether code for the CPU keeps each line and variable for a debugger to show.
     """
     # a source's own directory is where its quoted includes are found
-    directories = [INCLUDE, *([SIMULATOR] if target.is_cpu else []), source_directory, *spec.include_dirs]
+    libraries_of = [library.root / path for library in spec.headers if library.root for path in library.include_dirs]
+    directories = [
+        INCLUDE,
+        *([SIMULATOR] if target.is_cpu else []),
+        source_directory,
+        *spec.include_dirs,
+        *libraries_of,
+    ]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
-    defines = [f"-D{name}={value}" for name, value in spec.defines]
+    given = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
+    by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(target.arch)]
+    defines = [*by_arch, *(f"-D{name}={value}" for name, value in spec.defines)]
     libraries = [f"-l{library}" for library in spec.libraries]
     if target.is_cpu:
         own = [
@@ -88,12 +97,12 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
             "-fPIC",
             "-fvisibility=hidden",
         ]
-        preprocessor, linker = _common_flags(spec.flags)
+        preprocessor, linker = _common_flags(given)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries))
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
     own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
-    return Flags((*own, *defines, *spec.flags), includes, tuple(libraries))
+    return Flags((*own, *defines, *given), includes, tuple(libraries))
 
 
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:

@@ -23,10 +23,17 @@ def bundled_directory() -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent / "kernel_sources"
 
 
+@cache
+def _bundled_directories() -> tuple[Path, ...]:
+    """``kernel_sources``, and its groups: the kernels of a header library lie in a directory of its name."""
+    root = bundled_directory()
+    return (root, *(path for path in sorted(root.glob("*")) if path.is_dir()))
+
+
 def kernel_files(settings: Settings) -> dict[str, Path]:
     """Every spec file by its kernel's name; of two with one name the user's own wins, then the bundled one."""
     files: dict[str, Path] = {}
-    for directory in (*settings.kernel_path, bundled_directory(), *_entry_point_directories()):
+    for directory in (*settings.kernel_path, *_bundled_directories(), *_entry_point_directories()):
         for path in sorted(directory.glob("*.py")):
             if path.stem.isidentifier() and not path.stem.startswith("_"):
                 files.setdefault(path.stem, path)
@@ -41,7 +48,7 @@ def find_file(name: str, settings: Settings) -> Path:
     SpecError
         If no file has that name; with near names.
     """
-    for directory in (*settings.kernel_path, bundled_directory()):
+    for directory in (*settings.kernel_path, *_bundled_directories()):
         path = directory / f"{name}.py"
         if name.isidentifier() and path.is_file():
             return path

@@ -13,7 +13,7 @@ import tkjit
 PACKAGE = Path(tkjit.__file__).parent
 # DESIGN.md's table, from the top. A room imports only rooms before it.
 ROOMS = (
-    "errors config expr spec registry render targets flags toolchain processes machine measure cache progress "
+    "errors config expr spec headers registry render targets flags toolchain processes machine measure cache progress "
     "compiler_log build loader torchlib kernel check testing cli"
 ).split()
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -638,7 +638,7 @@ def test_check_names_what_is_outdated_and_writes_nothing(project, capsys):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["gemm", "gem"], "no kernel is named 'gem'; did you mean gemm?"),
+        (["gemm", "gem"], "no kernel is named 'gem'; did you mean gemm"),
         (["gemm", "--module", "ops.py"], "a module's stub has all of its kernels; give names or --module"),
         (["--module", "nothing.py"], "there is no file nothing.py"),
         (["--module", "nothing"], "nothing cannot be imported: ModuleNotFoundError: No module named 'nothing'"),

@@ -9,7 +9,7 @@ from tkjit.errors import TkjitError
 from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
 from tkjit.render.text import field_text
-from tkjit.spec import Spec
+from tkjit.spec import CExpr, Spec
 from tkjit.targets import gpu_target
 
 
@@ -54,20 +54,21 @@ def _show(arguments: argparse.Namespace) -> int:
 def _spec_lines(spec: Spec) -> list[str]:
     """A spec, a line a fact."""
 
-    def listed(expressions: tuple[Expr, ...]) -> str:
-        return ", ".join(map(str, expressions))
+    def listed(expressions: tuple[Expr, ...] | CExpr) -> str:
+        return str(expressions) if isinstance(expressions, CExpr) else ", ".join(map(str, expressions))
 
     facts = {
         "entry": spec.entry,
-        "source": ", ".join(
-            f"{arch + ': ' if arch else ''}{source.path or source.name}" for arch, source in spec.sources
-        ),
+        "source": ", ".join(f"{arch + ': ' if arch else ''}{source.place}" for arch, source in spec.sources),
         "struct": spec.struct or ("plain arguments" if spec.args else "Globals (rendered)"),
         "variants": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.variants),
         "dims": "; ".join(f"{name} = {expr}" for name, expr in spec.derived),
         "grid": listed(spec.grid),
         "block": listed(spec.block),
         "shared_memory": str(spec.shared_memory or ""),
+        "cluster": ", ".join(map(str, spec.cluster)),
+        "config": spec.config or "",
+        "headers": ", ".join(library.name for library in spec.headers),
         "constraints": listed(spec.constraints),
         "flags": " ".join(spec.flags),
         "reference": "yes" if spec.reference else "none",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 from tkjit import registry
 from tkjit.cache import notes
 from tkjit.config import Settings
-from tkjit.errors import SpecError
+from tkjit.errors import SpecError, ToolchainError
+from tkjit.headers import located
 from tkjit.kernel.options import read_spec
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Remembered, Use, guess_variant, loader_for
@@ -160,10 +162,12 @@ class Kernel:
         ------
         SpecError
             If there is no such variant or source.
+        ToolchainError
+            If the headers that it is written on are not found.
         """
         if not 0 <= overload < len(self.specs):
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
-        spec = self.specs[overload]
+        spec = located(self.specs[overload], Settings.from_environment())
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
         variant = Variant(tuple(chosen.items()))
         if values or variant not in variants_of(spec):
@@ -299,6 +303,9 @@ def _loaded(kernel: Kernel, loader: Loader) -> Kernel:
 def _stamp(specs: tuple[Spec, ...]) -> Stamp:
     """What changes when a source is edited: ``load`` then gives a new object, which looks into the cache anew."""
     stamps = []
+    if any(spec.headers for spec in specs):
+        with suppress(ToolchainError):  # a call says it
+            specs = tuple(located(spec, Settings.from_environment()) for spec in specs)
     for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
         try:
             status = path.stat()

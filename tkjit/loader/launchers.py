@@ -35,6 +35,9 @@ class LauncherPlan(Plan):
         self._around = around
         self.spec, self.variant, self.target = spec, variant, target
         self._source = _source(spec, target)
+        for library in spec.headers:
+            if target.is_cpu and not library.runs_on_cpu:
+                raise ToolchainError(f"{spec.name} is written on {library.name}, which compiles for GPUs alone")
 
     @cached_property
     def shortcut(self) -> str:
@@ -119,6 +122,7 @@ class LauncherPlan(Plan):
     def _own(self) -> dict[str, Path]:
         """The directories of the kernel's own files: a checkout that moves takes its sources along."""
         own = {"kernels": self._directory} if self._directory else {}
+        own |= {library.name: library.root for library in self.spec.headers if library.root}
         return own | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}
 
     @property

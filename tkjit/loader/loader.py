@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit import targets
+from tkjit import headers, targets
 from tkjit.cache import Cache, Entry, Recipe, notes
 from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
@@ -172,7 +172,7 @@ class Loader:
         ToolchainError
             If the spec has no source for the target.
         """
-        return LauncherPlan(self.around, spec, variant, target)
+        return LauncherPlan(self.around, headers.located(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """The object that is linked with a launcher for a CPU, and of which kind: see ``SimulatorPlan``."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, field_text, indent, local, repr_text
-from tkjit.spec import BY_NAME, Field, Spec, Variant
+from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 
 _NAME = "launcher.cu"
 
@@ -42,6 +42,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     return [
         f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
         "#include <tkjit/launcher.h>",
+        *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if spec.host and any(f.value or f.is_list for f in spec.fields) else []),
         *(f"#include <{header}>" for header in headers),
         "",
@@ -152,13 +153,12 @@ def _extent_checks(spec: Spec, struct: str) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _launch_expressions(spec: Spec) -> list[Expr]:
-    return [*spec.grid, *spec.block, *([spec.shared_memory] if spec.shared_memory else [])]
-
-
 def _dims(spec: Spec) -> list[str]:
     """The names that the grid, the block and the shared memory use, as 64-bit integers."""
-    expressions = _launch_expressions(spec)
+    expressions = [expr for _, part in spec.launch if isinstance(part, tuple) for expr in part]
+    expressions += [
+        Expr.parse(name) for _, part in spec.launch if isinstance(part, CExpr) for name in _used(spec, part)
+    ]
     derived = derived_in_order(spec, expressions)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
     names -= {name for name, _ in derived}
@@ -202,18 +202,40 @@ def _shape(spec: Spec) -> list[str]:
         return []
     spell = _speller(spec)
     lines = ["tkjit::LaunchShape shape;"]
-    for what, expressions in (
-        ("grid", spec.grid),
-        ("block", spec.block),
-        ("shared_memory", (spec.shared_memory,) if spec.shared_memory else ()),
-    ):
-        if expressions:
-            lines.append(f"shape.set_{what}({', '.join(expr.cpp(spell) for expr in expressions)});")
+    for what, part in spec.launch:
+        if isinstance(part, CExpr):
+            lines += _shape_in_cpp(spec, what, part)
+        elif part:
+            lines.append(f"shape.set_{what}({', '.join(expr.cpp(spell) for expr in part)});")
+        elif spec.config:
+            lines.append(f"tkjit::use_config_{what}<{spec.config}>(shape, globals);")
         elif spec.struct:
             lines.append(f"tkjit::use_own_{what}(shape, globals);")
+    if spec.config:
+        lines.append(f"tkjit::use_config_cluster<{spec.config}>(shape);")
+    if spec.cluster:
+        lines.append(f"shape.cluster = dim3({', '.join(map(str, spec.cluster))});")
+    if spec.pdl:
+        lines.append("shape.overlaps = true;")
     if spec.cooperative:
         lines.append("shape.cooperative = true;")
     return lines
+
+
+def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
+    """A part of the launch that the source computes: its names are plain integers there."""
+    spell = _speller(spec)
+    names = [name for name in _used(spec, part) if name not in spec.integer_variants]
+    parameters = ", ".join(f"int {name}" for name in names)
+    given = ", ".join(f"int({spell(name)}.value())" for name in names)
+    made = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
+    return [f"shape.set_{what}([&]({parameters}) {{ return {made}; }}({given}));"]
+
+
+def _used(spec: Spec, part: CExpr) -> list[str]:
+    """The dims and integers that an expression in C++ uses."""
+    known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
+    return sorted(part.names & known)
 
 
 def _speller(spec: Spec) -> Callable[[str], str]:
@@ -236,4 +258,7 @@ def _launch(spec: Spec) -> list[str]:
         return [f"return tkjit::{function}({spec.entry}, {shape}device, stream, args);"]
     if spec.host:
         return [f"return tkjit::call_host({spec.entry}, device, stream, globals);"]
-    return [f"return tkjit::launch({spec.entry}, shape, device, stream, globals);"]
+    entry = spec.entry
+    if spec.config:
+        entry = f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
+    return [f"return tkjit::launch({entry}, shape, device, stream, globals);"]

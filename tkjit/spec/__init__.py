@@ -1,7 +1,8 @@
 """Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
 
-from tkjit.spec.annotations import Align, CType, In, InOut, MaxLength, Out, Scalar, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, In, InOut, MaxLength, Out, Scalar, Tensor
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
+from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import Field, Source, Spec
 from tkjit.spec.read import spec_of_function
 from tkjit.spec.variants import Variant, variants_of
@@ -9,11 +10,14 @@ from tkjit.spec.variants import Variant, variants_of
 __all__ = [
     "BY_NAME",
     "DTYPES",
+    "LIBRARIES",
     "SCALAR_TYPES",
     "Align",
+    "CExpr",
     "CType",
     "DType",
     "Field",
+    "HeaderLibrary",
     "In",
     "InOut",
     "MaxLength",

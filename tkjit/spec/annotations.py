@@ -6,6 +6,7 @@ function's parameters are plain tensors and numbers there.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,28 @@ class CType:
     """The C++ type of a field in a rendered struct, if another library's: ``CType("gl<bf16, 1, 1, -1, 64>")``."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class CExpr:
+    """A launch in C++, where only the source can say it: ``grid=CExpr("matmul<2, 4>::grid(M, N, K)")``.
+
+    It may use dims and integer parameters by their names, as ``int``, and the filled struct as ``globals``.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise SpecError("CExpr: expected an expression of C++")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that stands by itself, and not behind ``::`` or a dot."""
+        return frozenset(re.findall(r"(?<![\w.:])[A-Za-z_]\w*", self.text))
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -85,4 +108,4 @@ else:
         """A global layout; to a type checker, ``torch.Tensor``."""
 
 
-__all__ = ["Align", "CType", "In", "InOut", "Marker", "MaxLength", "Out", "Scalar", "Tensor"]
+__all__ = ["Align", "CExpr", "CType", "In", "InOut", "Marker", "MaxLength", "Out", "Scalar", "Tensor"]

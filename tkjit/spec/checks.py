@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
+from math import prod
 from typing import TYPE_CHECKING
 
 from tkjit.errors import ShapeError, SpecError
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tkjit.spec.model import Field, Spec
 
 MAX_DIMS = 4
+MAX_CLUSTER_BLOCKS = 16  # of Hopper and later, where a kernel asks for more than the portable 8
 NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
 CPP_KEYWORDS = frozenset(
@@ -184,9 +186,7 @@ def _expressions(spec: Spec) -> list[tuple[str, Expr]]:
     return [
         *((f"{f.name}'s dims", dim) for f in spec.tensors for dim in f.dims),
         *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
-        *(("grid", expr) for expr in spec.grid),
-        *(("block", expr) for expr in spec.block),
-        *(("shared_memory", expr) for expr in (spec.shared_memory,) if expr is not None),
+        *((what, expr) for what, part in spec.launch if isinstance(part, tuple) for expr in part),
         *(("constraints", expr) for expr in spec.constraints),
     ]
 
@@ -196,14 +196,30 @@ def _check_launch(spec: Spec) -> None:
         _fail(spec, "entry is empty; expected the name of a __global__ function")
     if spec.args and spec.struct:
         _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
-    if not spec.host and spec.struct is None:
+    if spec.args and spec.config:
+        _fail(spec, "config= is for an entry that takes a globals struct, and not plain arguments")
+    if not spec.host and spec.struct is None and spec.config is None:
         for what, value in (("grid", spec.grid), ("block", spec.block)):
             if not value:
-                _fail(spec, f"{what} is missing; only a source's own struct may say it instead")
+                _fail(spec, f"{what} is missing; only a source's own struct or config may say it instead")
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
-    if spec.host and spec.cooperative:
-        _fail(spec, "a host function launches by itself: cooperative does not apply")
+    for what in ("cooperative", "cluster", "pdl", "config"):
+        if spec.host and getattr(spec, what):
+            _fail(spec, f"a host function launches by itself: {what} does not apply")
+    _check_cluster(spec)
+
+
+def _check_cluster(spec: Spec) -> None:
+    blocks = prod(spec.cluster)
+    if len(spec.cluster) > 3 or any(extent < 1 for extent in spec.cluster) or blocks > MAX_CLUSTER_BLOCKS:
+        _fail(
+            spec, f"cluster={spec.cluster} is no cluster; expected up to 3 numbers, {MAX_CLUSTER_BLOCKS} blocks in all"
+        )
+    if spec.config and (spec.cluster or spec.pdl):
+        _fail(spec, f"{spec.config} says the cluster and whether launches overlap: cluster and pdl do not apply")
+    if spec.cooperative and (spec.pdl or spec.config):
+        _fail(spec, "a cooperative launch waits for the one before it, and has no config")
 
 
 def _check_backward(spec: Spec) -> None:

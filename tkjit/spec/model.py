@@ -9,8 +9,10 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.expr import Expr
+from tkjit.spec.annotations import CExpr
 from tkjit.spec.checks import check
 from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.headers import HeaderLibrary
 from tkjit.spec.values import ValueType
 
 
@@ -27,15 +29,27 @@ MISSING = _Missing()
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's source: a file, or its text where it was written in a notebook."""
+    """A kernel's source: a file, or its text where it was written in a notebook.
+
+    Parameters
+    ----------
+    library : str
+        The header library that the file belongs to; ``path`` is then relative to its root, until that is found.
+    """
 
     path: Path | None = None
     text: str | None = None
+    library: str = ""
 
     @property
     def name(self) -> str:
         """What error messages and ``#line`` call it."""
         return self.path.name if self.path else "inline.cu"
+
+    @property
+    def place(self) -> str:
+        """Where it is, for a person: a path, ``<thunderkittens>/kernels/...``, or ``inline.cu``."""
+        return f"<{self.library}>/{self.path}" if self.library else str(self.path or self.name)
 
     def read(self) -> str:
         """The text.
@@ -158,6 +172,14 @@ class Spec:
         Whether all blocks run at once, and may wait for each other.
     forbid_spills : bool
         Whether a build for a GPU that spills registers to local memory fails.
+    cluster : tuple of int
+        How many blocks are a cluster, by axis; empty where the source says it.
+    pdl : bool
+        Whether a launch may begin before the one before it in the stream has ended (programmatic dependent launch).
+    config : str or None
+        The source's struct of launch constants, for an entry that is a ``__device__`` function.
+    headers : tuple of HeaderLibrary
+        What the source is written on.
     returns : tuple of str
         The fields that a call returns.
     module : str
@@ -175,9 +197,9 @@ class Spec:
     sources: tuple[tuple[str, Source], ...]
     variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     derived: tuple[tuple[str, Expr], ...] = ()
-    grid: tuple[Expr, ...] = ()
-    block: tuple[Expr, ...] = ()
-    shared_memory: Expr | None = None
+    grid: tuple[Expr, ...] | CExpr = ()
+    block: tuple[Expr, ...] | CExpr = ()
+    shared_memory: Expr | CExpr | None = None
     constraints: tuple[Expr, ...] = ()
     struct: str | None = None
     args: bool = False
@@ -189,6 +211,10 @@ class Spec:
     std: str = "c++20"
     cooperative: bool = False
     forbid_spills: bool = False
+    cluster: tuple[int, ...] = ()
+    pdl: bool = False
+    config: str | None = None
+    headers: tuple[HeaderLibrary, ...] = ()
     returns: tuple[str, ...] = ()
     doc: str = ""
     module: str = field(default="", compare=False, repr=False)
@@ -204,6 +230,16 @@ class Spec:
         """The fields in the order of the struct, which is that of a launcher's arguments."""
         by_name = {f.name: f for f in self.fields}
         return tuple(by_name[name] for name in self.order)
+
+    @property
+    def launch(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:
+        """The parts of the launch by their names; one that the spec does not say is empty."""
+        shared = self.shared_memory
+        return (
+            ("grid", self.grid),
+            ("block", self.block),
+            ("shared_memory", (shared,) if isinstance(shared, Expr) else shared or ()),
+        )
 
     @property
     def tensors(self) -> tuple[Field, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CType", "MaxLength")
+_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CExpr", "CType", "MaxLength", "HeaderLibrary")
 _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", "set"), "data")
 
 
@@ -101,7 +101,11 @@ def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
             return names.get(name) == "tkjit" and attribute in _MARKERS
         case ast.Call(func=function):
             marker = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            return marker in ("Align", "CType", "MaxLength") and _is_data(function, names) and _has_data(node, names)
+            return (
+                marker in ("Align", "CExpr", "CType", "MaxLength", "HeaderLibrary")
+                and _is_data(function, names)
+                and _has_data(node, names)
+            )
         case ast.Dict(keys=keys, values=values):
             return all(key is not None and _is_data(key, names) for key in keys) and all(
                 _is_data(value, names) for value in values

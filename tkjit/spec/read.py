@@ -6,15 +6,16 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.expr import Expr, parse_list
-from tkjit.spec.annotations import Align, CType, Marker, MaxLength, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
+from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
 from tkjit.spec.values import ValueType, value_type_of
 
@@ -27,9 +28,9 @@ def spec_of_function(
     source: str | Path | None,
     *,
     entry: str,
-    grid: str | int | tuple[str | int, ...] | None = None,
-    block: str | int | tuple[str | int, ...] | None = None,
-    shared_memory: str | int | None = None,
+    grid: str | int | tuple[str | int, ...] | CExpr | None = None,
+    block: str | int | tuple[str | int, ...] | CExpr | None = None,
+    shared_memory: str | int | CExpr | None = None,
     variants: Mapping[str, Sequence[str | int] | str | int] | None = None,
     dims: Mapping[str, str | int] | None = None,
     constraints: Sequence[str] | str = (),
@@ -46,6 +47,10 @@ def spec_of_function(
     std: str = "c++20",
     cooperative: bool = False,
     forbid_spills: bool = False,
+    cluster: int | Sequence[int] = (),
+    pdl: bool = False,
+    config: str | None = None,
+    headers: str | HeaderLibrary | Sequence[str | HeaderLibrary] = (),
     backward: str | Callable[..., Any] | None = None,
     deprecated: str = "",
 ) -> Spec:
@@ -91,6 +96,10 @@ def spec_of_function(
         std=std,
         cooperative=cooperative,
         forbid_spills=forbid_spills,
+        cluster=tuple(_listed(cluster)),
+        pdl=pdl,
+        config=config,
+        headers=_libraries(name, headers, given.values()),
         returns=_returns(name, parsed, signature.return_annotation),
         doc=inspect.getdoc(function) or "",
         module=function.__module__,
@@ -123,7 +132,27 @@ def _arch(kernel: str, arch: str) -> str:
 def _source(where: str | Path, directory: Path) -> Source:
     if isinstance(where, str) and ("\n" in where or "{" in where):
         return Source(text=where)
+    if in_library := re.fullmatch(r"<(\w+)>/(.+)", str(where)):
+        return Source(path=Path(in_library[2]), library=in_library[1])
     return Source(path=(directory / where).absolute())
+
+
+def _libraries(
+    kernel: str, given: str | HeaderLibrary | Sequence[str | HeaderLibrary], sources: Iterable[Source]
+) -> tuple[HeaderLibrary, ...]:
+    """The header libraries that a spec names, and those in which its sources lie."""
+    found: dict[str, HeaderLibrary] = {}
+    for library in (*_listed(given), *(source.library for source in sources if source.library)):
+        if isinstance(library, HeaderLibrary):
+            found[library.name] = library
+        elif library not in found:
+            if library not in LIBRARIES:
+                raise SpecError(
+                    f"{kernel}: no header library is named {library!r}; known are {', '.join(LIBRARIES)}; "
+                    "for another give a tkjit.HeaderLibrary"
+                )
+            found[library] = LIBRARIES[library]
+    return tuple(found.values())
 
 
 def _field(kernel: str, parameter: inspect.Parameter) -> Field:
@@ -307,9 +336,9 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
 
 
 def _parsed(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> Any:
-    """Parse an expression where there is one, and say where it stands if it cannot be read."""
+    """Parse an expression where there is one and it is ours, and say where it stands if it cannot be read."""
     try:
-        return None if text is None else parse(text)
+        return text if text is None or isinstance(text, CExpr) else parse(text)
     except SpecError as error:
         raise SpecError(f"{kernel}: {where}: {error}") from None
 

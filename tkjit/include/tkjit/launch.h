@@ -25,7 +25,9 @@ inline const int32_t& synchronous = tkjit_synchronous;
 struct LaunchShape {
     dim3 grid, block;
     size_t shared_memory_bytes = 0;
+    dim3 cluster;                    // blocks of a cluster, where the source does not say it by __cluster_dims__
     bool cooperative = false;        // all blocks run at once, and may wait for each other
+    bool overlaps = false;           // may begin before the launch before it has ended (programmatic dependent launch)
     bool empty = false;              // a grid without blocks: nothing to launch
     const char* error = nullptr;
 
@@ -38,7 +40,12 @@ struct LaunchShape {
         const Int threads = x * y * z;
         if (!error && (threads.value() < 1 || threads.value() > 1024)) fail("threads a block", threads.value(), 1024);
     }
+    // What the source computes in C++: a dim3, or one number.
+    void set_grid(dim3 value) { set_grid(Int(value.x), Int(value.y), Int(value.z)); }
+    void set_block(dim3 value) { set_block(Int(value.x), Int(value.y), Int(value.z)); }
     void set_shared_memory(Int bytes) { shared_memory_bytes = extent("shared_memory", bytes, 232448); }
+
+    bool clustered() const { return cluster.x * cluster.y * cluster.z > 1; }
 
 private:
     unsigned extent(const char* what, Int value, int64_t limit) {
@@ -103,6 +110,7 @@ inline const char* with_shape(const char* error, const LaunchShape& shape) {
 template <class... Parameters, class... Arguments>
 const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int32_t, void*, Arguments&&... arguments) {
     if (shape.error || shape.empty) return shape.error;
+    if (shape.clustered()) return with_shape("the simulator has no clusters of blocks", shape);
     const char* const error = sim::launch_with(shape.cooperative, kernel, shape.grid, shape.block, shape.shared_memory_bytes,
                                                static_cast<Parameters>(std::forward<Arguments>(arguments))...);
     return error ? with_shape(error, shape) : nullptr;
@@ -183,6 +191,36 @@ inline cudaError_t allow_shared_memory(const void* kernel, size_t* allowed, size
     return error;
 }
 
+// Allows a kernel clusters of more than 8 blocks, which not every GPU of an architecture can place.
+inline cudaError_t allow_cluster(const void* kernel, const LaunchShape& shape) {
+    constexpr unsigned portable = 8;
+    if (shape.cluster.x * shape.cluster.y * shape.cluster.z <= portable) return cudaSuccess;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+}
+
+inline cudaError_t launch_kernel(const void* kernel, const LaunchShape& shape, void** arguments, cudaStream_t stream) {
+    const size_t bytes = shape.shared_memory_bytes;
+    if (!shape.clustered() && !shape.overlaps)
+        return shape.cooperative ? cudaLaunchCooperativeKernel(kernel, shape.grid, shape.block, arguments, bytes, stream)
+                                 : cudaLaunchKernel(kernel, shape.grid, shape.block, arguments, bytes, stream);
+    cudaLaunchAttribute attributes[3];
+    cudaLaunchConfig_t config{shape.grid, shape.block, bytes, stream, attributes, 0};
+    const auto add = [&](cudaLaunchAttributeID id) -> cudaLaunchAttributeValue& {
+        attributes[config.numAttrs].id = id;
+        return attributes[config.numAttrs++].val;
+    };
+    if (shape.clustered()) {
+        auto& cluster = add(cudaLaunchAttributeClusterDimension).clusterDim;
+        cluster.x = shape.cluster.x;
+        cluster.y = shape.cluster.y;
+        cluster.z = shape.cluster.z;
+    }
+    if (shape.overlaps) add(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed = 1;
+    if (shape.cooperative) add(cudaLaunchAttributeCooperative).cooperative = 1;
+    const cudaError_t refused = allow_cluster(kernel, shape);
+    return refused != cudaSuccess ? refused : cudaLaunchKernelExC(&config, kernel, arguments);
+}
+
 }  // namespace detail
 
 template <class... Parameters, class... Arguments>
@@ -203,11 +241,7 @@ const char* launch(void (*kernel)(Parameters...), const LaunchShape& shape, int3
 
     return [&](Parameters... values) -> const char* {
         void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-        const auto on_stream = static_cast<cudaStream_t>(stream);
-        const size_t bytes = shape.shared_memory_bytes;
-        const cudaError_t error =
-            shape.cooperative ? cudaLaunchCooperativeKernel(function, shape.grid, shape.block, pointers, bytes, on_stream)
-                              : cudaLaunchKernel(function, shape.grid, shape.block, pointers, bytes, on_stream);
+        const cudaError_t error = detail::launch_kernel(function, shape, pointers, static_cast<cudaStream_t>(stream));
         if (error != cudaSuccess) return failed("launch", error);
         const cudaError_t later = detail::finish(stream);
         return later == cudaSuccess ? nullptr : failed("kernel", later);
@@ -262,19 +296,55 @@ const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t 
 template <class Globals>
 void use_own_grid(LaunchShape& shape, const Globals& globals) {
     static_assert(requires { dim3(globals.grid()); }, "the struct has no grid(), and the spec gives no grid");
-    const dim3 grid(globals.grid());
-    shape.set_grid(Int(grid.x), Int(grid.y), Int(grid.z));
+    shape.set_grid(dim3(globals.grid()));
 }
 template <class Globals>
 void use_own_block(LaunchShape& shape, const Globals& globals) {
     static_assert(requires { dim3(globals.block()); }, "the struct has no block(), and the spec gives no block");
-    const dim3 block(globals.block());
-    shape.set_block(Int(block.x), Int(block.y), Int(block.z));
+    shape.set_block(dim3(globals.block()));
 }
 template <class Globals>
 void use_own_shared_memory(LaunchShape& shape, const Globals& globals) {
     if constexpr (requires { Int(globals.dynamic_shared_memory()); })
         shape.set_shared_memory(Int(globals.dynamic_shared_memory()));
+}
+
+
+// ---- entries that a struct of constants launches ---------------------------------------------------------------------
+//
+// The convention of ThunderKittens' launch_kernel<config, globals, kernel>: the entry is a __device__ function, and a
+// struct has NUM_THREADS, and what it likes of NUM_BLOCKS, DYNAMIC_SHARED_MEMORY, CLUSTER_SIZE, MIN_BLOCKS_PER_SM, USE_PDL.
+
+template <class Config>
+constexpr int min_blocks_per_sm() {
+    if constexpr (requires { Config::MIN_BLOCKS_PER_SM; }) return Config::MIN_BLOCKS_PER_SM;
+    else return 1;
+}
+
+template <class Config, class Globals, auto Entry>
+__global__ __launch_bounds__(Config::NUM_THREADS, min_blocks_per_sm<Config>()) void configured(
+    const __grid_constant__ Globals globals) {
+    Entry(globals);
+}
+
+template <class Config, class Globals>
+void use_config_grid(LaunchShape& shape, const Globals& globals) {
+    if constexpr (requires { Config::NUM_BLOCKS; }) shape.set_grid(Int(Config::NUM_BLOCKS));
+    else use_own_grid(shape, globals);
+}
+template <class Config, class Globals>
+void use_config_block(LaunchShape& shape, const Globals&) {
+    shape.set_block(Int(Config::NUM_THREADS));
+}
+template <class Config, class Globals>
+void use_config_shared_memory(LaunchShape& shape, const Globals& globals) {
+    if constexpr (requires { Config::DYNAMIC_SHARED_MEMORY; }) shape.set_shared_memory(Int(Config::DYNAMIC_SHARED_MEMORY));
+    else use_own_shared_memory(shape, globals);
+}
+template <class Config>
+void use_config_cluster(LaunchShape& shape) {
+    if constexpr (requires { Config::CLUSTER_SIZE; }) shape.cluster = dim3(Config::CLUSTER_SIZE);
+    if constexpr (requires { Config::USE_PDL; }) shape.overlaps = Config::USE_PDL;
 }
 
 }  // namespace tkjit

@@ -1,0 +1,110 @@
+"""Header libraries that kernels are written on: what they are called, and what their headers expect of a compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkjit.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Git:
+    """Where a library comes from: a commit of a repository."""
+
+    url: str
+    commit: str
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Where a library comes from: a package of PyPI, in which it lies below a directory."""
+
+    package: str
+    version: str
+    directory: str
+
+
+@dataclass(frozen=True)
+class HeaderLibrary:
+    """A library of headers.
+
+    Parameters
+    ----------
+    name : str
+        In lower case; ``NAME_ROOT`` in the environment says where it lies.
+    proof : str
+        A file that it has, relative to its root: ``include/kittens.cuh``.
+    include_dirs : tuple of str
+        Relative to its root.
+    root : Path or None
+        Where it lies; None where it has to be found.
+    flags : tuple of str
+        nvcc's, for every kernel that is written on it.
+    arch_defines : tuple of (int, str)
+        Macros by the oldest architecture they are for: of ``(90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")``
+        a kernel for ``sm_90a`` gets the first.
+    uses_driver : bool
+        Whether its headers call the CUDA driver, as tensor maps do.
+    runs_on_cpu : bool
+        Whether the simulator can take it.
+    origin : Git or Wheel or None
+        What ``python -m tkjit headers add`` installs.
+    """
+
+    name: str
+    proof: str
+    include_dirs: tuple[str, ...] = ("include",)
+    root: Path | None = None
+    flags: tuple[str, ...] = ()
+    arch_defines: tuple[tuple[int, str], ...] = ()
+    uses_driver: bool = False
+    runs_on_cpu: bool = True
+    origin: Git | Wheel | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name != self.name.lower():
+            raise SpecError(f"HeaderLibrary({self.name!r}): expected a name in lower case")
+
+    @property
+    def variable(self) -> str:
+        """The variable of the environment that says where it lies."""
+        return f"{self.name.upper()}_ROOT"
+
+    def defines_for(self, arch: str) -> tuple[str, ...]:
+        """The macros for an architecture.
+
+        Examples
+        --------
+        >>> LIBRARIES["thunderkittens"].defines_for("90a"), LIBRARIES["thunderkittens"].defines_for("cpu")
+        (('KITTENS_HOPPER',), ())
+        """
+        digits = arch.rstrip("af")
+        fitting = [known for known in self.arch_defines if digits.isdigit() and known[0] <= int(digits)]
+        return (max(fitting)[1],) if fitting else ()
+
+
+LIBRARIES = {
+    library.name: library
+    for library in (
+        HeaderLibrary(
+            "thunderkittens",
+            proof="include/kittens.cuh",
+            include_dirs=("include", "prototype"),
+            # its Makefiles' flags; some of its kernels use std::chrono and do not include it
+            flags=("--use_fast_math", "-DNDEBUG", "-include", "chrono", "-Xcompiler=-fno-strict-aliasing,-Wno-psabi"),
+            arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
+            uses_driver=True,
+            runs_on_cpu=False,
+            origin=Git("https://github.com/HazyResearch/ThunderKittens", "0b55588d2769dde0c7a9a606ffc015b0ca7a9551"),
+        ),
+        HeaderLibrary(
+            "cutlass",
+            proof="include/cutlass/cutlass.h",
+            include_dirs=("include", "tools/util/include"),
+            uses_driver=True,
+            runs_on_cpu=False,
+            origin=Wheel("nvidia-cutlass", "4.2.0.0", "cutlass_library/source"),
+        ),
+    )
+}
