@@ -15,7 +15,7 @@ from tkjit.errors import (
     ToolchainError,
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load
-from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Out, Scalar, Spec, Tensor
+from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Member, Out, Scalar, Spec, Tensor
 
 __version__ = "0.1.0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "Kernel",
     "LaunchError",
     "MaxLength",
+    "Member",
     "Out",
     "Scalar",
     "ShapeError",

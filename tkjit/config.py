@@ -19,7 +19,7 @@ _COMPILER_VARIABLES = (
     "NVCC_PREPEND_FLAGS",
 )
 # of the header libraries that are known by name (tkjit/spec/headers.py)
-_HEADER_LIBRARIES = ("thunderkittens", "cutlass")
+_HEADER_LIBRARIES = ("thunderkittens", "cutlass", "curand")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 

@@ -20,14 +20,25 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         A file beside the one that defines the function, or the source text itself.
     entry : str
         The ``__global__`` function: ``"axpy<T>"``.
-    grid, block : str, int or tuple
+    grid, block : str, int, tuple or CExpr
         Up to three expressions over dims and integers; a described struct may have its own ``grid()`` and ``block()``.
-    shared_memory : str or int, optional
+    shared_memory : str, int or CExpr, optional
         Dynamic shared memory, in bytes.
+    cluster : int or tuple of int, optional
+        Blocks of a cluster, by axis.
+    pdl : bool
+        A launch may begin before the one before it in the stream has ended (programmatic dependent launch).
+    config : str, optional
+        The source's struct of launch constants, for an entry that is a ``__device__`` function: ``NUM_THREADS``,
+        ``NUM_BLOCKS``, ``DYNAMIC_SHARED_MEMORY``, ``CLUSTER_SIZE``, ``MIN_BLOCKS_PER_SM``, ``USE_PDL``.
     variants : dict, optional
         Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128)}``.
     dims : dict, optional
         Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
+    computed : dict, optional
+        Integers that the struct, or the entry, takes and no call gives: ``{"n": "N"}``.
+    behind : str, optional
+        Parameters, or computed integers, that the entry takes as arguments of its own behind the struct.
     constraints : str or list of str, optional
         What must hold of a call: ``"K % 8 == 0"``.
     fields : str, optional
@@ -42,6 +53,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
     cpu : str or Path, optional
         A source of its own for the CPU, where the simulator is too slow.
+    headers : str, HeaderLibrary or list, optional
+        What the source is written on: ``"thunderkittens"``. A source ``"<thunderkittens>/kernels/..."`` names it too.
     flags, defines, include_dirs, libraries, std
         For the compiler; all are part of the key.
     cooperative : bool

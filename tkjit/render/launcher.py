@@ -100,9 +100,26 @@ def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
 def _globals_struct(spec: Spec, variant: Variant) -> list[str]:
     if spec.args or spec.struct:
         return []
-    members = [(f"{_member_type(spec, variant, f)} {f.name};", field_text(f)) for f in spec.struct_fields]
+    by_name = {f.name: f for f in spec.fields}
+    computed = dict(spec.computed)
+    members = [
+        (f"int {name};", f"{computed[name]}")
+        if name in computed
+        else (f"{_member_type(spec, variant, by_name[name])} {name};", field_text(by_name[name]))
+        for name in _members(spec)
+    ]
     width = max(len(member) for member, _ in members)
     return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in members), "};", ""]
+
+
+def _members(spec: Spec) -> list[str]:
+    """The names of what the struct holds, in its order."""
+    return [name for name in spec.order if name not in spec.behind]
+
+
+def _path(field: Field) -> str:
+    """A field's member: ``x.real``, or its own name."""
+    return field.member or field.name
 
 
 def _checks(spec: Spec, variant: Variant) -> list[str]:
@@ -110,20 +127,24 @@ def _checks(spec: Spec, variant: Variant) -> list[str]:
     said = "; the spec of " + spec.name + " says otherwise"
     elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
     if spec.args:
-        listed = ", ".join(["decltype(&TkjitEntry)", *elements.values()]).replace("&TkjitEntry", f"&{spec.entry}")
+        taken = [elements.get(name, "int") for name in spec.order]
+        listed = ", ".join(["decltype(&TkjitEntry)", *taken]).replace("&TkjitEntry", f"&{spec.entry}")
         return [f"static_assert(tkjit::takes<{listed}>(), {repr_text('the parameters of ' + spec.entry + said)});", ""]
     if not spec.struct:
         return []
+    paths = {f.name: _path(f) for f in spec.struct_fields}
+    outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
     lines = [
         f"using TkjitGlobals = {spec.struct};",
-        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(elements)}>(),",
+        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
         f"              {repr_text('the number of fields of ' + spec.struct + said)});",
     ]
-    for name, element in elements.items():
-        lines += [
-            f"static_assert(tkjit::holds<decltype(TkjitGlobals::{name}), {element}>(),",
-            f"              {repr_text(f'the type of {spec.struct}::{name}' + said)});",
-        ]
+    for f in spec.struct_fields:
+        if f.name not in spec.behind:
+            lines += [
+                f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {elements[f.name]}>(),",
+                f"              {repr_text(f'the type of {spec.struct}::{_path(f)}' + said)});",
+            ]
     return [*lines, ""]
 
 
@@ -132,6 +153,7 @@ def _entry(spec: Spec) -> list[str]:
     body = [
         *([] if spec.args else _extent_checks(spec, struct)),
         *_dims(spec),
+        *_computed_checks(spec),
         *([] if spec.args else _globals_value(spec, struct)),
         *_shape(spec),
         *_launch(spec),
@@ -148,7 +170,9 @@ def _entry(spec: Spec) -> list[str]:
 def _extent_checks(spec: Spec, struct: str) -> list[str]:
     # of a struct rendered here the glue has checked the extents
     checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
-    checks = [f"tkjit::check_extents<decltype({struct}::{f.name})>(args[{i}], {repr_text(f.name)})" for i, f in checked]
+    checks = [
+        f"tkjit::check_extents<decltype({struct}::{_path(f)})>(args[{i}], {repr_text(f.name)})" for i, f in checked
+    ]
     lines = [f"if (const char* error = {check}) return error;" for check in checks]
     return [*lines, ""] if lines else []
 
@@ -156,6 +180,7 @@ def _extent_checks(spec: Spec, struct: str) -> list[str]:
 def _dims(spec: Spec) -> list[str]:
     """The names that the grid, the block and the shared memory use, as 64-bit integers."""
     expressions = [expr for _, part in spec.launch if isinstance(part, tuple) for expr in part]
+    expressions += [expr for _, expr in spec.computed]
     expressions += [
         Expr.parse(name) for _, part in spec.launch if isinstance(part, CExpr) for name in _used(spec, part)
     ]
@@ -186,15 +211,37 @@ def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
     return f"static_cast<const TkjitArg*>({arg}.data)->extents[{axis}]" if field_.is_list else f"{arg}.extents[{axis}]"
 
 
-def _globals_value(spec: Spec, struct: str) -> list[str]:
+def _computed_checks(spec: Spec) -> list[str]:
+    """Refuse computed members that overflow, before anything is filled."""
+    spell = _speller(spec)
     return [
-        f"const {struct} globals{{",
-        *(
-            f"    .{f.name} = tkjit::convert<decltype({struct}::{f.name})>(args[{i}]),"
-            for i, f in enumerate(spec.struct_fields)
-        ),
-        "};",
+        f"if (const char* error = tkjit::check_computed({expr.cpp(spell)}, {repr_text(name)})) return error;"
+        for name, expr in spec.computed
     ]
+
+
+def _globals_value(spec: Spec, struct: str) -> list[str]:
+    """The struct, filled by member; one that lies within another is filled inside that one's braces."""
+    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
+    computed, spell = dict(spec.computed), _speller(spec)
+    lines, outer = [], ""
+    for name in _members(spec):
+        if name in computed:
+            path, value = (
+                [name],
+                f"static_cast<decltype({struct}::{name})>(tkjit::Int({computed[name].cpp(spell)}).value())",
+            )
+        else:
+            index, f = position[name]
+            path, value = _path(f).split("."), f"tkjit::convert<decltype({struct}::{_path(f)})>(args[{index}])"
+        around = path[0] if len(path) > 1 else ""
+        if outer and around != outer:
+            lines.append("    },")
+        if around and around != outer:
+            lines.append(f"    .{around} = {{")
+        outer = around
+        lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
+    return [f"const {struct} globals{{", *lines, *(["    },"] if outer else []), "};"]
 
 
 def _shape(spec: Spec) -> list[str]:
@@ -255,10 +302,37 @@ def _launch(spec: Spec) -> list[str]:
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
-        return [f"return tkjit::{function}({spec.entry}, {shape}device, stream, args);"]
+        lines, given = _arguments(spec)
+        return [*lines, f"return tkjit::{function}({spec.entry}, {shape}device, stream, {given});"]
     if spec.host:
         return [f"return tkjit::call_host({spec.entry}, device, stream, globals);"]
     entry = spec.entry
     if spec.config:
         entry = f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
-    return [f"return tkjit::launch({entry}, shape, device, stream, globals);"]
+    behind = "".join(f", {value}" for value in _behind(spec))
+    return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
+
+
+def _arguments(spec: Spec) -> tuple[list[str], str]:
+    """What a function with plain arguments is given, and what has to stand before that."""
+    if not spec.computed:
+        return [], "args"
+    position = {f.name: i for i, f in enumerate(spec.struct_fields)}
+    computed, spell = dict(spec.computed), _speller(spec)
+    values = [
+        f"tkjit::integer_arg({computed[name].cpp(spell)})" if name in computed else f"args[{position[name]}]"
+        for name in spec.order
+    ]
+    return [f"const TkjitArg all[] = {{{', '.join(values)}}};"], "all"
+
+
+def _behind(spec: Spec) -> list[str]:
+    """What the entry takes behind the struct."""
+    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
+    computed, spell = dict(spec.computed), _speller(spec)
+    return [
+        f"tkjit::Int({computed[name].cpp(spell)}).value()"
+        if name in computed
+        else f"tkjit::convert<{position[name][1].dtype}>(args[{position[name][0]}])"
+        for name in spec.behind
+    ]

@@ -45,6 +45,7 @@ def field_text(field: Field) -> str:
         dims = [*(['"..."'] if field.leading else []), *(f'"{dim}"' if dim.names else str(dim) for dim in field.dims)]
         align = [f"Align({field.align_bytes})"] if field.align_bytes else []
         align += [f"CType({repr_text(field.cpp_type)})"] if field.cpp_type else []
+        align += [f"Member({repr_text(field.member)})"] if field.member else []
         direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
         text = f"{field.name}: {direction}[{', '.join([python_type(field), repr_text(field.dtype), *dims, *align])}]"
     elif field.value is not None:

@@ -1,6 +1,6 @@
 """Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
 
-from tkjit.spec.annotations import Align, CExpr, CType, In, InOut, MaxLength, Out, Scalar, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, In, InOut, MaxLength, Member, Out, Scalar, Tensor
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import Field, Source, Spec
@@ -21,6 +21,7 @@ __all__ = [
     "In",
     "InOut",
     "MaxLength",
+    "Member",
     "Out",
     "Scalar",
     "Source",

@@ -54,6 +54,17 @@ class CExpr:
 
 
 @dataclass(frozen=True)
+class Member:
+    """The member that a parameter fills, where it lies within another: ``In[Tensor, "T", "N", Member("x.real")]``."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not all(part.isidentifier() for part in self.path.split(".")):
+            raise SpecError(f"Member({self.path!r}): expected names with dots between them")
+
+
+@dataclass(frozen=True)
 class MaxLength:
     """How many items a list has at most, in a kernel's struct: ``In[list[Tensor], "T", "N", MaxLength(32)]``."""
 
@@ -108,4 +119,4 @@ else:
         """A global layout; to a type checker, ``torch.Tensor``."""
 
 
-__all__ = ["Align", "CExpr", "CType", "In", "InOut", "Marker", "MaxLength", "Out", "Scalar", "Tensor"]
+__all__ = ["Align", "CExpr", "CType", "In", "InOut", "Marker", "MaxLength", "Member", "Out", "Scalar", "Tensor"]

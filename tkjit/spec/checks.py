@@ -99,8 +99,21 @@ def _check_names(spec: Spec) -> None:
         seen.add(f.name)
     if len(set(spec.order)) != len(spec.order):
         _fail(spec, f"fields={' '.join(spec.order)!r} names a field twice")
+    for name, _ in spec.computed:
+        if name in seen or name in RESERVED or name in CPP_KEYWORDS or not name.isidentifier():
+            _fail(spec, f"computed[{name!r}] is a parameter too, or cannot be a member's name")
+        seen.add(name)
     if set(spec.order) != seen:
         _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
+    if missing := set(spec.behind) - seen:
+        _fail(spec, f"behind={' '.join(spec.behind)!r} names no parameter: {', '.join(sorted(missing))}")
+    if any(f.name in spec.behind and (f.is_tensor or f.value or f.optional) for f in spec.fields):
+        _fail(spec, f"behind={' '.join(spec.behind)!r}: behind a struct only numbers that every call has can stand")
+    if spec.behind and (spec.args or spec.host):
+        _fail(spec, "behind= is for a kernel that takes a globals struct, and arguments behind it")
+    for f in spec.fields:
+        if f.member and not spec.struct:
+            _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
     for name, options in spec.variants:
         if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int):
             _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers")
@@ -187,6 +200,7 @@ def _expressions(spec: Spec) -> list[tuple[str, Expr]]:
         *((f"{f.name}'s dims", dim) for f in spec.tensors for dim in f.dims),
         *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
         *((what, expr) for what, part in spec.launch if isinstance(part, tuple) for expr in part),
+        *((f"computed[{name!r}]", expr) for name, expr in spec.computed),
         *(("constraints", expr) for expr in spec.constraints),
     ]
 

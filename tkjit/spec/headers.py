@@ -46,6 +46,8 @@ class HeaderLibrary:
         a kernel for ``sm_90a`` gets the first.
     uses_driver : bool
         Whether its headers call the CUDA driver, as tensor maps do.
+    in_toolkit : bool
+        Whether a whole CUDA toolkit has it, as one that is put together of wheels may not.
     runs_on_cpu : bool
         Whether the simulator can take it.
     origin : Git or Wheel or None
@@ -59,6 +61,7 @@ class HeaderLibrary:
     flags: tuple[str, ...] = ()
     arch_defines: tuple[tuple[int, str], ...] = ()
     uses_driver: bool = False
+    in_toolkit: bool = False
     runs_on_cpu: bool = True
     origin: Git | Wheel | None = None
 
@@ -105,6 +108,14 @@ LIBRARIES = {
             uses_driver=True,
             runs_on_cpu=False,
             origin=Wheel("nvidia-cutlass", "4.2.0.0", "cutlass_library/source"),
+        ),
+        HeaderLibrary(
+            "curand",
+            proof="curand_kernel.h",
+            include_dirs=(".",),
+            in_toolkit=True,
+            runs_on_cpu=False,
+            origin=Wheel("nvidia-curand", "10.4.0.35", "nvidia/cu13/include"),
         ),
     )
 }

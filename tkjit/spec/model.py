@@ -89,6 +89,8 @@ class Field:
         The member's C++ type where it is not ``tkjit::gl``.
     value : ValueType or None
         The type of a value that is no number: a string, a dtype, a device, a container.
+    member : str
+        The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
         How many items a list of tensors, or of values in a kernel's struct, has at most; 0 for what is no list.
     """
@@ -105,6 +107,7 @@ class Field:
     cpp_type: str | None = None
     value: ValueType | None = None
     max_length: int = 0
+    member: str = ""
 
     @property
     def is_tensor(self) -> bool:
@@ -161,7 +164,11 @@ class Spec:
     fields : tuple of Field
         In the order of the kernel's parameters.
     order : tuple of str
-        The fields' names in the order of the struct.
+        The fields' names in the order of the struct, those that are computed among them.
+    computed : tuple of (str, Expr)
+        Integer members of the struct that no call gives.
+    behind : tuple of str
+        Fields that the entry takes as arguments of their own, behind the struct.
     sources : tuple of (str, Source)
         By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
     variants : tuple of (str, tuple)
@@ -197,6 +204,8 @@ class Spec:
     sources: tuple[tuple[str, Source], ...]
     variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
     derived: tuple[tuple[str, Expr], ...] = ()
+    computed: tuple[tuple[str, Expr], ...] = ()
+    behind: tuple[str, ...] = ()
     grid: tuple[Expr, ...] | CExpr = ()
     block: tuple[Expr, ...] | CExpr = ()
     shared_memory: Expr | CExpr | None = None
@@ -229,7 +238,7 @@ class Spec:
     def struct_fields(self) -> tuple[Field, ...]:
         """The fields in the order of the struct, which is that of a launcher's arguments."""
         by_name = {f.name: f for f in self.fields}
-        return tuple(by_name[name] for name in self.order)
+        return tuple(by_name[name] for name in self.order if name in by_name)
 
     @property
     def launch(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:

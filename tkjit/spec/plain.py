@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CExpr", "CType", "MaxLength", "HeaderLibrary")
+_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CExpr", "CType", "MaxLength", "Member", "HeaderLibrary")
 _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", "set"), "data")
 
 
@@ -102,7 +102,7 @@ def _is_data(node: ast.expr, names: dict[str, str]) -> bool:
         case ast.Call(func=function):
             marker = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
             return (
-                marker in ("Align", "CExpr", "CType", "MaxLength", "HeaderLibrary")
+                marker in ("Align", "CExpr", "CType", "MaxLength", "Member", "HeaderLibrary")
                 and _is_data(function, names)
                 and _has_data(node, names)
             )

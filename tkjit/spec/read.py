@@ -13,7 +13,7 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.expr import Expr, parse_list
-from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
@@ -33,6 +33,8 @@ def spec_of_function(
     shared_memory: str | int | CExpr | None = None,
     variants: Mapping[str, Sequence[str | int] | str | int] | None = None,
     dims: Mapping[str, str | int] | None = None,
+    computed: Mapping[str, str | int] | None = None,
+    behind: str = "",
     constraints: Sequence[str] | str = (),
     fields: str | None = None,
     struct: str | None = None,
@@ -78,10 +80,12 @@ def spec_of_function(
         name=name,
         entry=entry,
         fields=parsed,
-        order=tuple(fields.replace(",", " ").split()) if fields else tuple(f.name for f in parsed),
+        order=_names(fields) if fields else (*(f.name for f in parsed), *(computed or ())),
         sources=tuple(given.items()),
         variants=tuple((key, tuple(_listed(options))) for key, options in (variants or {}).items()),
-        derived=tuple((key, _parsed(name, f"dims[{key!r}]", text, Expr.parse)) for key, text in (dims or {}).items()),
+        derived=_parsed_each(name, "dims", dims),
+        computed=_parsed_each(name, "computed", computed),
+        behind=_names(behind),
         grid=_parsed(name, "grid", grid, parse_list) or (),
         block=_parsed(name, "block", block, parse_list) or (),
         shared_memory=_parsed(name, "shared_memory", shared_memory, Expr.parse),
@@ -284,12 +288,14 @@ def _check_default(kernel: str, name: str, default: Any, python_type: type, boun
 
 def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
     name = common["name"]
-    align, cpp_type, plain = 0, None, []
+    align, cpp_type, member, plain = 0, None, "", []
     for item in marker.items:
         if isinstance(item, Align):
             align = item.bytes
         elif isinstance(item, CType):
             cpp_type = item.name
+        elif isinstance(item, Member):
+            member = item.path
         elif isinstance(item, MaxLength):
             common["max_length"] = item.items
         else:
@@ -308,6 +314,7 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
         leading=leading,
         align_bytes=align,
         cpp_type=cpp_type,
+        member=member,
         **common,
     )
 
@@ -333,6 +340,14 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     raise SpecError(
         f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}"
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.replace(",", " ").split())
+
+
+def _parsed_each(kernel: str, option: str, given: Mapping[str, str | int] | None) -> tuple[tuple[str, Expr], ...]:
+    return tuple((key, _parsed(kernel, f"{option}[{key!r}]", text, Expr.parse)) for key, text in (given or {}).items())
 
 
 def _parsed(kernel: str, where: str, text: Any, parse: Callable[[Any], Any]) -> Any:

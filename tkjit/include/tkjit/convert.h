@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tkjit/arg.h>
+#include <tkjit/expr.h>
 #include <tkjit/gl.h>
 #include <tkjit/list.h>
 
@@ -72,6 +73,24 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
         }
     }
     return nullptr;
+}
+
+// An integer that no call gives, as an argument.
+inline TkjitArg integer_arg(Int value) {
+    TkjitArg arg{};
+    arg.integer = value.value();
+    arg.present = 1;
+    return arg;
+}
+
+// An error text if such an integer has no value, or none that a member of 32 bits holds.
+inline const char* check_computed(Int value, const char* name) {
+    if (value.valid() && value.value() >= INT32_MIN && value.value() <= INT32_MAX) return nullptr;
+    static thread_local char text[128];
+    std::snprintf(text, sizeof text,
+                  value.valid() ? "shape: %s would be %lld, which 32 bits do not hold" : "shape: %s: overflow or division by zero",
+                  name, static_cast<long long>(value.value()));
+    return text;
 }
 
 // How a type that is no layout and no number is made of an argument (tkjit/containers.h): `from`, and `as`.

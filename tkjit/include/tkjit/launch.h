@@ -6,6 +6,7 @@
 #include <tkjit/expr.h>
 #include <cuda_runtime.h>
 
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <type_traits>
@@ -41,8 +42,10 @@ struct LaunchShape {
         if (!error && (threads.value() < 1 || threads.value() > 1024)) fail("threads a block", threads.value(), 1024);
     }
     // What the source computes in C++: a dim3, or one number.
-    void set_grid(dim3 value) { set_grid(Int(value.x), Int(value.y), Int(value.z)); }
-    void set_block(dim3 value) { set_block(Int(value.x), Int(value.y), Int(value.z)); }
+    template <std::same_as<dim3> D>  // and not what may become one: an Int may as well
+    void set_grid(D value) { set_grid(Int(value.x), Int(value.y), Int(value.z)); }
+    template <std::same_as<dim3> D>
+    void set_block(D value) { set_block(Int(value.x), Int(value.y), Int(value.z)); }
     void set_shared_memory(Int bytes) { shared_memory_bytes = extent("shared_memory", bytes, 232448); }
 
     bool clustered() const { return cluster.x * cluster.y * cluster.z > 1; }

@@ -1,4 +1,4 @@
-"""Where header libraries lie: as the environment, the cache or a spec says; and how one gets into the cache."""
+"""Where header libraries lie: as the environment, the cache or a spec says."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def cached_root(name: str, settings: Settings) -> Path:
     return settings.cache_root / DIRECTORY / name
 
 
-def find_root(library: HeaderLibrary, settings: Settings) -> Path:
+def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     """A library's root: the spec's own, ``NAME_ROOT``, or what was added to the cache.
+
+    None for one that has none of these and comes with a toolkit, in which the compiler will look.
 
     Raises
     ------
@@ -32,6 +34,8 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path:
     if given:
         origin = "the spec" if library.root else library.variable
         raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
+    if library.in_toolkit:
+        return None
     how = f"set {library.variable}"
     if library.name in LIBRARIES:
         how += f", or install it: python -m tkjit headers add {library.name}"
@@ -53,6 +57,6 @@ def located(spec: Spec, settings: Settings) -> Spec:
 
     def place(source: Source) -> Source:
         root = roots.get(source.library)
-        return replace(source, path=root / source.path) if root and source.path else source
+        return replace(source, path=root / source.path, library="") if root and source.path else source
 
     return replace(spec, headers=libraries, sources=tuple((arch, place(source)) for arch, source in spec.sources))

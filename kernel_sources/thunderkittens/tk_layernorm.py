@@ -1,0 +1,34 @@
+"""ThunderKittens' layer normalisation of a residual sum, for 1024 features."""
+
+import tkjit
+from tkjit import CExpr, In, Out, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/layernorm/layernorm.cu",
+    entry="layernorm_tk<1024>",
+    struct="norm_globals<1024>",
+    computed={"n_tile_size": "N // 2", "n_per_tile": 2, "per_tile": 2},
+    fields="x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile per_tile",
+    behind="per_tile",
+    grid="N // 2, B",
+    block=CExpr("NUM_THREADS"),
+    shared_memory=25480,
+    constraints="N % 16 == 0",
+    headers="curand",
+)
+def tk_layernorm(
+    x: In[Tensor, "bfloat16", "B", 1, "N", 1024],
+    residual: In[Tensor, "bfloat16", "B", 1, "N", 1024],
+    norm_weight: In[Tensor, "bfloat16", 1024],
+    norm_bias: In[Tensor, "bfloat16", 1024],
+    o: Out[Tensor, "bfloat16", "B", 1, "N", 1024],
+    o_resid: Out[Tensor, "bfloat16", "B", 1, "N", 1024],
+) -> tuple[Tensor, Tensor]:
+    """The sum of x and a residual, and its layer normalisation over the features."""
+    import torch
+
+    total = x + residual
+    return torch.nn.functional.layer_norm(total.float(), (1024,), norm_weight.float(), norm_bias.float()).to(
+        x.dtype
+    ), total

@@ -1,0 +1,53 @@
+"""``headers``: the header libraries that kernels are written on, where they lie, and how to install one."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.headers import cached_root, find_root
+from tkjit.spec import LIBRARIES, HeaderLibrary
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("headers", help="header libraries: where they lie, and how to install one")
+    kinds = parser.add_subparsers(required=True, metavar="COMMAND")
+    kinds.add_parser("list", help="the libraries that are known by name").set_defaults(run=_list)
+    add = kinds.add_parser("add", help="install one into the cache: a pinned version, from the network")
+    add.add_argument("name", choices=sorted(LIBRARIES), metavar="NAME", help=", ".join(sorted(LIBRARIES)))
+    add.add_argument("--from", dest="source", type=Path, metavar="DIR|ARCHIVE", help="take it from there instead")
+    add.set_defaults(run=_add)
+
+
+def where(library: HeaderLibrary, settings: Settings) -> str:
+    """Where a library lies, for a person; empty if it is not found."""
+    from tkjit.headers.install import origin_of
+
+    try:
+        root = find_root(library, settings)
+    except ToolchainError:
+        return ""
+    if root is None:
+        return "the toolkit's own, if it has it"
+    origin = origin_of(root) if root == cached_root(library.name, settings) else library.variable
+    return f"{root} ({origin})"
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    settings = Settings.from_environment()
+    width = max(map(len, LIBRARIES))
+    for name, library in sorted(LIBRARIES.items()):
+        print(f"{name:<{width}}  {where(library, settings) or f'not found: python -m tkjit headers add {name}'}")
+    return 0
+
+
+def _add(arguments: argparse.Namespace) -> int:
+    from tkjit.headers.install import install, origin_of
+
+    root = install(LIBRARIES[arguments.name], Settings.from_environment(), arguments.source)
+    print(f"{arguments.name}: {root} ({origin_of(root)})")
+    return 0

@@ -1,0 +1,149 @@
+"""Putting a header library into the cache: a pinned commit by git, a wheel of PyPI, or what lies on this machine."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tkjit.config import Settings
+from tkjit.errors import CacheError, ToolchainError
+from tkjit.headers.find import cached_root
+from tkjit.spec.headers import Git, HeaderLibrary, Wheel
+
+ORIGIN = ".origin"  # in an installed library: what it was made from
+
+
+def install(library: HeaderLibrary, settings: Settings, source: Path | None = None) -> Path:
+    """Install a library into the cache, in the place of an earlier one.
+
+    Parameters
+    ----------
+    source : Path, optional
+        A directory or an archive (tar, zip, wheel) to take it from, instead of the network.
+
+    Returns
+    -------
+    Path
+        Its root.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be fetched, or is not what it should be.
+    CacheError
+        If the cache cannot be written to.
+    """
+    root = cached_root(library.name, settings)
+    with _staging(root) as staging:
+        if source is not None:
+            found, origin = _taken_from(library, source, staging), str(source.absolute())
+        elif isinstance(library.origin, Git):
+            found, origin = _fetched(library, library.origin, staging), f"{library.origin.url} {library.origin.commit}"
+        elif isinstance(library.origin, Wheel):
+            wheel = library.origin
+            found, origin = _downloaded(library, wheel, staging), f"{wheel.package}=={wheel.version}"
+        else:
+            raise ToolchainError(f"{library.name} has no origin; give --from DIR or ARCHIVE")
+        (found / ORIGIN).write_text(f"{origin}\n")
+        _publish(found, root, staging)
+    return root
+
+
+def origin_of(root: Path) -> str:
+    """What an installed library was made from; empty for one that tkjit did not install."""
+    with suppress(OSError):
+        return (root / ORIGIN).read_text().strip()
+    return ""
+
+
+@contextmanager
+def _staging(root: Path) -> Iterator[Path]:
+    """A directory beside the library's place, which goes away; a killed one's is in nobody's way."""
+    staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
+    try:
+        staging.mkdir(0o755, parents=True)
+    except OSError as error:
+        raise CacheError(f"{root.parent} cannot be written to: {error.strerror}; set TKJIT_CACHE") from None
+    try:
+        yield staging
+    except OSError as error:
+        raise CacheError(f"{root.name} cannot be installed in {root.parent}: {error}") from None
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _publish(found: Path, root: Path, staging: Path) -> None:
+    """Put a library in its place; a compiler that reads the one before keeps its open files."""
+    try:
+        if root.exists():
+            root.rename(staging / "before")
+        found.rename(root)
+    except OSError:
+        if not root.exists():
+            raise
+        # another process was faster
+
+
+def _fetched(library: HeaderLibrary, origin: Git, staging: Path) -> Path:
+    directory = staging / "fetched"
+    directory.mkdir()
+    for command in (
+        ["init", "--quiet"],
+        ["fetch", "--quiet", "--depth", "1", origin.url, origin.commit],
+        ["-c", "advice.detachedHead=false", "checkout", "--quiet", "FETCH_HEAD"],
+    ):
+        _run(library, ["git", "-C", str(directory), *command], staging)
+    shutil.rmtree(directory / ".git")
+    return _root_in(library, directory, origin.url)
+
+
+def _downloaded(library: HeaderLibrary, origin: Wheel, staging: Path) -> Path:
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    _run(library, [*pip, "-d", str(staging), f"{origin.package}=={origin.version}"], staging)
+    (wheel,) = staging.glob("*.whl")
+    return _taken_from(library, wheel, staging)
+
+
+def _run(library: HeaderLibrary, command: list[str], directory: Path) -> None:
+    instead = f"on a machine without a network: python -m tkjit headers add {library.name} --from DIR or ARCHIVE"
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=directory)
+    except OSError as error:
+        raise ToolchainError(f"{library.name}: {command[0]} does not run: {error.strerror}; {instead}") from None
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().split("\n")[-1]
+        raise ToolchainError(f"{library.name} cannot be fetched: {said}; {instead}")
+
+
+def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:
+    """A copy of a directory, or what an archive holds."""
+    directory = staging / "taken"
+    if source.is_dir():
+        shutil.copytree(source, directory, ignore=shutil.ignore_patterns(".git"))
+    elif zipfile.is_zipfile(source):
+        with zipfile.ZipFile(source) as archive:
+            archive.extractall(directory)
+    elif source.is_file() and tarfile.is_tarfile(source):
+        with tarfile.open(source) as archive:
+            # what names a place outside of the directory is refused
+            archive.extractall(directory, filter="data")
+    else:
+        raise ToolchainError(f"{source} is no directory, and no archive that Python reads (tar, zip, wheel)")
+    return _root_in(library, directory, str(source))
+
+
+def _root_in(library: HeaderLibrary, directory: Path, source: str) -> Path:
+    """Where the library lies in what was taken: at its top, in its one directory, or where the wheel has it."""
+    wheel = [directory / library.origin.directory] if isinstance(library.origin, Wheel) else []
+    inside = [path for path in directory.iterdir() if path.is_dir()]
+    for root in (directory, *wheel, *inside):
+        if (root / library.proof).is_file():
+            return root
+    raise ToolchainError(f"{source} is not {library.name}: it has no {library.proof}")
