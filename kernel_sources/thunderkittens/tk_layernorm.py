@@ -7,7 +7,7 @@ from tkjit import CExpr, In, Out, Tensor
 @tkjit.kernel(
     "<thunderkittens>/kernels/layernorm/layernorm.cu",
     entry="layernorm_tk<1024>",
-    struct="norm_globals<1024>",
+    struct="auto",
     computed={"n_tile_size": "N // 2", "n_per_tile": 2, "per_tile": 2},
     fields="x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile per_tile",
     behind="per_tile",

@@ -44,7 +44,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
     fields : str, optional
         The struct's order of fields, where it is not the parameters'.
     struct : str, optional
-        The source's own globals struct; without it one is rendered under the name ``Globals``.
+        The source's own globals struct, or ``"auto"`` for the type of the entry's first parameter; without it one is
+        rendered under the name ``Globals``.
     args : bool
         The kernel takes plain arguments instead of a struct.
     host : bool

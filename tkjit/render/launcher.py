@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tkjit.expr import EXTENTS, Expr
-from tkjit.render.text import derived_in_order, field_text, indent, local, repr_text
-from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
+from tkjit.render.globals import argument_checks, extent_checks, globals_struct, globals_value, struct_checks
+from tkjit.render.text import derived_in_order, indent, repr_text, speller
+from tkjit.spec import BY_NAME, CExpr, Spec, Variant
+from tkjit.spec.model import AUTO
 
 _NAME = "launcher.cu"
 
@@ -27,12 +27,18 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         from tkjit.render.adapt import adapt  # a warm call renders nothing
 
         source = adapt(source)
-    before = [*_opening(spec, variant), *_types(spec, variant), *_globals_struct(spec, variant)]
+    before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
     before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]
     body = source.rstrip("\n").split("\n")
     next_line = len(before) + len(body) + 2
-    after = [f"#line {next_line} {repr_text(_NAME)}", "#undef main", "", *_checks(spec, variant), *_entry(spec)]
+    after = [
+        f"#line {next_line} {repr_text(_NAME)}",
+        "#undef main",
+        "",
+        *argument_checks(spec, variant),
+        *_entry(spec, variant),
+    ]
     return "\n".join([*before, *body, *after]) + "\n"
 
 
@@ -57,124 +63,38 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _element(spec: Spec, variant: Variant, field: Field) -> str:
-    """The element type of a tensor, the type of a scalar or a container."""
-    if not field.is_tensor:
-        return field.dtype
-    element = field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
-    return f"std::vector<tkjit::gl<{element}>>" if field.is_list else element
-
-
-def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
-    element = _element(spec, variant, field)
-    if field.cpp_type:
-        return field.cpp_type
-    if spec.host and (field.value or field.is_list):
-        return f"std::optional<{element}>" if field.optional else element
-    if field.value is not None and field.value.item is not None:
-        items = field.value.cpp.removeprefix("std::vector<").removesuffix(">")
-        element = f"tkjit::list<{items}, {field.max_length}>"
-    if not field.is_tensor:
-        return f"tkjit::optional<{element}>" if field.optional else element
-    if field.is_list:
-        layout = _layout(variant, field, element.removeprefix("std::vector<tkjit::gl<").removesuffix(">>"))
-        return f"tkjit::list<{layout}, {field.max_length}>"
-    return _layout(variant, field, element)
-
-
-def _layout(variant: Variant, field: Field, element: str) -> str:
-    constants = dict(variant.values)
-    extents = [_static_extent(dim, constants) for dim in field.dims]
-    # an absent tensor has no extents, so its type can fix none
-    missing = -1 if field.leading or field.optional else 1
-    padded = [missing] * (4 - len(extents)) + ([-1] * len(extents) if field.optional else extents)
-    return f"tkjit::gl<{element}, {', '.join(map(str, padded))}>"
-
-
-def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
-    if not dim.names:
-        return dim.evaluate({})
-    return dim.text if isinstance(constants.get(dim.text), int) else -1
-
-
-def _globals_struct(spec: Spec, variant: Variant) -> list[str]:
-    if spec.args or spec.struct:
-        return []
-    by_name = {f.name: f for f in spec.fields}
-    computed = dict(spec.computed)
-    members = [
-        (f"int {name};", f"{computed[name]}")
-        if name in computed
-        else (f"{_member_type(spec, variant, by_name[name])} {name};", field_text(by_name[name]))
-        for name in _members(spec)
-    ]
-    width = max(len(member) for member, _ in members)
-    return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in members), "};", ""]
-
-
-def _members(spec: Spec) -> list[str]:
-    """The names of what the struct holds, in its order."""
-    return [name for name in spec.order if name not in spec.behind]
-
-
-def _path(field: Field) -> str:
-    """A field's member: ``x.real``, or its own name."""
-    return field.member or field.name
-
-
-def _checks(spec: Spec, variant: Variant) -> list[str]:
-    """What the compiler must find true of a struct, or of parameters, that the source brings."""
-    said = "; the spec of " + spec.name + " says otherwise"
-    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
-    if spec.args:
-        taken = [elements.get(name, "int") for name in spec.order]
-        listed = ", ".join(["decltype(&TkjitEntry)", *taken]).replace("&TkjitEntry", f"&{spec.entry}")
-        return [f"static_assert(tkjit::takes<{listed}>(), {repr_text('the parameters of ' + spec.entry + said)});", ""]
-    if not spec.struct:
-        return []
-    paths = {f.name: _path(f) for f in spec.struct_fields}
-    outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
-    lines = [
-        f"using TkjitGlobals = {spec.struct};",
-        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
-        f"              {repr_text('the number of fields of ' + spec.struct + said)});",
-    ]
-    for f in spec.struct_fields:
-        if f.name not in spec.behind:
-            lines += [
-                f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {elements[f.name]}>(),",
-                f"              {repr_text(f'the type of {spec.struct}::{_path(f)}' + said)});",
-            ]
-    return [*lines, ""]
-
-
-def _entry(spec: Spec) -> list[str]:
+def _entry(spec: Spec, variant: Variant) -> list[str]:
     struct = "TkjitGlobals" if spec.struct else "Globals"
     body = [
-        *([] if spec.args else _extent_checks(spec, struct)),
+        *([] if spec.args else extent_checks(spec, struct)),
         *_dims(spec),
         *_computed_checks(spec),
-        *([] if spec.args else _globals_value(spec, struct)),
+        *([] if spec.args else globals_value(spec, struct)),
         *_shape(spec),
         *_launch(spec),
     ]
+    own = []
+    if spec.struct:
+        # a template, whose text reaches the host's compiler as it is: nvcc cannot spell each struct itself
+        own = [
+            "template <class TkjitGlobals>",
+            "const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,",
+            "                             std::type_identity<TkjitGlobals>) {",
+            *indent([*struct_checks(spec, variant), *body]),
+            "}",
+            "",
+        ]
+        named = f"std::type_identity<{spec.struct}>{{}}"
+        deduced = f"tkjit::struct_of(&{spec.entry})" if spec.struct == AUTO else named
+        body = [f"return tkjit_launch_own(args, device, stream, {deduced});"]
     return [
+        *own,
         'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
         "    return tkjit::without_exceptions([&]() -> const char* {",
         *indent(body, 8),
         "    });",
         "}",
     ]
-
-
-def _extent_checks(spec: Spec, struct: str) -> list[str]:
-    # of a struct rendered here the glue has checked the extents
-    checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
-    checks = [
-        f"tkjit::check_extents<decltype({struct}::{_path(f)})>(args[{i}], {repr_text(f.name)})" for i, f in checked
-    ]
-    lines = [f"if (const char* error = {check}) return error;" for check in checks]
-    return [*lines, ""] if lines else []
 
 
 def _dims(spec: Spec) -> list[str]:
@@ -190,7 +110,7 @@ def _dims(spec: Spec) -> list[str]:
     # an integer variant is already a constant of that name, with the value that the call has
     names -= spec.integer_variants.keys()
     position = {f.name: i for i, f in enumerate(spec.struct_fields)}
-    spell = _speller(spec)
+    spell = speller(spec)
     lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name, position)};" for name in sorted(names)]
     lines += [f"const tkjit::Int {spell(name)} = {expr.cpp(spell)};" for name, expr in derived]
     return [*lines, ""] if lines else []
@@ -213,41 +133,17 @@ def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
 
 def _computed_checks(spec: Spec) -> list[str]:
     """Refuse computed members that overflow, before anything is filled."""
-    spell = _speller(spec)
+    spell = speller(spec)
     return [
         f"if (const char* error = tkjit::check_computed({expr.cpp(spell)}, {repr_text(name)})) return error;"
         for name, expr in spec.computed
     ]
 
 
-def _globals_value(spec: Spec, struct: str) -> list[str]:
-    """The struct, filled by member; one that lies within another is filled inside that one's braces."""
-    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
-    computed, spell = dict(spec.computed), _speller(spec)
-    lines, outer = [], ""
-    for name in _members(spec):
-        if name in computed:
-            path, value = (
-                [name],
-                f"static_cast<decltype({struct}::{name})>(tkjit::Int({computed[name].cpp(spell)}).value())",
-            )
-        else:
-            index, f = position[name]
-            path, value = _path(f).split("."), f"tkjit::convert<decltype({struct}::{_path(f)})>(args[{index}])"
-        around = path[0] if len(path) > 1 else ""
-        if outer and around != outer:
-            lines.append("    },")
-        if around and around != outer:
-            lines.append(f"    .{around} = {{")
-        outer = around
-        lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
-    return [f"const {struct} globals{{", *lines, *(["    },"] if outer else []), "};"]
-
-
 def _shape(spec: Spec) -> list[str]:
     if spec.host:
         return []
-    spell = _speller(spec)
+    spell = speller(spec)
     lines = ["tkjit::LaunchShape shape;"]
     for what, part in spec.launch:
         if isinstance(part, CExpr):
@@ -271,7 +167,7 @@ def _shape(spec: Spec) -> list[str]:
 
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     """A part of the launch that the source computes: its names are plain integers there."""
-    spell = _speller(spec)
+    spell = speller(spec)
     names = [name for name in _used(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
     given = ", ".join(f"int({spell(name)}.value())" for name in names)
@@ -283,19 +179,6 @@ def _used(spec: Spec, part: CExpr) -> list[str]:
     """The dims and integers that an expression in C++ uses."""
     known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
     return sorted(part.names & known)
-
-
-def _speller(spec: Spec) -> Callable[[str], str]:
-    """Names as the launch function knows them."""
-    # a variable of such a name would hide what the entry is made of
-    entry = frozenset("".join(c if c.isalnum() or c == "_" else " " for c in spec.entry).split())
-
-    def spell(name: str) -> str:
-        if name in spec.integer_variants:
-            return f"tkjit::Int({name})"  # a plain constant there
-        return f"{local(name)}_" if local(name) in entry else local(name)
-
-    return spell
 
 
 def _launch(spec: Spec) -> list[str]:
@@ -318,7 +201,7 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
     if not spec.computed:
         return [], "args"
     position = {f.name: i for i, f in enumerate(spec.struct_fields)}
-    computed, spell = dict(spec.computed), _speller(spec)
+    computed, spell = dict(spec.computed), speller(spec)
     values = [
         f"tkjit::integer_arg({computed[name].cpp(spell)})" if name in computed else f"args[{position[name]}]"
         for name in spec.order
@@ -329,7 +212,7 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
 def _behind(spec: Spec) -> list[str]:
     """What the entry takes behind the struct."""
     position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
-    computed, spell = dict(spec.computed), _speller(spec)
+    computed, spell = dict(spec.computed), speller(spec)
     return [
         f"tkjit::Int({computed[name].cpp(spell)}).value()"
         if name in computed

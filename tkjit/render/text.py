@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 
 from tkjit.expr import EXTENTS, Expr
@@ -113,6 +113,19 @@ def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr
             pending.extend(derived[name].names)
     order = TopologicalSorter({name: derived[name].names & derived.keys() for name in sorted(needed)}).static_order()
     return [(name, derived[name]) for name in order if name in needed]
+
+
+def speller(spec: Spec) -> Callable[[str], str]:
+    """Names as the launch function knows them."""
+    # a variable of such a name would hide what the entry is made of
+    entry = frozenset("".join(c if c.isalnum() or c == "_" else " " for c in spec.entry).split())
+
+    def spell(name: str) -> str:
+        if name in spec.integer_variants:
+            return f"tkjit::Int({name})"  # a plain constant there
+        return f"{local(name)}_" if local(name) in entry else local(name)
+
+    return spell
 
 
 def indent(lines: Iterable[str], by: int = 4) -> list[str]:

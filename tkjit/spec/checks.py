@@ -210,6 +210,8 @@ def _check_launch(spec: Spec) -> None:
         _fail(spec, "entry is empty; expected the name of a __global__ function")
     if spec.args and spec.struct:
         _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
+    if spec.struct == "auto" and spec.config:
+        _fail(spec, "config= asks for the struct's name: nobody can take the address of a __device__ function")
     if spec.args and spec.config:
         _fail(spec, "config= is for an entry that takes a globals struct, and not plain arguments")
     if not spec.host and spec.struct is None and spec.config is None:

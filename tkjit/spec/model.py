@@ -25,6 +25,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+AUTO = "auto"  # the struct that an entry takes, whatever it is called
 
 
 @dataclass(frozen=True)

@@ -197,6 +197,12 @@ constexpr bool takes() {
     return takes_elements<Function, Elements...>::value || takes_elements<Function, Elements..., cudaStream_t>::value;
 }
 
+// The struct that a function takes first: struct_of(&kernel<64>).
+template <class Result, class First, class... Rest>
+constexpr std::type_identity<std::remove_cvref_t<First>> struct_of(Result (*)(First, Rest...)) {
+    return {};
+}
+
 namespace detail {
 
 struct any_field {

@@ -1,0 +1,138 @@
+"""The globals struct in a launcher: rendered, or the source's own, which is checked; and how it is filled."""
+
+from __future__ import annotations
+
+from tkjit.expr import Expr
+from tkjit.render.text import field_text, repr_text, speller
+from tkjit.spec import Field, Spec, Variant
+from tkjit.spec.model import AUTO
+
+
+def _element(spec: Spec, variant: Variant, field: Field) -> str:
+    """The element type of a tensor, the type of a scalar or a container."""
+    if not field.is_tensor:
+        return field.dtype
+    element = field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
+    return f"std::vector<tkjit::gl<{element}>>" if field.is_list else element
+
+
+def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
+    element = _element(spec, variant, field)
+    if field.cpp_type:
+        return field.cpp_type
+    if spec.host and (field.value or field.is_list):
+        return f"std::optional<{element}>" if field.optional else element
+    if field.value is not None and field.value.item is not None:
+        items = field.value.cpp.removeprefix("std::vector<").removesuffix(">")
+        element = f"tkjit::list<{items}, {field.max_length}>"
+    if not field.is_tensor:
+        return f"tkjit::optional<{element}>" if field.optional else element
+    if field.is_list:
+        layout = _layout(variant, field, element.removeprefix("std::vector<tkjit::gl<").removesuffix(">>"))
+        return f"tkjit::list<{layout}, {field.max_length}>"
+    return _layout(variant, field, element)
+
+
+def _layout(variant: Variant, field: Field, element: str) -> str:
+    constants = dict(variant.values)
+    extents = [_static_extent(dim, constants) for dim in field.dims]
+    # an absent tensor has no extents, so its type can fix none
+    missing = -1 if field.leading or field.optional else 1
+    padded = [missing] * (4 - len(extents)) + ([-1] * len(extents) if field.optional else extents)
+    return f"tkjit::gl<{element}, {', '.join(map(str, padded))}>"
+
+
+def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
+    if not dim.names:
+        return dim.evaluate({})
+    return dim.text if isinstance(constants.get(dim.text), int) else -1
+
+
+def globals_struct(spec: Spec, variant: Variant) -> list[str]:
+    if spec.args or spec.struct:
+        return []
+    by_name = {f.name: f for f in spec.fields}
+    computed = dict(spec.computed)
+    members = [
+        (f"int {name};", f"{computed[name]}")
+        if name in computed
+        else (f"{_member_type(spec, variant, by_name[name])} {name};", field_text(by_name[name]))
+        for name in _members(spec)
+    ]
+    width = max(len(member) for member, _ in members)
+    return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in members), "};", ""]
+
+
+def _members(spec: Spec) -> list[str]:
+    """The names of what the struct holds, in its order."""
+    return [name for name in spec.order if name not in spec.behind]
+
+
+def _path(field: Field) -> str:
+    """A field's member: ``x.real``, or its own name."""
+    return field.member or field.name
+
+
+def argument_checks(spec: Spec, variant: Variant) -> list[str]:
+    """What the compiler must find true of an entry with plain arguments."""
+    if not spec.args:
+        return []
+    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
+    taken = [elements.get(name, "int") for name in spec.order]
+    listed = ", ".join([f"decltype(&{spec.entry})", *taken])
+    said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
+    return [f"static_assert(tkjit::takes<{listed}>(), {said});", ""]
+
+
+def struct_checks(spec: Spec, variant: Variant) -> list[str]:
+    """What the compiler must find true of a struct that the source brings."""
+    struct = f"the struct of {spec.entry}" if spec.struct == AUTO else str(spec.struct)
+    said = f"; the spec of {spec.name} says otherwise"
+    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
+    paths = {f.name: _path(f) for f in spec.struct_fields}
+    outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
+    lines = [
+        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
+        f"              {repr_text('the number of fields of ' + struct + said)});",
+    ]
+    for f in spec.struct_fields:
+        if f.name not in spec.behind:
+            lines += [
+                f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {elements[f.name]}>(),",
+                f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
+            ]
+    return [*lines, ""]
+
+
+def extent_checks(spec: Spec, struct: str) -> list[str]:
+    # of a struct rendered here the glue has checked the extents
+    checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
+    checks = [
+        f"tkjit::check_extents<decltype({struct}::{_path(f)})>(args[{i}], {repr_text(f.name)})" for i, f in checked
+    ]
+    lines = [f"if (const char* error = {check}) return error;" for check in checks]
+    return [*lines, ""] if lines else []
+
+
+def globals_value(spec: Spec, struct: str) -> list[str]:
+    """The struct, filled by member; one that lies within another is filled inside that one's braces."""
+    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
+    computed, spell = dict(spec.computed), speller(spec)
+    lines, outer = [], ""
+    for name in _members(spec):
+        if name in computed:
+            path, value = (
+                [name],
+                f"static_cast<decltype({struct}::{name})>(tkjit::Int({computed[name].cpp(spell)}).value())",
+            )
+        else:
+            index, f = position[name]
+            path, value = _path(f).split("."), f"tkjit::convert<decltype({struct}::{_path(f)})>(args[{index}])"
+        around = path[0] if len(path) > 1 else ""
+        if outer and around != outer:
+            lines.append("    },")
+        if around and around != outer:
+            lines.append(f"    .{around} = {{")
+        outer = around
+        lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
+    return [f"const {struct} globals{{", *lines, *(["    },"] if outer else []), "};"]
