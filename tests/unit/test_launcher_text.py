@@ -152,7 +152,7 @@ def test_a_struct_of_the_sources_own_is_checked():
     assert "static_assert(tkjit::has_fields<TkjitGlobals, 2>()," in text
     assert "static_assert(tkjit::holds<decltype(TkjitGlobals::x), float>()," in text
     assert "static_assert(tkjit::holds<decltype(TkjitGlobals::n), int>()," in text
-    assert text.index("#undef main") < text.index("using TkjitGlobals")
+    assert text.index("#undef main") < text.index("class TkjitGlobals")
     assert 'tkjit::check_extents<decltype(TkjitGlobals::x)>(args[0], "x")' in text
     for member in ("grid", "block", "shared_memory"):
         assert f"tkjit::use_own_{member}(shape, globals);" in text
