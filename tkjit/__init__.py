@@ -15,6 +15,7 @@ from tkjit.errors import (
     ToolchainError,
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load
+from tkjit.parallel import Club, ParallelTensor, enable_peer_access, make_globals
 from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Member, Out, Scalar, Spec, Tensor
 
 __version__ = "0.1.0"
@@ -25,6 +26,7 @@ __all__ = [
     "CExpr",
     "CType",
     "CacheError",
+    "Club",
     "CompileError",
     "HeaderLibrary",
     "In",
@@ -34,6 +36,7 @@ __all__ = [
     "MaxLength",
     "Member",
     "Out",
+    "ParallelTensor",
     "Scalar",
     "ShapeError",
     "Spec",
@@ -42,8 +45,10 @@ __all__ = [
     "TkjitError",
     "TkjitWarning",
     "ToolchainError",
+    "enable_peer_access",
     "find",
     "kernel",
     "kernels",
     "load",
+    "make_globals",
 ]

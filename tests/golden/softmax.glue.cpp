@@ -81,6 +81,15 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
     return dispatch(call, overloads, 1);
 }
 
+PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    static const char* const kinds[] = {"--"};
+    Call call = call_of(self, "softmax", args, nargsf, kwnames);
+    Step steps[1];
+    Batch batch{steps, 0, true};
+    call.batch = &batch;
+    return shown(batch, dispatch(call, overloads, 1), kinds);
+}
+
 PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,
                         PyObject* kwnames) {
     Call call = call_of(self, "softmax", args, nargsf, kwnames);
@@ -93,7 +102,7 @@ PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*
     return dispatch(call, overloads, 1);
 }
 
-const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, 3};
+const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, collect, 3};
 
 int execute(PyObject* module) {
     return intern_names(signature_0) ? add_entry(module, entry) : -1;

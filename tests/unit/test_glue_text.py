@@ -99,7 +99,7 @@ def test_the_variants_index_is_their_position():
     assert "launcher(call, 0, ((T) * 3 + W) * 2 + D_option, x)" in text
     assert "case TKJIT_BOOL: W = 2; break;" in text
     assert "case 128: D_option = 1; break;" in text
-    assert "const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, 12};" in text
+    assert "const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, collect, 12};" in text
 
 
 def test_a_second_overloads_variants_follow_the_firsts():

@@ -62,6 +62,8 @@ class Kernel:
     def __init__(self, *specs: Spec, origin: Origin | None = None) -> None:
         if len({spec.name for spec in specs}) != 1:
             raise SpecError(f"the overloads of a kernel share one name, got {', '.join(spec.name for spec in specs)}")
+        if len(specs) > 1 and any(spec.is_parallel for spec in specs):
+            raise SpecError(f"{specs[0].name}: a kernel over several devices has one signature, and no overloads")
         self.specs = specs
         self._prepare(specs[0].name, _doc(specs), origin)
 
@@ -353,12 +355,20 @@ def _loaded_class(loader: Loader) -> type[Any]:
             self.register_operator()
             return self._through_operator(chosen, *args, **kwargs)
 
+        def collect(self, *args: Any, **kwargs: Any) -> Any:
+            """What a call would pass, without launching; only the glue is needed for it."""
+            self._have_glue()
+            return runtime.collect(self, args, kwargs)
+
+        def _have_glue(self) -> None:
+            if not self._opened:
+                self._attach(loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
+
         def register_operator(self) -> str:
             from tkjit import torchlib
 
             if not self._operator:
-                if not self._opened:
-                    self._attach(loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
+                self._have_glue()
                 name = torchlib.register_operators(self, loader.operators, load)
                 self._through_operator = torchlib.calls_of(name, self.specs)
                 self._in_graph = torchlib.opaque(self._through_operator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec import ParallelLayout, Spec, Variant, variants_of
 
 if TYPE_CHECKING:
     import torch
@@ -24,9 +24,7 @@ def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
         positional = [f.name for f in spec.fields if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
         # of a list the first tensor stands for all
-        found = {
-            f.name: next(iter(given.get(f.name) or ()), None) if f.is_list else given.get(f.name) for f in spec.tensors
-        }
+        found = {f.name: _first(given.get(f.name)) for f in spec.tensors}
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
@@ -35,6 +33,13 @@ def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
         if device.type in ("cpu", "cuda") and variant in variants_of(spec):
             return spec, variant, device.type, device.index or 0
     return None
+
+
+def _first(value: Any) -> Any:
+    """A tensor, the first of a list, or this process's part of a parallel one."""
+    if isinstance(value, (list, tuple)):
+        return value[0] if value else None
+    return value.tensor if isinstance(value, ParallelLayout) else value
 
 
 def _observed(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:

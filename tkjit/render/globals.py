@@ -5,7 +5,7 @@ from __future__ import annotations
 from tkjit.expr import Expr
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
-from tkjit.spec.model import AUTO
+from tkjit.spec.model import AUTO, DEV_IDX, NUM_DEVICES
 
 
 def _element(spec: Spec, variant: Variant, field: Field) -> str:
@@ -30,7 +30,9 @@ def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     if field.is_list:
         layout = _layout(variant, field, element.removeprefix("std::vector<tkjit::gl<").removesuffix(">>"))
         return f"tkjit::list<{layout}, {field.max_length}>"
-    return _layout(variant, field, element)
+    return _layout(variant, field, element).replace(
+        "tkjit::gl<", "tkjit::pgl<" if field.is_parallel else "tkjit::gl<", 1
+    )
 
 
 def _layout(variant: Variant, field: Field, element: str) -> str:
@@ -52,7 +54,7 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
     if spec.args or spec.struct:
         return []
     by_name = {f.name: f for f in spec.fields}
-    computed = dict(spec.computed)
+    computed = computed_members(spec)
     members = [
         (f"int {name};", f"{computed[name]}")
         if name in computed
@@ -64,8 +66,18 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
 
 
 def _members(spec: Spec) -> list[str]:
-    """The names of what the struct holds, in its order."""
-    return [name for name in spec.order if name not in spec.behind]
+    """The names of what the struct holds, in its order; one that is rendered says of itself which device it is for."""
+    own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
+    return [
+        *(name for name in spec.order if name not in spec.behind),
+        *(name for name in own if name not in spec.order),
+    ]
+
+
+def computed_members(spec: Spec) -> dict[str, Expr]:
+    """What no call gives, by its name."""
+    own = [name for name in _members(spec) if name in (DEV_IDX, NUM_DEVICES)]
+    return {**{name: Expr.parse(name) for name in own}, **dict(spec.computed)}
 
 
 def _path(field: Field) -> str:
@@ -117,7 +129,7 @@ def extent_checks(spec: Spec, struct: str) -> list[str]:
 def globals_value(spec: Spec, struct: str) -> list[str]:
     """The struct, filled by member; one that lies within another is filled inside that one's braces."""
     position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
-    computed, spell = dict(spec.computed), speller(spec)
+    computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
     for name in _members(spec):
         if name in computed:

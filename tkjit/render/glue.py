@@ -20,7 +20,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
     counts = [prod(len(options) for _, options in spec.variants) for spec in specs]
     lines = [
         f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
-        "#include <glue.h>",
+        f"#include <{'glue_parallel' if specs[0].is_parallel else 'glue'}.h>",
         "",
         "using namespace tkjit;",
         "using namespace tkjit::glue;",
@@ -47,9 +47,10 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "",
         "PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
         f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
-        f"    return dispatch(call, overloads, {len(specs)});",
+        f"    return {_dispatch(specs)};",
         "}",
         "",
+        *_collect(name, specs),
         "PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,",
         "                        PyObject* kwnames) {",
         f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
@@ -62,7 +63,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"    return dispatch(call, overloads, {len(specs)});",
         "}",
         "",
-        f"const GlueEntry entry{{kTableVersion, call_kernel, call_overload, choose, {variant_count}}};",
+        f"const GlueEntry entry{{kTableVersion, call_kernel, call_overload, choose, collect, {variant_count}}};",
         "",
         "int execute(PyObject* module) {",
         f"    return {interned} ? add_entry(module, entry) : -1;",
@@ -78,6 +79,34 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "}  // namespace",
         "",
         "TKJIT_MODULE(module_definition)",
+    ]
+
+
+def _dispatch(specs: Sequence[Spec]) -> str:
+    """The expression that makes a call."""
+    (spec, *others) = specs
+    if others or not spec.is_parallel:
+        return f"dispatch(call, overloads, {len(specs)})"
+    parameters = _Overload(spec, 0, 0).parameters
+    anchor = next(f.name for f in spec.inputs if f.is_parallel)
+    places = ", ".join(str(parameters.index(name)) for name in (anchor, "club", "stream"))
+    return f"dispatch_parallel(call, overloads[0], signature_0, {{{places}}})"
+
+
+def _collect(name: str, specs: Sequence[Spec]) -> list[str]:
+    """The function that says what a call would pass: a letter for each argument, by overload, says how to read it."""
+    kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
+    steps = "kMaxParallelDevices" if specs[0].is_parallel else "1"
+    return [
+        "PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
+        f"    static const char* const kinds[] = {{{kinds}}};",
+        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
+        f"    Step steps[{steps}];",
+        "    Batch batch{steps, 0, true};",
+        "    call.batch = &batch;",
+        f"    return shown(batch, {_dispatch(specs)}, kinds);",
+        "}",
+        "",
     ]
 
 
@@ -98,6 +127,7 @@ class _Overload:
             *(f.name for f in spec.fields if not f.keyword_only),
             *(f.name for f in spec.fields if f.keyword_only),
             *(["out"] if self.outputs else []),
+            *(["club"] if spec.is_parallel else []),
             "stream",
         ]
         self.tensors = TensorChecks(spec, self._given)
@@ -136,7 +166,8 @@ class _Overload:
             f = by_name.get(parameter)
             required = f is not None and f.is_required
             nullable = f is None or f.optional or f.direction == "out"
-            rows.append(f"    {{{repr_text(parameter)}, {literal(required)}, {literal(nullable)}}},")
+            spread = f", {_spread(f)}" if self.spec.is_parallel and f is not None and f.is_tensor else ""
+            rows.append(f"    {{{repr_text(parameter)}, {literal(required)}, {literal(nullable)}{spread}}},")
         positional = sum(not f.keyword_only for f in self.spec.fields)
         table = f"parameters_{self.index}"
         return [
@@ -236,8 +267,8 @@ class _Overload:
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
         for i, f in enumerate(spec.struct_fields):
-            if f.is_list:
-                lines.append(f"if (!set(args[{i}], {f.name}_list, call)) return nullptr;")
+            if f.is_list or f.is_parallel:
+                lines.append(f"if (!set(args[{i}], {_all_of(f)}, call)) return nullptr;")
                 continue
             guard = (
                 f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) and not f.value else ""
@@ -247,7 +278,9 @@ class _Overload:
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [
-            f"({self._given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({_all_of(f)})"
+            f"({self._given(f.name)} && !empty({local(f.name)}))"
+            if f.optional
+            else f"!empty({local(f.name) if f.is_parallel else _all_of(f)})"
             for f in written
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
@@ -256,9 +289,9 @@ class _Overload:
         used = [
             f"{f.name}_object.get()" if f.direction == "out" else self._given(f.name)
             for f in spec.tensors
-            if not f.is_list
+            if not f.is_list and not f.is_parallel
         ]
-        lists = [f"{f.name}_list" for f in spec.tensors if f.is_list]
+        lists = [_all_of(f) for f in spec.tensors if f.is_list or f.is_parallel]
         uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
         lines += [f"if (!record_stream({where}, {tensors})) return nullptr;" for tensors in uses]
         # a tensor that is allocated here has no past to tell autograd of
@@ -267,7 +300,7 @@ class _Overload:
             *lines,
             *(
                 f"if (!written(call, {_all_of(f)})) return nullptr;"
-                if f.is_list
+                if f.is_list or f.is_parallel
                 else f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
                 for guard, f in zip(tell, written, strict=True)
             ),
@@ -298,7 +331,12 @@ class _Overload:
 
 def _all_of(f: Field) -> str:
     """The variable that holds a tensor, or a whole list of them."""
-    return f"{f.name}_list" if f.is_list else local(f.name)
+    return f"{f.name}_list" if f.is_list else f"{f.name}_parallel" if f.is_parallel else local(f.name)
+
+
+def _spread(f: Field) -> str:
+    """How a call over several devices brings a tensor."""
+    return "Spread::parallel" if f.is_parallel else "Spread::each"
 
 
 def _default_value(f: Field) -> tuple[list[str], str]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from tkjit.expr import EXTENTS, Expr
-from tkjit.render.globals import argument_checks, extent_checks, globals_struct, globals_value, struct_checks
+from tkjit.render.globals import (
+    argument_checks,
+    computed_members,
+    extent_checks,
+    globals_struct,
+    globals_value,
+    struct_checks,
+)
 from tkjit.render.text import derived_in_order, indent, repr_text, speller
 from tkjit.spec import BY_NAME, CExpr, Spec, Variant
-from tkjit.spec.model import AUTO
+from tkjit.spec.model import AUTO, DEV_IDX, NUM_DEVICES
 
 _NAME = "launcher.cu"
 
@@ -100,7 +107,7 @@ def _entry(spec: Spec, variant: Variant) -> list[str]:
 def _dims(spec: Spec) -> list[str]:
     """The names that the grid, the block and the shared memory use, as 64-bit integers."""
     expressions = [expr for _, part in spec.launch if isinstance(part, tuple) for expr in part]
-    expressions += [expr for _, expr in spec.computed]
+    expressions += computed_members(spec).values()
     expressions += [
         Expr.parse(name) for _, part in spec.launch if isinstance(part, CExpr) for name in _used(spec, part)
     ]
@@ -117,6 +124,10 @@ def _dims(spec: Spec) -> list[str]:
 
 
 def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
+    if name in (DEV_IDX, NUM_DEVICES) and spec.is_parallel:
+        parallel = next(f for f in spec.struct_fields if f.is_parallel)
+        member = DEV_IDX if name == DEV_IDX else "count"
+        return f"static_cast<const TkjitParallel*>(args[{position[parallel.name]}].data)->{member}"
     if "." in name:
         field, extent = name.split(".")
         extents = f"args[{position[field]}].extents"
@@ -136,7 +147,7 @@ def _computed_checks(spec: Spec) -> list[str]:
     spell = speller(spec)
     return [
         f"if (const char* error = tkjit::check_computed({expr.cpp(spell)}, {repr_text(name)})) return error;"
-        for name, expr in spec.computed
+        for name, expr in computed_members(spec).items()
     ]
 
 
@@ -178,6 +189,7 @@ def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
 def _used(spec: Spec, part: CExpr) -> list[str]:
     """The dims and integers that an expression in C++ uses."""
     known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
+    known |= {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
     return sorted(part.names & known)
 
 

@@ -40,7 +40,9 @@ class TensorChecks:
     @property
     def anchor_object(self) -> str:
         """The object that says on which device the call runs."""
-        return f"{self.anchor.name}_list.items->object" if self.anchor.is_list else self.given(self.anchor.name)
+        if self.anchor.is_list:
+            return f"{self.anchor.name}_list.items->object"
+        return self._place(self.anchor).given
 
     def render(self) -> list[str]:
         """The checks, in the order in which a call makes them."""
@@ -49,6 +51,7 @@ class TensorChecks:
             *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
             *(["Leading leading;"] if any(f.leading for f in self.spec.tensors) else []),
             *(line for f in self.inputs for line in self._input(f)),
+            *self._devices(),
             *self._derived(),
             *self._computed_dims(),
             *self._constraints(),
@@ -58,6 +61,8 @@ class TensorChecks:
     def _input(self, f: Field) -> list[str]:
         if f.is_list:
             return self._list(f)
+        if f.is_parallel:
+            return self._parallel(f)
         body = self._check_tensor(f, self._place(f))
         if not f.optional:
             return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
@@ -71,7 +76,35 @@ class TensorChecks:
         ]
 
     def _place(self, f: Field) -> _Place:
+        if f.is_parallel:
+            return _Place(f"{f.name}_parallel.name", f"{f.name}_parallel.object", local(f.name))
         return _Place(repr_text(f.name), self.given(f.name), local(f.name))
+
+    def _parallel(self, f: Field) -> list[str]:
+        """The part of the call's own device is checked as a tensor alone would be."""
+        given = self.given(f.name)
+        position = given.removeprefix("given[").removesuffix("]")
+        first = next(other for other in self.inputs if other.is_parallel)
+        same = f"if (!same_devices(call, {f.name}_parallel, {first.name}_parallel)) return nullptr;"
+        count = self.spec.num_devices
+        fixed = f"if (!is_on(call, {f.name}_parallel, {count})) return nullptr;"
+        return [
+            "",
+            f"// {field_text(f)}",
+            f"ParallelTensor {f.name}_parallel;",
+            f"if (!read(call, {repr_text(f.name)}, {position}, {given}, {f.name}_parallel)) return nullptr;",
+            *([same] if f is not first else [fixed] if count else []),
+            f"const TensorView& {local(f.name)} = {f.name}_parallel.own;",
+            *self._check_tensor(f, self._place(f)),
+        ]
+
+    def _devices(self) -> list[str]:
+        """What expressions know of the device that the call is for."""
+        first = next((f for f in self.inputs if f.is_parallel), None)
+        if first is None:
+            return []
+        layout = f"{first.name}_parallel.layout"
+        return ["", f"[[maybe_unused]] const int64_t dev_idx = {layout}.dev_idx, num_devices = {layout}.count;"]
 
     def _list(self, f: Field) -> list[str]:
         """Each tensor of a list is checked as one alone would be; the first stands for the list."""
@@ -107,7 +140,7 @@ class TensorChecks:
 
     def _read(self, f: Field, place: _Place) -> list[str]:
         name, given, view = place
-        lines = [] if f.is_list else [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
+        lines = [] if f.is_list or f.is_parallel else [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
         if f is not self.anchor or f.is_list:
             anchor = self.anchor.name
             other = f"{repr_text(anchor)}, {self.anchor_object}, {local(anchor)}"

@@ -13,17 +13,27 @@ from tkjit.spec.signature import python_type
 
 # what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
 _TAKEN = frozenset(
-    ".split( aligned allocate apart args as_given batch bind bool call Call cols depth device Dim dispatch double "
-    "empty end_of entry execute Expected extent find_stream given globals Int INT64_MIN int64_t kUnbound launch "
-    "launch_function launcher Leading leading list_value mismatch module_definition named_tuple nullptr "
-    "number_value numel Object overload Overload overloads Parameter Py_None PyObject read real_value record_stream "
-    "rows same_device satisfied self set shape Shape Signature slots spread_out stream Table TensorList TensorView "
-    "text_value tkjit TkjitArg TkjitLaunch Values writable written".split()
+    "aligned allocate apart args as_given batch bind bool call Call cols collect depth device Dim dispatch "
+    "double dispatch_parallel empty end_of entry execute Expected extent find_stream given globals Int INT64_MIN "
+    "int64_t kUnbound launch is_on launch_function launcher Leading leading list_value mismatch module_definition "
+    "named_tuple nullptr number_value numel Object overload Overload overloads ParallelTensor Parameter Py_None "
+    "PyObject read real_value record_stream rows same_device same_devices satisfied self set shape Shape Signature "
+    "shown slots Spread spread_out stream Table TensorList TensorView text_value tkjit TkjitArg TkjitLaunch Values "
+    "writable written".split()
 )
 
 
 # and what they make from the names of fields and dims
-_MADE = ("_shape", "_object", "_option", "_list", "_item", "_default", *(f"_{extent}" for extent in EXTENTS))
+_MADE = (
+    "_shape",
+    "_object",
+    "_option",
+    "_list",
+    "_parallel",
+    "_item",
+    "_default",
+    *(f"_{extent}" for extent in EXTENTS),
+)
 
 
 def local(name: str) -> str:
@@ -65,7 +75,7 @@ def signature_text(spec: Spec) -> str:
     keywords = [short_text(f) for f in spec.fields if f.keyword_only]
     if spec.outputs:
         keywords.append("out=None")
-    parts = [*positional, "*", *keywords, "stream=None"]
+    parts = [*positional, "*", *keywords, *(["club=None"] if spec.is_parallel else []), "stream=None"]
     return f"{spec.name}({', '.join(parts)})"
 
 

@@ -7,6 +7,8 @@
 #include "glue_arguments.h"
 #include "glue_tensors.h"
 
+#include <cstddef>
+
 namespace tkjit::glue {
 
 // ---- launching -----------------------------------------------------------------------------------------------------
@@ -47,6 +49,10 @@ inline void set(TkjitArg& arg, bool value) {
 
 // The variant's launcher for the device of `on`: remembered, found in the cache, or built.
 inline TkjitLaunch launcher(const Call& call, int overload, int variant, const TensorView& on) {
+    if (call.batch) {
+        call.batch->overload = overload;
+        if (call.batch->collects) return [](const TkjitArg*, int32_t, void*) -> const char* { return nullptr; };
+    }
     const int slot = on.device_type == DeviceType::cpu ? 0 : 1 + on.device;
     if (slot < kDeviceSlots) {
         const auto& known = call.self->launchers[slot * call.self->variant_count + variant];
@@ -76,17 +82,30 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
     return true;
 }
 
-inline bool launch(const Call& call, TkjitLaunch launcher, const TkjitArg* args, const TensorView& on, void* stream) {
+inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
+    if (call.batch) {
+        auto* const kept = call.values.make<TkjitArg>(count);
+        if (!kept) return false;
+        std::memcpy(kept, args, count * sizeof *args);
+        call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
+        return true;
+    }
     PyThreadState* const state = PyEval_SaveThread();
-    const char* const error = launcher(args, on.device, stream);
+    const char* error = launcher(args, on.device, stream);
     PyEval_RestoreThread(state);
     if (!error) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
+    if (const char* const reason = call.table.given_up()) error = reason;
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = std::strncmp(error, about_shapes, sizeof about_shapes - 1) == 0;
     PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel,
                  shapes ? error + sizeof about_shapes - 1 : error);
     return false;
+}
+
+template <size_t Count>
+bool launch(Call& call, TkjitLaunch launcher, const TkjitArg (&args)[Count], const TensorView& on, void* stream) {
+    return launch(call, launcher, args, Count, on, stream);
 }
 
 // Several outputs as the overload's named tuple.
@@ -149,6 +168,40 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         Py_DECREF(message);
     }
     return nullptr;
+}
+
+// ---- looking at a call ---------------------------------------------------------------------------------------------
+
+// An argument as Python looks at it: (data or number, as a float, extents, dtype, whether it was given, the pointers of a
+// parallel layout, its multicast pointer, its device's index).
+inline PyObject* shown(const TkjitArg& arg, bool parallel) {
+    if (!parallel || !arg.present)
+        return Py_BuildValue("Kd(LLLL)iiOKi", static_cast<unsigned long long>(arg.integer), arg.real, arg.extents[0],
+                             arg.extents[1], arg.extents[2], arg.extents[3], arg.dtype, arg.present, Py_None, 0ull, 0);
+    const auto& layout = *static_cast<const TkjitParallel*>(arg.data);
+    PyObject* const pointers = PyTuple_New(layout.count);
+    if (!pointers) return nullptr;
+    for (int i = 0; i < layout.count; ++i) PyTuple_SET_ITEM(pointers, i, PyLong_FromVoidPtr(layout.data[i]));
+    return Py_BuildValue("Kd(LLLL)iiNKi", 0ull, 0.0, arg.extents[0], arg.extents[1], arg.extents[2], arg.extents[3], arg.dtype,
+                         arg.present, pointers, reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
+}
+
+// What the launches of a call would pass, with its result, which holds its outputs. Takes the result over.
+inline PyObject* shown(const Batch& batch, PyObject* result, const char* const* kinds) {
+    if (!result) return nullptr;
+    PyObject* const steps = PyList_New(0);
+    for (int i = 0; steps && i < batch.count; ++i) {
+        const char* const kind = kinds[batch.overload];  // a letter for each argument
+        PyObject* const step = PyList_New(0);
+        for (size_t k = 0; step && kind[k]; ++k) {
+            PyObject* const item = shown(batch.steps[i].args[k], kind[k] == 'p');
+            if (!item || PyList_Append(step, item) != 0) PyErr_Clear();
+            Py_XDECREF(item);
+        }
+        if (!step || PyList_Append(steps, step) != 0) PyErr_Clear();
+        Py_XDECREF(step);
+    }
+    return Py_BuildValue("iNN", batch.overload, result, steps);
 }
 
 // ---- the module ----------------------------------------------------------------------------------------------------

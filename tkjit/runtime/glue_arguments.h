@@ -8,10 +8,15 @@
 
 namespace tkjit::glue {
 
+// What a call over several devices brings for a parameter: one value for all, a list with one for each, or a list of which
+// each device gets all.
+enum class Spread { same, each, parallel };
+
 struct Parameter {
     const char* name;
     bool required;
     bool nullable;   // None means: not given
+    Spread spread = Spread::same;
     PyObject* interned = nullptr;
 };
 
@@ -23,6 +28,17 @@ struct Signature {
 };
 
 constexpr int kMaxOutputs = 32;  // tkjit/spec/model.py refuses more
+
+struct TensorList;
+
+// The launches of a call that does not make them at once: one over several devices, or one that is only looked at.
+struct Batch {
+    Step* steps;
+    int count = 0;
+    bool collects = false;             // nothing is launched, and so nothing has to be compiled
+    int overload = 0;                  // which one took the call
+    const TensorList* lists = nullptr; // by parameter: the tensors of a parallel one
+};
 
 struct Call {
     Dispatcher* self;
@@ -39,6 +55,9 @@ struct Call {
     uint32_t ignored = kWatched;  // what a tensor may have that is of no matter
     bool choosing = false;  // ask which overload takes the call, and do no more
     bool other_stream = false;  // the call has a stream of its own, not the current one
+    Batch* batch = nullptr;     // where launches are kept for later
+    int dev_idx = 0;            // in a call over several devices: which one
+    PyObject* const* bound = nullptr;  // arguments that are at their parameters' positions already
 };
 
 inline Call call_of(PyObject* self, const char* kernel, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -66,6 +85,10 @@ inline int position_of(const Signature& signature, PyObject* name) {
 
 // Puts each argument at its parameter's position, null where none was given. The references are borrowed.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
+    if (call.bound) {
+        std::memcpy(given, call.bound, size_t(signature.count) * sizeof *given);
+        return true;
+    }
     PyObject* const error = call.table.argument_error;
     if (call.nargs > signature.positional) {
         if (!call.quiet)

@@ -3,6 +3,7 @@
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
 #include "notes.h"
+#include "parallel.h"
 #include "refusals.h"
 #include "interruptions.h"
 #include "streams.h"
@@ -249,13 +250,32 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
     std::atomic_ref(self->vectorcall).store(entry->call, std::memory_order_release);
 }
 
+// What a call would pass to its launchers, without launching.
+py::object collect(const py::object& dispatcher, const py::tuple& args, const py::dict& kwargs) {
+    const auto self = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
+    std::vector<PyObject*> all;
+    for (const py::handle arg : args) all.push_back(arg.ptr());
+    py::tuple names(kwargs.size());
+    size_t count = 0;
+    for (const auto& [name, value] : kwargs) {
+        all.push_back(value.ptr());
+        names[count++] = name;
+    }
+    PyObject* const found = self->entry->collect(dispatcher.ptr(), all.data(), args.size(), count ? names.ptr() : nullptr);
+    if (!found) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(found);
+}
+
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
 // Asked by the simulator now and then, in the thread that called the kernel: whether that should raise instead.
 int32_t interrupted() {
+    // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
+    if ((step_failed && step_failed->load()) || given_up()) return true;
     const PyGILState_STATE state = PyGILState_Ensure();
     const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
     PyGILState_Release(state);
+    if (raises && step_failed) step_failed->store(true);
     return raises;
 }
 
@@ -293,7 +313,8 @@ void fill_table() {
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        as_array,        empty,         stream,        record_stream, resolve,
              watched,        through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
-             deprecated,     argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
+             deprecated,     parallel,      club,            club_stream,   execute,       given_up,
+             argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};
 }
 
@@ -307,10 +328,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
     module.doc() = "tkjit's runtime: what every kernel's glue shares.";
     module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
     module.def("enable_vectorcall", &rt::enable_vectorcall);
+    module.def("collect", &rt::collect, "What a call would pass to its launchers.");
     module.def("attach", &rt::attach, "Give a dispatcher its glue module.");
 #ifdef __x86_64__
     module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
 #endif
+    rt::define_parallel(module);
     module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
                pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));

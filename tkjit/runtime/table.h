@@ -15,11 +15,12 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 1;
+constexpr uint32_t kTableVersion = 2;
 constexpr int kMaxDims = 4;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int64_t kUnbound = -1;
+constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
 
 enum class DeviceType : int32_t { cpu, cuda, other };
 
@@ -116,6 +117,20 @@ private:
     Block* last_ = nullptr;
 };
 
+// One launch: what a call passes to a launcher. A kernel over several devices has one for each.
+struct Step {
+    TkjitLaunch launch;
+    const TkjitArg* args;
+    int32_t device;
+    void* stream;
+};
+
+// A parallel tensor as the process that holds one part of it sees it.
+struct ParallelView {
+    PyObject* tensor = nullptr;  // the part of this process; borrowed
+    TkjitParallel layout{};
+};
+
 struct Table;
 struct GlueEntry;
 
@@ -170,6 +185,17 @@ struct Table {
     // Warns of a deprecated overload, once; false if the warning is an error.
     bool (*deprecated)(Dispatcher* self, int overload, const char* kernel, const char* text);
 
+    // Looks at a tkjit.ParallelTensor. False, without an exception, if it is none.
+    bool (*parallel)(PyObject* object, ParallelView* view);
+    // The club for a call over these devices: the one that was given, or the process's own; a new reference.
+    PyObject* (*club)(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count);
+    // The stream of a club for one of its devices, or null for the device's current one; borrowed.
+    PyObject* (*club_stream)(PyObject* club, int dev_idx);
+    // Launches each step in the club's own thread for it, and waits until all have launched.
+    bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count);
+    // Why a launch was given up, where that was not by Ctrl-C: another process of a parallel tensor has ended. Or null.
+    const char* (*given_up)();
+
     // The error kinds of tkjit/errors.py.
     PyObject* argument_error;
     PyObject* shape_error;
@@ -191,6 +217,8 @@ struct GlueEntry {
     PyObject* (*call_overload)(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames);
     // Which overload takes a call, as an int; -1 if a tensor has no data to tell by. Refuses as a call would.
     vectorcallfunc choose;
+    // What a call would pass to its launchers, without launching: (overload, result, [[argument, ...], ...]).
+    vectorcallfunc collect;
     int variant_count;
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";

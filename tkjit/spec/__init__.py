@@ -1,6 +1,18 @@
 """Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
 
-from tkjit.spec.annotations import Align, CExpr, CType, In, InOut, MaxLength, Member, Out, Scalar, Tensor
+from tkjit.spec.annotations import (
+    Align,
+    CExpr,
+    CType,
+    In,
+    InOut,
+    MaxLength,
+    Member,
+    Out,
+    ParallelLayout,
+    Scalar,
+    Tensor,
+)
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import Field, Source, Spec
@@ -23,6 +35,7 @@ __all__ = [
     "MaxLength",
     "Member",
     "Out",
+    "ParallelLayout",
     "Scalar",
     "Source",
     "Spec",

@@ -119,4 +119,21 @@ else:
         """A global layout; to a type checker, ``torch.Tensor``."""
 
 
-__all__ = ["Align", "CExpr", "CType", "In", "InOut", "Marker", "MaxLength", "Member", "Out", "Scalar", "Tensor"]
+class ParallelLayout:
+    """What a parameter that is a parallel global layout takes; ``tkjit.ParallelTensor`` is one."""
+
+
+__all__ = [
+    "Align",
+    "CExpr",
+    "CType",
+    "In",
+    "InOut",
+    "Marker",
+    "MaxLength",
+    "Member",
+    "Out",
+    "ParallelLayout",
+    "Scalar",
+    "Tensor",
+]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tkjit.spec.model import Field, Spec
 
 MAX_DIMS = 4
+MAX_DEVICES = 32  # of include/tkjit/pgl.h
 MAX_CLUSTER_BLOCKS = 16  # of Hopper and later, where a kernel asks for more than the portable 8
 NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
@@ -43,6 +44,7 @@ def check(spec: Spec) -> None:
     _check_values(spec)
     _check_launch(spec)
     _check_backward(spec)
+    _check_parallel(spec)
 
 
 def differentiable(spec: Spec) -> tuple[Field, ...]:
@@ -71,6 +73,7 @@ def _fail(spec: Spec, text: str) -> None:
 
 
 def _check_names(spec: Spec) -> None:
+    reserved = (*RESERVED, *(("dev_idx", "num_devices", "club") if spec.is_parallel else ()))
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
     if not any(f.is_tensor and f.is_required and not f.optional for f in spec.fields):
@@ -85,7 +88,7 @@ def _check_names(spec: Spec) -> None:
         if name in no_dims and name not in spec.type_variants:
             kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is no integer"
             _fail(spec, f"{name} names a {kind} and a dim or variant")
-        if name in RESERVED or name.startswith("tkjit_"):
+        if name in reserved or name.startswith("tkjit_"):
             _fail(spec, f"a dim or variant cannot be named {name}: the name is tkjit's")
     for name in [*spec.dim_names, *dict(spec.derived)]:
         if name in spec.type_variants:
@@ -94,7 +97,7 @@ def _check_names(spec: Spec) -> None:
     for f in spec.fields:
         if f.name in seen:
             _fail(spec, f"the field {f.name} is given twice")
-        if f.name in RESERVED or f.name.startswith("tkjit_"):
+        if f.name in reserved or f.name.startswith("tkjit_"):
             _fail(spec, f"a field cannot be named {f.name}: the name is tkjit's")
         seen.add(f.name)
     if len(set(spec.order)) != len(spec.order):
@@ -141,8 +144,9 @@ def _check_dtypes(spec: Spec) -> None:
 def _bound_names(spec: Spec) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
     alone = [f for f in spec.inputs if not f.is_list]
+    own = {"dev_idx", "num_devices"} if spec.is_parallel else set()
     tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
-    return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors}
+    return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *own}
 
 
 def _check_dims(spec: Spec) -> None:
@@ -224,6 +228,32 @@ def _check_launch(spec: Spec) -> None:
         if spec.host and getattr(spec, what):
             _fail(spec, f"a host function launches by itself: {what} does not apply")
     _check_cluster(spec)
+
+
+def _check_parallel(spec: Spec) -> None:
+    """A kernel over several devices has to know which of them it runs on, and how many they are."""
+    if not spec.is_parallel:
+        if spec.num_devices:
+            _fail(spec, "num_devices= is of kernels with a ParallelTensor among their parameters")
+        return
+    if spec.args or spec.host or spec.backward:
+        _fail(spec, "a kernel over several devices takes a globals struct, and has no backward=")
+    if any(f.is_list or f.optional for f in spec.tensors):
+        _fail(
+            spec, "a kernel over several devices has no lists of tensors, and no optional ones: its calls bring lists"
+        )
+    if not 0 <= spec.num_devices <= MAX_DEVICES:
+        _fail(spec, f"num_devices={spec.num_devices}; expected up to {MAX_DEVICES}")
+    if spec.struct:
+        computed = dict(spec.computed)
+        for name in ("dev_idx", "num_devices"):
+            if name not in computed and not (name == "num_devices" and spec.num_devices):
+                how = " or num_devices=8, where its type fixes it" if name == "num_devices" else ""
+                _fail(
+                    spec,
+                    f"the struct {spec.struct} has no {name}, by which a kernel over several devices knows itself; "
+                    f"say computed={{{name!r}: {name!r}}}{how}",
+                )
 
 
 def _check_cluster(spec: Spec) -> None:

@@ -25,6 +25,7 @@ class _Missing:
 
 
 MISSING = _Missing()
+DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several devices knows of itself
 AUTO = "auto"  # the struct that an entry takes, whatever it is called
 
 
@@ -90,6 +91,8 @@ class Field:
         The member's C++ type where it is not ``tkjit::gl``.
     value : ValueType or None
         The type of a value that is no number: a string, a dtype, a device, a container.
+    is_parallel : bool
+        Whether it is a parallel global layout: a tensor on each of several devices.
     member : str
         The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
@@ -109,6 +112,7 @@ class Field:
     value: ValueType | None = None
     max_length: int = 0
     member: str = ""
+    is_parallel: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -188,6 +192,8 @@ class Spec:
         The source's struct of launch constants, for an entry that is a ``__device__`` function.
     headers : tuple of HeaderLibrary
         What the source is written on.
+    num_devices : int
+        On how many devices a kernel with parallel layouts runs, where the source fixes it; 0 where the call says it.
     returns : tuple of str
         The fields that a call returns.
     module : str
@@ -225,6 +231,7 @@ class Spec:
     pdl: bool = False
     config: str | None = None
     headers: tuple[HeaderLibrary, ...] = ()
+    num_devices: int = 0
     returns: tuple[str, ...] = ()
     doc: str = ""
     module: str = field(default="", compare=False, repr=False)
@@ -250,6 +257,11 @@ class Spec:
             ("block", self.block),
             ("shared_memory", (shared,) if isinstance(shared, Expr) else shared or ()),
         )
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it is launched on several devices: it has a parallel layout."""
+        return any(f.is_parallel for f in self.fields)
 
     @property
     def tensors(self) -> tuple[Field, ...]:

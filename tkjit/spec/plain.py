@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import ast
 
-_MARKERS = ("In", "InOut", "Out", "Scalar", "Tensor", "Align", "CExpr", "CType", "MaxLength", "Member", "HeaderLibrary")
+_MARKERS = (
+    "In",
+    "InOut",
+    "Out",
+    "Scalar",
+    "Tensor",
+    "Align",
+    "CExpr",
+    "CType",
+    "MaxLength",
+    "Member",
+    "HeaderLibrary",
+    "ParallelTensor",
+)
 _TYPES = dict.fromkeys(("float", "int", "bool", "str", "tuple", "list", "dict", "set"), "data")
 
 

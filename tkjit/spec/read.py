@@ -13,7 +13,7 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.expr import Expr, parse_list
-from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, ParallelLayout, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
@@ -52,6 +52,7 @@ def spec_of_function(
     cluster: int | Sequence[int] = (),
     pdl: bool = False,
     config: str | None = None,
+    num_devices: int = 0,
     headers: str | HeaderLibrary | Sequence[str | HeaderLibrary] = (),
     backward: str | Callable[..., Any] | None = None,
     deprecated: str = "",
@@ -103,6 +104,7 @@ def spec_of_function(
         cluster=tuple(_listed(cluster)),
         pdl=pdl,
         config=config,
+        num_devices=num_devices,
         headers=_libraries(name, headers, given.values()),
         returns=_returns(name, parsed, signature.return_annotation),
         doc=inspect.getdoc(function) or "",
@@ -180,9 +182,17 @@ def _field(kernel: str, parameter: inspect.Parameter) -> Field:
         if python_type not in _SCALARS and value_type_of(python_type) is not None:
             return _value_field(kernel, python_type, marker, common)
         return _scalar_field(kernel, python_type, marker, common)
-    if python_type not in (Tensor, list[Tensor]):
-        raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, or list[Tensor]")
-    if python_type is not Tensor:
+    if isinstance(python_type, type) and issubclass(python_type, ParallelLayout):
+        if marker.direction == "out" or optional:
+            raise SpecError(
+                f"{kernel}: {name}: a parallel layout is an input that every call gives; InOut writes to it"
+            )
+        common["is_parallel"] = True
+    elif python_type not in (Tensor, list[Tensor]):
+        raise SpecError(
+            f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, list[Tensor] or ParallelTensor"
+        )
+    elif python_type is not Tensor:
         if marker.direction == "out" or optional:
             raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")
         common["max_length"] = _MAX_LENGTH

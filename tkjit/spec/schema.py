@@ -22,7 +22,7 @@ def has_operator(spec: Spec) -> bool:
 
 
 def _unknown_to_torch(spec: Spec) -> list[Field]:
-    return [f for f in spec.fields if f.value is not None and not f.value.schema]
+    return [f for f in spec.fields if f.is_parallel or (f.value is not None and not f.value.schema)]
 
 
 def check_operator(spec: Spec) -> None:
@@ -34,8 +34,8 @@ def check_operator(spec: Spec) -> None:
         With the argument that PyTorch has no type for.
     """
     for f in _unknown_to_torch(spec):
-        assert f.value is not None
-        raise SpecError(f"{spec.name} has no operator: PyTorch has no {f.value.text}, which {f.name} is")
+        kind = f.value.text if f.value else "ParallelTensor"
+        raise SpecError(f"{spec.name} has no operator: PyTorch has no {kind}, which {f.name} is")
 
 
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:

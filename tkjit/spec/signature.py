@@ -9,6 +9,8 @@ from tkjit.spec.model import MISSING, Field, Spec
 
 def python_type(field: Field) -> str:
     """What a caller passes for a field: ``Tensor``, ``list[Tensor]``, ``int``, ``str``, ``torch.dtype``."""
+    if field.is_parallel:
+        return "ParallelTensor"
     if field.is_tensor:
         return "list[Tensor]" if field.is_list else "Tensor"
     if field.value is not None:
@@ -29,5 +31,7 @@ def signature_of(spec: Spec) -> inspect.Signature:
     if spec.outputs:
         annotation = "Tensor | tuple[Tensor, ...] | None"
         listed.append(inspect.Parameter("out", keyword_only, default=None, annotation=annotation))
+    if spec.is_parallel:
+        listed.append(inspect.Parameter("club", keyword_only, default=None, annotation="Club | None"))
     listed.append(inspect.Parameter("stream", keyword_only, default=None, annotation="object"))
     return inspect.Signature(listed)

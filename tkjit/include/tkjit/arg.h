@@ -48,6 +48,14 @@ typedef struct TkjitArg {
     int32_t present;  // 0: an optional field that was not given
 } TkjitArg;
 
+// What the argument of a parallel global layout points to; the extents, which are the same everywhere, are its own.
+typedef struct TkjitParallel {
+    void* const* data;  // each device's part
+    void* multicast;    // null without multicast
+    int32_t count;      // how many devices
+    int32_t dev_idx;    // which of them this launch is for
+} TkjitParallel;
+
 // Launches one variant, without synchronising. `args` are in the order of the struct's fields; `device` is the ordinal
 // (ignored by a CPU variant); `stream` is a cudaStream_t. Returns null, or an error text that stays valid until this
 // thread's next launch; one that begins with "shape: " is about the extents that were passed. With the exported int32_t

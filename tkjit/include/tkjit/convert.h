@@ -9,6 +9,7 @@
 #include <tkjit/expr.h>
 #include <tkjit/gl.h>
 #include <tkjit/list.h>
+#include <tkjit/pgl.h>
 
 #include <concepts>
 #include <cstdint>
@@ -33,11 +34,25 @@ struct static_extents<gl<T, Batch, Depth, Rows, Cols>> {
     static constexpr int value[4] = {Batch, Depth, Rows, Cols};
 };
 
+template <class T, int Batch, int Depth, int Rows, int Cols>
+struct static_extents<pgl<T, Batch, Depth, Rows, Cols>> {
+    static constexpr int value[4] = {Batch, Depth, Rows, Cols};
+};
+
 template <class G>
 concept global_layout = requires(const G& layout) {
     typename G::dtype;
     layout.raw_ptr;
 } && std::is_pointer_v<decltype(G::raw_ptr)>;
+
+// Another library's parallel layout (kittens::pgl): its type fixes the number of devices and whether it multicasts, and it
+// is made from the pointers and four extents, behind the multicast pointer where it has one.
+template <class P>
+concept parallel_layout = requires {
+    typename P::GL;
+    { P::num_devices } -> std::convertible_to<int>;
+    { P::multicast } -> std::convertible_to<bool>;
+} && global_layout<typename P::GL>;
 
 namespace detail {
 
@@ -55,13 +70,31 @@ template <class T>
 struct is_own_layout : std::false_type {};
 template <class T, int Batch, int Depth, int Rows, int Cols>
 struct is_own_layout<gl<T, Batch, Depth, Rows, Cols>> : std::true_type {};
+template <class T>
+struct is_own_parallel_layout : std::false_type {};
+template <class T, int Batch, int Depth, int Rows, int Cols>
+struct is_own_parallel_layout<pgl<T, Batch, Depth, Rows, Cols>> : std::true_type {};
 
 }  // namespace detail
 
-// An error text if a tensor's extents contradict those that its field's type fixes, else null.
+// An error text if a tensor contradicts what its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
-    if constexpr (global_layout<Field>) {
+    if constexpr (parallel_layout<Field>) {
+        static thread_local char text[160];
+        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        if (parallel.count != int(Field::num_devices)) {
+            std::snprintf(text, sizeof text, "shape: %s is on %d devices; the struct's type fixes %d", name, int(parallel.count),
+                          int(Field::num_devices));
+            return text;
+        }
+        if (Field::multicast && !parallel.multicast) {
+            std::snprintf(text, sizeof text, "%s has no multicast pointer, which the struct's type asks for; make it a "
+                          "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
+            return text;
+        }
+        return check_extents<typename Field::GL>(arg, name);
+    } else if constexpr (global_layout<Field>) {
         static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
         static thread_local char text[160];
         for (int axis = 0; axis < 4; ++axis) {
@@ -131,6 +164,26 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     if constexpr (detail::is_own_layout<Value>::value) {
         return {static_cast<typename Value::dtype*>(arg.data),
                 {int(arg.extents[0]), int(arg.extents[1]), int(arg.extents[2]), int(arg.extents[3])}};
+    } else if constexpr (detail::is_own_parallel_layout<Value>::value) {
+        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        Value made;  // the runtime has refused more devices
+        made.multicast_ptr = static_cast<typename Value::dtype*>(parallel.multicast);
+        for (made.count = 0; made.count < parallel.count; ++made.count)
+            made.pointers[made.count] = static_cast<typename Value::dtype*>(parallel.data[made.count]);
+        for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(arg.extents[axis]);
+        return made;
+    } else if constexpr (parallel_layout<Value>) {
+        using Element = typename Value::GL::dtype;
+        constexpr const int(&fixed)[4] = static_extents<typename Value::GL>::value;
+        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        Element* pointers[Value::num_devices];
+        for (int i = 0; i < int(Value::num_devices); ++i) pointers[i] = static_cast<Element*>(parallel.data[i]);
+        const auto make = [&](auto... first) {
+            return Value(first..., detail::extent<fixed[0]>(arg.extents[0]), detail::extent<fixed[1]>(arg.extents[1]),
+                         detail::extent<fixed[2]>(arg.extents[2]), detail::extent<fixed[3]>(arg.extents[3]));
+        };
+        if constexpr (Value::multicast) return make(static_cast<Element*>(parallel.multicast), &pointers[0]);
+        else return make(&pointers[0]);
     } else if constexpr (global_layout<Value>) {
         constexpr const int(&fixed)[4] = static_extents<Value>::value;
         return Value(static_cast<decltype(Value::raw_ptr)>(arg.data), detail::extent<fixed[0]>(arg.extents[0]),
@@ -170,7 +223,7 @@ constexpr bool holds() {
     using Value = std::remove_cvref_t<Field>;
     if constexpr (std::is_same_v<Value, Element>) {
         return true;
-    } else if constexpr (global_layout<Value>) {
+    } else if constexpr (global_layout<Value> || parallel_layout<Value> || detail::is_own_parallel_layout<Value>::value) {
         return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
     } else if constexpr (std::is_pointer_v<Value>) {
         using Pointee = std::remove_cv_t<std::remove_pointer_t<Value>>;

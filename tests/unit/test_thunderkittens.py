@@ -1,0 +1,122 @@
+"""The references of ThunderKittens' kernels, and the calls that a GPU is to verify them with: as the specs say."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import tkjit
+
+DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
+HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
+CASES = HELPERS["CASES"]
+MANY = 10**7  # elements: such a case's shapes are computed, and not its numbers
+
+
+def case(kernel: str):
+    return next(case for case in CASES if case.kernel == kernel)
+
+
+def reference(kernel: str):
+    return tkjit.find(kernel).reference
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_case_is_a_call_that_its_spec_takes_and_its_reference_returns_what_the_spec_says(case):
+    spec = case.spec
+    inputs = case.inputs()
+    given = [field for field in spec.fields if field.direction != "out"]
+    assert set(inputs) == {field.name for field in given}
+    for field in given:
+        assert tuple(inputs[field.name].shape) == tuple(dim.evaluate(case.dims) for dim in field.dims), field.name
+        assert inputs[field.name].dtype == getattr(torch, field.dtype)
+        assert inputs[field.name].is_contiguous()
+    device = "meta" if sum(values.numel() for values in inputs.values()) > MANY else "cpu"
+    results = case.expected({name: values.to(device) for name, values in inputs.items()})
+    returned = [field for field in spec.fields if field.name in spec.returns]
+    returned.sort(key=lambda field: spec.returns.index(field.name))
+    assert len(results) == len(returned)
+    for field, result in zip(returned, results, strict=True):
+        assert tuple(result.shape) == tuple(dim.evaluate(case.dims) for dim in field.dims), field.name
+        assert result.dtype == getattr(torch, field.dtype)
+        if device == "cpu":
+            assert bool(result.float().isfinite().all()) and result.float().abs().max() > 0, field.name
+
+
+def test_every_kernel_has_a_case_for_each_variant():
+    known = {path.stem for path in DIRECTORY.glob("tk_*.py")}
+    assert {case.kernel for case in CASES} == known
+    for kernel in known:
+        options = dict(tkjit.find(kernel).specs[0].variants)
+        assert {case.dims["D"] for case in CASES if case.kernel == kernel and options} == set(options.get("D", ()))
+
+
+def test_the_error_is_of_the_worst_row_and_no_row_near_zero_is_the_worst():
+    right = torch.ones(4, 8)
+    wrong = right.clone()
+    wrong[2] += 0.5
+    assert HELPERS["error"](wrong, right) == pytest.approx(0.5)
+    right[3] = 0
+    off = right.clone()
+    off[3] += 1e-4
+    assert HELPERS["error"](off, right) < 2e-3
+    assert not HELPERS["error"](off * float("nan"), right) < 1
+
+
+@pytest.mark.parametrize("points", [1024, 4096])
+def test_the_convolutions_are_those_of_a_fourier_transform(points):
+    generator = torch.Generator().manual_seed(0)
+    heads, side = 3, int(points**0.5)
+    x = torch.randn(4, heads, points, generator=generator).bfloat16()
+    filters = torch.randn(heads, points, generator=generator)
+    matrices = runpy.run_path(str(DIRECTORY / f"tk_fftconv_{points}.py"))["matrices"]
+    y = reference(f"tk_fftconv_{points}")(x.reshape(4, heads, side, side), **matrices(filters))
+    exact = torch.fft.ifft(torch.fft.fft(x.float()) * torch.fft.fft(filters)).real
+    assert HELPERS["error"](y.reshape(exact.shape), exact) < 0.02
+
+
+@pytest.mark.parametrize("causal", ["", "_causal"])
+def test_attention_and_its_gradients_are_pytorchs(causal):
+    inputs = case(f"tk_mha_backward{causal}").inputs()
+    q, k, v = (inputs[name].float().requires_grad_() for name in "qkv")
+    wide = [x.repeat_interleave(2, 1) for x in (k, v)]
+    exact = torch.nn.functional.scaled_dot_product_attention(q, *wide, is_causal=bool(causal))
+    o, _ = reference(f"tk_mha_forward{causal}")(inputs["q"], inputs["k"], inputs["v"])
+    assert HELPERS["error"](o, exact) < 0.005
+    gradients = torch.autograd.grad(exact, (q, k, v), inputs["og"].float())
+    for got, right in zip(case(f"tk_mha_backward{causal}").expected(inputs), gradients, strict=True):
+        assert HELPERS["error"](got, right) < 0.02  # o is rounded before it is multiplied with its gradient
+
+
+def test_mamba_is_its_recurrence():
+    inputs = case("tk_mamba2").inputs()
+    q, k, v = (inputs[name].float() for name in "QKV")
+    decay = inputs["A"][:, :, 0].exp()
+    state, rows = torch.zeros(2, 4, 64, 64), []
+    for row in range(q.shape[2]):
+        state = decay[:, :, row, None, None] * state + k[:, :, row, :, None] * v[:, :, row, None]
+        rows.append((q[:, :, row, None] @ state)[:, :, 0])
+    assert HELPERS["error"](case("tk_mamba2").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
+
+
+def test_linear_attention_is_its_recurrence():
+    inputs = case("tk_linear_attention").inputs()
+    q, k, v = (inputs[name].float() for name in "qkv")
+    decay = torch.exp(-inputs["slopes"])[:, None, None]
+    state, rows = torch.zeros(2, 4, 128, 128), []
+    for row in range(q.shape[2]):
+        state = decay * state + k[:, :, row, :, None] * v[:, :, row, None]
+        rows.append((q[:, :, row, None] @ state)[:, :, 0])
+    assert HELPERS["error"](case("tk_linear_attention").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
+
+
+def test_the_states_of_based_give_the_next_row():
+    inputs = case("tk_based").inputs()
+    o, *states = case("tk_based").expected(inputs)
+    a0, a1, a2 = (state.float() for state in states)
+    q = inputs["q"].float()[:, :, -1:]
+    products = (q[..., None] * q[..., None, :]).flatten(-2)
+    assert HELPERS["error"](a0 + q @ a1.mT / 2 + products @ a2 / 32**0.5, o[:, :, -1:]) < 0.01

@@ -1,0 +1,35 @@
+// Parallel global layout: one tensor's extents on several devices, a pointer to each device's part, and, where the
+// hardware has it, one that reaches them all.
+#pragma once
+
+#include <tkjit/gl.h>
+
+namespace tkjit {
+
+template <class T, int Batch = -1, int Depth = -1, int Rows = -1, int Cols = -1>
+struct pgl {
+    using dtype = T;
+    using layout = gl<T, Batch, Depth, Rows, Cols>;
+    static constexpr int max_devices = 32;
+
+    T* pointers[max_devices] = {};
+    T* multicast_ptr = nullptr;  // null without multicast
+    int count = 0;
+    int extents[4] = {0, 0, 0, 0};
+
+    __host__ __device__ constexpr int num_devices() const { return count; }
+    // One device's part.
+    __host__ __device__ constexpr layout operator[](int device) const {
+        return {pointers[device], {extents[0], extents[1], extents[2], extents[3]}};
+    }
+
+    __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }
+    __host__ __device__ constexpr int depth() const { return Depth >= 0 ? Depth : extents[1]; }
+    __host__ __device__ constexpr int rows() const { return Rows >= 0 ? Rows : extents[2]; }
+    __host__ __device__ constexpr int cols() const { return Cols >= 0 ? Cols : extents[3]; }
+    __host__ __device__ constexpr size_t numel() const { return size_t(batch()) * depth() * rows() * cols(); }
+
+    __host__ __device__ constexpr explicit operator bool() const { return count > 0; }
+};
+
+}  // namespace tkjit

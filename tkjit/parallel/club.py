@@ -1,0 +1,222 @@
+"""``Club``: a thread for each device, and what devices of one process need to reach each other."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError, LaunchError
+from tkjit.loader import loader_for
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_DEVICES = 32  # of include/tkjit/pgl.h
+_open_clubs: weakref.WeakSet[Club] = weakref.WeakSet()
+
+
+class Club:
+    """Devices that work together: each has a thread and a stream, and a kernel over several devices is launched by it.
+
+    A call with lists makes a club by itself; one that is made here has the streams that it is given, is warm before the
+    first call, and runs Python functions too. The first device's part is done by the thread that calls.
+
+    Parameters
+    ----------
+    devices : int, or sequence of int, str or torch.device
+        ``8`` or ``[0, 1, 2]`` for CUDA devices, ``["cuda:0", "cuda:0"]`` for two places on one, ``["cpu"] * 4`` for
+        host threads under the simulator. At most 32.
+    streams : sequence of torch.cuda.Stream, optional
+        One for each device; None stands for what is current there when a call comes. Devices that are named twice get
+        streams of their own, which wait for the current one and are waited for by it.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such device, devices of different kinds, or a stream too many or too few.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> club = tkjit.Club(["cpu"] * 2)
+    >>> club
+    <tkjit.Club of 2 cpu devices>
+    >>> club.execute(lambda dev_idx: None)
+    >>> club.close()
+    """
+
+    def __init__(self, devices: int | Sequence[int | str | torch.device], streams: Sequence[Any] | None = None) -> None:
+        kind, indices = _devices_of(devices)
+        self.kind = kind
+        self.indices = indices
+        self.streams = _streams_of(kind, indices, streams)
+        if kind == "cuda":
+            _warm(indices)
+        self._club = loader_for(Settings.from_environment()).runtime.Club(kind, list(indices), list(self.streams))
+        _open_clubs.add(self)
+
+    @property
+    def devices(self) -> tuple[torch.device, ...]:
+        import torch
+
+        return tuple(torch.device("cpu") if self.kind == "cpu" else torch.device(self.kind, i) for i in self.indices)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def execute(self, task: Callable[[int], object]) -> None:
+        """Call a function in each device's thread, on its device and stream, and wait for all of them.
+
+        Parameters
+        ----------
+        task : callable
+            It takes the device's number in the club.
+
+        Raises
+        ------
+        Exception
+            What the function raised; of several the first device's, with a note of the others.
+        """
+
+        def on_device(dev_idx: int) -> None:
+            with _current(self.devices[dev_idx], self.streams[dev_idx]):
+                task(dev_idx)
+
+        raised = [(i, error) for i, error in enumerate(self._club.execute(on_device)) if error is not None]
+        if not raised:
+            return
+        (first, error), *others = raised
+        if hasattr(error, "add_note"):  # Python 3.11
+            error.add_note(f"on device {first} of {len(self)}")
+            for i, other in others:
+                error.add_note(f"and on device {i}: {type(other).__name__}: {other}")
+        raise error
+
+    def close(self) -> None:
+        """End the threads. A later call starts them again."""
+        self._club.close()
+
+    def __enter__(self) -> Club:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<tkjit.Club of {len(self)} {self.kind} devices>"
+
+
+@cache
+def club_for(kind: str, indices: tuple[int, ...]) -> Club:
+    """The process's own club of some devices, which calls without one use; asked by the runtime."""
+    return Club(["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices])
+
+
+@atexit.register
+def _close_all() -> None:
+    """No thread of a club outlives the interpreter, into which it might call."""
+    for club in list(_open_clubs):
+        club.close()
+
+
+def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> None:
+    """Let each of these devices read and write the memory of the others directly.
+
+    Tensors of torch's allocator are reachable from then on. On the CPU, and for one device, there is nothing to do.
+
+    Raises
+    ------
+    LaunchError
+        If two of them cannot reach each other, with their names.
+    """
+    import torch
+
+    kind, indices = _devices_of(devices)
+    if kind == "cpu":
+        return
+    for device in indices:
+        for peer in indices:
+            if device != peer and not torch.cuda.can_device_access_peer(device, peer):
+                raise LaunchError(
+                    f"cuda:{device} cannot reach the memory of cuda:{peer}: no NVLink, and no PCIe peer access"
+                )
+    for device in indices:
+        for peer in indices:
+            if device != peer:
+                _reach(device, peer)
+
+
+def _reach(device: int, peer: int) -> None:
+    """A copy between two devices is what makes torch enable the access, for its expandable segments too."""
+    import torch
+
+    torch.empty(1, device=f"cuda:{peer}").copy_(torch.ones(1, device=f"cuda:{device}"))
+    torch.cuda.synchronize(peer)
+
+
+def _devices_of(devices: int | Sequence[int | str | torch.device]) -> tuple[str, tuple[int, ...]]:
+    """The kind of devices, and their numbers; those of the CPU are counted."""
+    import torch
+
+    listed = list(range(devices)) if isinstance(devices, int) else list(devices)
+    if not 1 <= len(listed) <= MAX_DEVICES:
+        raise ArgumentError(f"{len(listed)} devices; expected 1 to {MAX_DEVICES}")
+    try:
+        found = [torch.device("cuda", d) if isinstance(d, int) else torch.device(d) for d in listed]
+    except (RuntimeError, TypeError) as error:
+        raise ArgumentError(f"{devices!r}: {str(error).splitlines()[0]}") from None
+    kinds = {device.type for device in found}
+    if kinds == {"cpu"}:
+        return "cpu", tuple(range(len(found)))
+    if kinds != {"cuda"}:
+        raise ArgumentError(
+            f"devices of the kinds {', '.join(sorted(kinds))}; expected CUDA devices, or the cpu several times"
+        )
+    count = torch.cuda.device_count()
+    indices = tuple(torch.cuda.current_device() if device.index is None else device.index for device in found)
+    for index in indices:
+        if index >= count:
+            raise ArgumentError(f"there is no cuda:{index}; torch sees {count} CUDA device(s)")
+    return "cuda", indices
+
+
+def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | None) -> tuple[Any, ...]:
+    if streams is not None:
+        if kind == "cpu":
+            raise ArgumentError("streams= is for CUDA devices: the cpu has none")
+        if len(streams) != len(indices):
+            raise ArgumentError(f"{len(streams)} streams for {len(indices)} devices; expected one for each")
+        return tuple(streams)
+    if kind == "cpu" or len(set(indices)) == len(indices):
+        return (None,) * len(indices)
+    import torch
+
+    # kernels that wait for each other must not wait in one stream
+    return tuple(torch.cuda.Stream(index) for index in indices)  # type: ignore[no-untyped-call]
+
+
+def _warm(indices: Sequence[int]) -> None:
+    """Create the devices' contexts, which takes a tenth of a second each, before the first call."""
+    import torch
+
+    for index in set(indices):
+        torch.empty(1, device=f"cuda:{index}")
+        torch.cuda.synchronize(index)
+
+
+def _current(device: torch.device, stream: Any) -> Any:
+    """A context in which a device, and its stream, are current."""
+    from contextlib import ExitStack
+
+    import torch
+
+    stack = ExitStack()
+    if device.type == "cuda":
+        stack.enter_context(torch.cuda.device(device))
+        if stream is not None:
+            stack.enter_context(torch.cuda.stream(stream))
+    return stack

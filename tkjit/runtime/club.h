@@ -1,0 +1,198 @@
+// A club: a thread for each device, which does its part of a step while the others do theirs.
+//
+// The caller's own thread does the first device's part, since it would only wait, and then those that no thread has begun
+// yet: a launch on a GPU takes less time than a thread to wake up. A part that waits for others, as on the CPU, does not
+// keep them from being begun. A club of one device needs no thread and no lock. A worker sleeps on a futex between steps,
+// and those who wake up wake others: it takes the caller one system call to set all of them going, and none is woken for a
+// part that was done meanwhile. After a fork the child has none of its parent's threads, and starts its own.
+#pragma once
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace tkjit::runtime {
+
+// What the simulator's launch asks in the middle of a kernel: whether another device's part of the step has failed, so that
+// waiting for it is in vain.
+inline thread_local std::atomic<bool>* step_failed = nullptr;
+
+inline std::atomic<unsigned> forks{0};
+
+inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
+    while (word.load(std::memory_order_acquire) == value)
+        syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+inline void futex_wake(std::atomic<uint32_t>& word, int count) {
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
+}
+
+class Club {
+public:
+    // A part of a step: the error's text, or null. It must not throw.
+    using Part = std::function<const char*(int dev_idx)>;
+
+    explicit Club(int devices) : devices_(devices), errors_(size_t(devices)) {
+        static const int watching = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+        (void)watching;
+    }
+    ~Club() { close(); }
+    Club(const Club&) = delete;
+    Club& operator=(const Club&) = delete;
+
+    int devices() const { return devices_; }
+
+    // Does each device's part of a step, and waits for all. Each device's error, empty where there is none; valid until
+    // the next step. To be called without the GIL.
+    //
+    // With `own_threads` each part is done by its device's thread, and by no other; the first by the caller's.
+    const std::vector<std::string>& execute(const Part& part, bool own_threads = false) {
+        if (devices_ == 1) {
+            const char* const error = part(0);
+            errors_[0] = error ? error : "";
+            return errors_;
+        }
+        State& state = own_state();
+        const std::lock_guard lock(state.stepping);
+        state.part = &part;
+        state.failed.store(false, std::memory_order_relaxed);
+        state.left.store(uint32_t(devices_), std::memory_order_relaxed);
+        const uint32_t step = state.step.fetch_add(1, std::memory_order_acq_rel) + 1;
+        wake(state, 1, step);
+        do_part(state, 0);
+        for (int i = 1; i < devices_ && !own_threads; ++i)
+            if (claim(state, i, step)) do_part(state, i);
+        for (uint32_t left; (left = state.left.load(std::memory_order_acquire)) != 0;) futex_wait(state.left, left);
+        return errors_;
+    }
+
+    // Ends the threads; the next step starts them again.
+    void close() {
+        std::unique_ptr<State> state;
+        {
+            const std::lock_guard lock(starting());
+            state = std::move(state_);
+        }
+        if (!state) return;
+        if (state->of_fork != forks.load()) {  // the parent's: its threads are not here to be joined
+            for (auto& worker : state->workers) worker.detach();
+            (void)state.release();
+            return;
+        }
+        end(*state);
+    }
+
+private:
+    struct State {
+        explicit State(size_t devices) : called(devices), begun(devices) {}
+
+        std::mutex stepping;
+        std::atomic<uint32_t> step{0}, left{0};
+        std::atomic<bool> ends{false}, failed{false};
+        const Part* part = nullptr;
+        const unsigned of_fork = forks.load();
+        std::vector<std::atomic<uint32_t>> called;  // by device: the step for which its worker was woken last
+        std::vector<std::atomic<uint32_t>> begun;   // by device: the step whose part somebody has begun last
+        std::vector<std::thread> workers;
+    };
+
+    // Wakes a worker whose part nobody has begun yet, or those that it would wake: worker i wakes 2 i and 2 i + 1.
+    static void wake(State& state, size_t worker, uint32_t step) {
+        if (worker >= state.called.size()) return;
+        if (is_later(step, state.begun[worker].load(std::memory_order_relaxed))) {
+            if (raise(state.called[worker], step)) futex_wake(state.called[worker], 1);
+            return;
+        }
+        wake(state, 2 * worker, step);
+        wake(state, 2 * worker + 1, step);
+    }
+
+    static void end(State& state) {
+        state.ends.store(true);
+        for (auto& called : state.called) {
+            called.fetch_add(1, std::memory_order_release);
+            futex_wake(called, 1);
+        }
+        for (auto& worker : state.workers) worker.join();
+    }
+
+    static bool is_later(uint32_t step, uint32_t than) { return int32_t(step - than) > 0; }
+
+    // Sets a word to a step, unless it is there already or beyond: who comes late with an old step changes nothing.
+    static bool raise(std::atomic<uint32_t>& word, uint32_t step) {
+        uint32_t before = word.load(std::memory_order_relaxed);
+        while (is_later(step, before))
+            if (word.compare_exchange_weak(before, step, std::memory_order_acq_rel)) return true;
+        return false;
+    }
+
+    // Whether a device's part of a step is the calling thread's to do.
+    static bool claim(State& state, int dev_idx, uint32_t step) { return raise(state.begun[size_t(dev_idx)], step); }
+
+    // Not a member: a fork may come while another thread holds it.
+    static std::mutex& starting() {
+        static std::mutex mutex;
+        static unsigned of_fork = forks.load();
+        if (of_fork != forks.load()) {
+            of_fork = forks.load();
+            new (&mutex) std::mutex;
+        }
+        return mutex;
+    }
+
+    State& own_state() {
+        const std::lock_guard lock(starting());
+        if (state_ && state_->of_fork == forks.load()) return *state_;
+        if (state_) {
+            for (auto& worker : state_->workers) worker.detach();
+            (void)state_.release();
+        }
+        auto state = std::make_unique<State>(size_t(devices_));
+        try {
+            for (int i = 1; i < devices_; ++i) state->workers.emplace_back([this, &state = *state, i] { work(state, i); });
+        } catch (const std::system_error&) {
+            end(*state);
+            throw;
+        }
+        state_ = std::move(state);
+        return *state_;
+    }
+
+    void work(State& state, int dev_idx) {
+        for (uint32_t seen = 0;;) {
+            futex_wait(state.called[size_t(dev_idx)], seen);
+            seen = state.called[size_t(dev_idx)].load(std::memory_order_acquire);
+            if (state.ends.load()) return;
+            const uint32_t step = state.step.load(std::memory_order_acquire);
+            wake(state, 2 * size_t(dev_idx), step);
+            wake(state, 2 * size_t(dev_idx) + 1, step);
+            if (claim(state, dev_idx, step)) do_part(state, dev_idx);
+        }
+    }
+
+    void do_part(State& state, int dev_idx) {
+        step_failed = &state.failed;
+        const char* const error = (*state.part)(dev_idx);
+        errors_[size_t(dev_idx)] = error ? error : "";
+        step_failed = nullptr;
+        if (error) state.failed.store(true);
+        if (state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake(state.left, 1);
+    }
+
+    const int devices_;
+    std::vector<std::string> errors_;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace tkjit::runtime

@@ -1,0 +1,201 @@
+// Rendered glue of kernels over several devices: a call with lists is one call for each device, which are launched together.
+#pragma once
+
+#include "glue.h"
+
+namespace tkjit::glue {
+
+// ---- parallel layouts ----------------------------------------------------------------------------------------------
+
+// A parallel layout as one device's launch sees it.
+struct ParallelTensor {
+    TensorView own;       // this device's part
+    PyObject* object = nullptr;
+    const char* name = nullptr;
+    TkjitParallel layout{};
+    const TensorList* list = nullptr;  // the tensors, where the call brings them all
+};
+
+// The tensors of a list must be alike; each device's own part is checked further like any tensor.
+inline bool alike(const Call& call, const TensorList& list) {
+    const TensorView& first = list.items[0].view;
+    for (int i = 1; i < list.count; ++i) {
+        const TensorView& view = list.items[i].view;
+        if (view.dtype == first.dtype && view.ndim == first.ndim && view.device_type == first.device_type &&
+            std::memcmp(view.sizes, first.sizes, first.ndim * sizeof *first.sizes) == 0)
+            continue;
+        char expected[128];
+        PyOS_snprintf(expected, sizeof expected, "a tensor like %s: parallel parts have one shape, type and kind of device",
+                      list.items[0].name);
+        call.table.refuse_object(call.kernel, list.items[i].name, list.items[i].object, expected);
+        return false;
+    }
+    return true;
+}
+
+inline bool read(Call& call, const char* name, int position, PyObject* object, ParallelTensor& parallel) {
+    if (call.batch && call.batch->lists) {
+        const TensorList& list = call.batch->lists[position];
+        TensorList::Item& item = list.items[call.dev_idx];
+        auto** const data = call.values.make<void*>(size_t(list.count));
+        if (!data) return false;
+        for (int i = 0; i < list.count; ++i) data[i] = list.items[i].view.data;
+        parallel = {item.view, item.object, item.name, {data, nullptr, list.count, call.dev_idx}, &list};
+        return true;
+    }
+    ParallelView view;
+    if (!call.table.parallel(object, &view)) {
+        if (PyErr_Occurred()) return false;
+        return refuse_object(call, name, object, "a tkjit.ParallelTensor, or a list with a tensor for each device");
+    }
+    parallel.object = view.tensor;
+    parallel.name = name;
+    parallel.layout = view.layout;
+    return read(call, name, view.tensor, parallel.own);
+}
+
+// Parallel layouts of one call are over the same devices.
+inline bool same_devices(const Call& call, const ParallelTensor& parallel, const ParallelTensor& other) {
+    if (parallel.layout.count == other.layout.count && parallel.layout.dev_idx == other.layout.dev_idx) return true;
+    PyErr_Format(call.table.argument_error, "%s: %s is on %d devices, this one number %d of them; %s on %d, and number %d",
+                 call.kernel, parallel.name, parallel.layout.count, parallel.layout.dev_idx, other.name, other.layout.count,
+                 other.layout.dev_idx);
+    return false;
+}
+
+inline bool is_on(const Call& call, const ParallelTensor& parallel, int count) {
+    if (parallel.layout.count == count) return true;
+    PyErr_Format(call.table.argument_error, "%s: %s is on %d devices; the kernel is for %d", call.kernel, parallel.name,
+                 parallel.layout.count, count);
+    return false;
+}
+
+inline bool set(TkjitArg& arg, const ParallelTensor& parallel, Call& call) {
+    auto* const layout = call.values.make<TkjitParallel>(1);
+    if (!layout) return false;
+    *layout = parallel.layout;
+    set(arg, parallel.own);
+    arg.data = layout;
+    return true;
+}
+
+inline bool written(const Call& call, const ParallelTensor& parallel) {
+    if (call.dev_idx != 0 && parallel.list) return true;  // the first device's call tells of all
+    if (parallel.list) return written(call, *parallel.list);
+    return call.table.written(parallel.object);
+}
+
+inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, const ParallelTensor& parallel) {
+    return record_stream(call, stream, on, {parallel.object});
+}
+
+// ---- a call with lists ---------------------------------------------------------------------------------------------
+
+// Where a call's arguments are that are no fields.
+struct Places {
+    int anchor;  // the parallel parameter that says how many devices there are, and which
+    int club;
+    int stream;
+};
+
+inline PyObject* refuse_call(const Call& call, const char* text) {
+    PyErr_Format(call.table.argument_error, "%s: %s", call.kernel, text);
+    return nullptr;
+}
+
+// The arguments that come as lists: those of parallel parameters are read, those of the others counted.
+inline bool read_lists(Call& call, const Signature& signature, PyObject** given, int count, TensorList* lists) {
+    for (int i = 0; i < signature.count; ++i) {
+        const Parameter& parameter = signature.parameters[i];
+        if (parameter.spread == Spread::same || !given[i]) continue;
+        if (!PyList_Check(given[i]) && !PyTuple_Check(given[i]))
+            return refuse_object(call, parameter.name, given[i], "a list with a tensor for each device");
+        PyObject* const tensors = PySequence_Tuple(given[i]);  // another thread may change the list during the call
+        if (!tensors || !call.values.keep(tensors)) return false;
+        if (PyTuple_GET_SIZE(tensors) != count) {
+            char expected[96];
+            PyOS_snprintf(expected, sizeof expected, "a list of %d tensors, one for each device", count);
+            return refuse_object(call, parameter.name, given[i], expected);
+        }
+        given[i] = tensors;
+        if (parameter.spread == Spread::parallel &&
+            (!read(call, parameter.name, tensors, count, lists[i]) || !alike(call, lists[i])))
+            return false;
+    }
+    return true;
+}
+
+// The results of all devices: of each value a list, but for what is one object for all of them.
+inline PyObject* gathered(PyObject** results, int count) {
+    bool same = true;
+    for (int i = 1; i < count; ++i) same = same && results[i] == results[0];
+    if (same) return Py_NewRef(results[0]);
+    if (!PyTuple_Check(results[0])) {
+        PyObject* const list = PyList_New(count);
+        for (int i = 0; list && i < count; ++i) PyList_SET_ITEM(list, i, Py_NewRef(results[i]));
+        return list;
+    }
+    const Py_ssize_t values = PyTuple_GET_SIZE(results[0]);  // a named tuple
+    PyObject* items[kMaxOutputs];
+    PyObject* column[kMaxParallelDevices];
+    for (Py_ssize_t k = 0; k < values; ++k) {
+        for (int i = 0; i < count; ++i) column[i] = PyTuple_GET_ITEM(results[i], k);
+        items[k] = gathered(column, count);
+    }
+    PyObject* const result =
+        PyObject_Vectorcall(reinterpret_cast<PyObject*>(Py_TYPE(results[0])), items, size_t(values), nullptr);
+    for (Py_ssize_t k = 0; k < values; ++k) Py_XDECREF(items[k]);
+    return result;
+}
+
+// A kernel's call: with lists over several devices, with a tkjit.ParallelTensor on this process's own.
+inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const Signature& signature, const Places& places) {
+    auto** const given = call.values.make<PyObject*>(size_t(signature.count));
+    if (!given || !bind(call, signature, given)) return nullptr;
+    PyObject* const anchor = given[places.anchor];
+    if (!PyList_Check(anchor) && !PyTuple_Check(anchor)) {
+        if (given[places.club]) return refuse_call(call, "club= is for a call with lists; a ParallelTensor has one device here");
+        return overload.call(call);
+    }
+    if (given[places.stream]) return refuse_call(call, "stream= is for one device; give a Club its streams");
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(anchor);
+    if (count < 1 || count > kMaxParallelDevices) return refuse_call(call, "expected lists of 1 to 32 tensors");
+
+    auto* const lists = call.values.make<TensorList>(size_t(signature.count));
+    if (!lists || !read_lists(call, signature, given, int(count), lists)) return nullptr;
+    const TensorList& parts = lists[places.anchor];
+    int32_t devices[kMaxParallelDevices];
+    for (int i = 0; i < count; ++i) devices[i] = parts.items[i].view.device;
+    PyObject* const club =
+        call.table.club(call.kernel, given[places.club], parts.items[0].view.device_type, devices, int(count));
+    if (!club || !call.values.keep(club)) return nullptr;
+
+    Step steps[kMaxParallelDevices];
+    Batch own{steps};
+    if (!call.batch) call.batch = &own;
+    Batch& batch = *call.batch;
+    batch.lists = lists;
+    PyObject* results[kMaxParallelDevices] = {};
+    const auto on_device = [&](int dev_idx) {
+        auto** const args = call.values.make<PyObject*>(size_t(signature.count));
+        if (!args) return;
+        for (int i = 0; i < signature.count; ++i)
+            args[i] = given[i] && signature.parameters[i].spread != Spread::same ? PyTuple_GET_ITEM(given[i], dev_idx) : given[i];
+        args[places.club] = nullptr;
+        args[places.stream] = call.table.club_stream(club, dev_idx);
+        call.bound = args;
+        call.dev_idx = dev_idx;
+        results[dev_idx] = overload.call(call);
+    };
+    bool ok = true;
+    for (int i = 0; i < count && ok; ++i) {
+        on_device(i);
+        ok = results[i] != nullptr;
+    }
+    if (ok && !batch.collects) ok = call.table.execute(call.kernel, club, batch.steps, batch.count);
+    PyObject* const result = ok ? gathered(results, int(count)) : nullptr;
+    for (int i = 0; i < count; ++i) Py_XDECREF(results[i]);
+    return result;
+}
+
+}  // namespace tkjit::glue

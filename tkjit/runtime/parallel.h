@@ -1,0 +1,203 @@
+// What Python holds of several devices: clubs, and the layouts of parallel tensors; and how a call finds them.
+#pragma once
+
+#include "club.h"
+#include "refusals.h"
+#include "table.h"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tkjit::runtime {
+
+namespace py = pybind11;
+
+// ---- processes that are lost ---------------------------------------------------------------------------------------
+
+// Why every launch that waits for another process should be given up; set once, by whoever watches them.
+inline std::atomic<const char*> lost{nullptr};
+
+inline void give_up(const std::string& reason) {
+    const char* none = nullptr;
+    char* const text = strdup(reason.c_str());  // for the rest of the process
+    if (!lost.compare_exchange_strong(none, text)) free(text);
+}
+inline const char* given_up() { return lost.load(); }
+
+// ---- a parallel tensor's layout ------------------------------------------------------------------------------------
+
+// Each device's pointer to its part, as this process sees them; it holds what they point to.
+struct ParallelLayout {
+    std::vector<uintptr_t> pointers;
+    uintptr_t multicast;
+    int dev_idx;
+    py::object tensor;  // this process's part
+    py::object parts;   // what keeps the others mapped
+};
+
+inline PyObject* parallel_layout_type = nullptr;
+
+inline bool parallel(PyObject* object, ParallelView* view) {
+    static PyObject* const name = PyUnicode_InternFromString("_layout");
+    PyObject* const held = PyObject_GetAttr(object, name);  // the ParallelTensor holds it
+    if (!held) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
+        PyErr_Clear();
+        return false;
+    }
+    const bool is_layout = reinterpret_cast<PyObject*>(Py_TYPE(held)) == parallel_layout_type;
+    if (is_layout) {
+        const auto& layout = py::handle(held).cast<const ParallelLayout&>();
+        view->tensor = layout.tensor.ptr();
+        view->layout.data = reinterpret_cast<void* const*>(layout.pointers.data());
+        view->layout.multicast = reinterpret_cast<void*>(layout.multicast);
+        view->layout.count = int32_t(layout.pointers.size());
+        view->layout.dev_idx = layout.dev_idx;
+    }
+    Py_DECREF(held);
+    return is_layout;
+}
+
+// ---- clubs ---------------------------------------------------------------------------------------------------------
+
+// A club with its devices, as Python knows it.
+struct PythonClub {
+    PythonClub(std::string type, std::vector<int> devices, std::vector<py::object> streams)
+        : type(std::move(type)), devices(std::move(devices)), streams(std::move(streams)), club(int(this->devices.size())) {}
+
+    const std::string type;  // "cpu" or "cuda"
+    const std::vector<int> devices;
+    const std::vector<py::object> streams;  // None for a device's current one
+    Club club;
+
+    std::string text() const {
+        if (type == "cpu") return std::to_string(devices.size()) + " of the cpu";
+        std::string all;
+        for (const int device : devices) all += (all.empty() ? "cuda:" : ", cuda:") + std::to_string(device);
+        return all;
+    }
+};
+
+inline PyObject* python_club_type = nullptr;
+inline PyObject* find_club = nullptr;  // tkjit.parallel's function, which knows the process's own clubs
+
+inline PyObject* club(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count) {
+    try {
+        const bool on_cpu = type == DeviceType::cpu;
+        py::object found;
+        if (given) {
+            found = py::reinterpret_borrow<py::object>(given);
+        } else {
+            if (!find_club) find_club = py::module_::import("tkjit.parallel.club").attr("club_for").cast<py::object>().release().ptr();
+            py::tuple wanted(count);
+            for (int i = 0; i < count; ++i) wanted[size_t(i)] = on_cpu ? i : int(devices[i]);
+            found = py::handle(find_club)(on_cpu ? "cpu" : "cuda", wanted);
+        }
+        const py::object held = py::getattr(found, "_club", py::none());
+        if (!py::isinstance(held, py::handle(python_club_type))) {
+            refuse_object(kernel, "club", found.ptr(), "a tkjit.Club");
+            return nullptr;
+        }
+        const auto& members = held.cast<const PythonClub&>();
+        bool fits = members.devices.size() == size_t(count) && (members.type == "cpu") == on_cpu;
+        for (int i = 0; fits && !on_cpu && i < count; ++i) fits = members.devices[size_t(i)] == devices[i];
+        if (!fits) {
+            PyErr_Format(argument_error, "%s: the club is of %s; the tensors are on other devices, or of another number", kernel,
+                         members.text().c_str());
+            return nullptr;
+        }
+        return py::object(held).release().ptr();
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return nullptr;
+    }
+}
+
+inline PyObject* club_stream(PyObject* club, int dev_idx) {
+    const auto& stream = py::handle(club).cast<const PythonClub&>().streams[size_t(dev_idx)];
+    return stream.is_none() ? nullptr : stream.ptr();
+}
+
+// An error of one device, with its place in the club; of several the first that is not a mere consequence.
+inline const std::string* first_error(const std::vector<std::string>& errors, size_t& where) {
+    const std::string* found = nullptr;
+    for (size_t i = 0; i < errors.size(); ++i) {
+        if (errors[i].empty()) continue;
+        const bool consequence = errors[i].rfind("interrupted", 0) == 0;
+        if (found && (consequence || found->rfind("interrupted", 0) != 0)) continue;
+        found = &errors[i];
+        where = i;
+    }
+    return found;
+}
+
+inline bool execute(const char* kernel, PyObject* club, const Step* steps, int count) {
+    std::string error;
+    size_t where = 0;
+    try {
+        auto& members = py::handle(club).cast<PythonClub&>();
+        const py::gil_scoped_release unlocked;
+        const Club::Part part = [&](int dev_idx) -> const char* {
+            if (dev_idx >= count) return nullptr;  // a step with nothing to launch
+            const Step& step = steps[dev_idx];
+            return step.launch(step.args, step.device, step.stream);
+        };
+        if (const std::string* const found = first_error(members.club.execute(part), where)) error = *found;
+    } catch (const std::exception& failure) {  // the system refuses a thread
+        PyErr_Format(launch_error, "%s: %s", kernel, failure.what());
+        return false;
+    }
+    if (error.empty()) return true;
+    if (PyErr_Occurred() || PyErr_CheckSignals()) return false;
+    if (const char* const reason = given_up()) error = reason;
+    static constexpr char about_shapes[] = "shape: ";
+    const bool shapes = error.rfind(about_shapes, 0) == 0;
+    PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s", kernel, where,
+                 error.c_str() + (shapes ? sizeof about_shapes - 1 : 0));
+    return false;
+}
+
+// Calls a Python function in each device's thread, with its number; every exception, or None.
+inline py::list execute_in_python(PythonClub& members, const py::function& task) {
+    std::vector<PyObject*> raised(members.devices.size());
+    {
+        const py::gil_scoped_release unlocked;
+        members.club.execute([&](int dev_idx) -> const char* {
+            const py::gil_scoped_acquire locked;
+            try {
+                task(dev_idx);
+            } catch (py::error_already_set& error) {
+                raised[size_t(dev_idx)] = py::object(error.value()).release().ptr();
+            }
+            return nullptr;
+        }, /*own_threads=*/true);
+    }
+    py::list all;
+    for (PyObject* const error : raised) all.append(error ? py::reinterpret_steal<py::object>(error) : py::none());
+    return all;
+}
+
+inline void define_parallel(py::module_& module) {
+    py::class_<ParallelLayout> layout(module, "ParallelLayout", "Where each device's part of a parallel tensor lies.");
+    layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts) {
+        return ParallelLayout{std::move(pointers), multicast, dev_idx, std::move(tensor), std::move(parts)};
+    }));
+    layout.def_readonly("pointers", &ParallelLayout::pointers);
+    layout.def_readonly("multicast", &ParallelLayout::multicast);
+    layout.def_readonly("dev_idx", &ParallelLayout::dev_idx);
+    parallel_layout_type = layout.ptr();
+    py::class_<PythonClub> club(module, "Club", "A thread for each device.");
+    club.def(py::init<std::string, std::vector<int>, std::vector<py::object>>());
+    club.def("execute", &execute_in_python);
+    club.def("close", [](PythonClub& members) { members.club.close(); }, py::call_guard<py::gil_scoped_release>());
+    python_club_type = club.ptr();
+    module.def("give_up", &give_up, "Ends every launch that waits for another process, with this reason.");
+    module.def("given_up", [] { const char* const reason = given_up(); return std::string(reason ? reason : ""); });
+}
+
+}  // namespace tkjit::runtime
