@@ -1,7 +1,280 @@
-"""placeholder"""
+"""``ParallelTensor``: a tensor of which each process of a group holds a part, and reaches the others'."""
 
-from tkjit.spec import ParallelLayout
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError
+from tkjit.loader import loader_for
+from tkjit.parallel.peers import Peer, watch
+from tkjit.processes import this_process
+from tkjit.spec import BY_NAME, ParallelLayout
+
+if TYPE_CHECKING:
+    import torch
+
+MAX_DIMS = 4
 
 
 class ParallelTensor(ParallelLayout):
-    """A tensor of which each process holds a part."""
+    """A tensor on each of a group's devices, one device for each process, as ``torchrun`` starts them.
+
+    Every process of the group makes it at the same time, with the same shape and dtype. A kernel takes it where its
+    spec says ``ParallelTensor``, on the device of each process; every process calls the kernel. It needs nothing but
+    torch: on CUDA devices ``torch.distributed._symmetric_memory``, or CUDA IPC for a tensor that exists; on the CPU
+    torch's storages in shared memory.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor, or sequence of int
+        This process's part, contiguous, of at most 4 dimensions; or its shape. A CPU tensor's storage is moved into
+        shared memory, as ``share_memory_`` does, and the tensor stays what it is.
+    dtype : torch.dtype, optional
+        Of a new part; torch's default.
+    device : str or torch.device, optional
+        Of a new part; ``"cuda"`` for a group that NCCL serves, and ``"cpu"`` otherwise.
+    group : torch.distributed.ProcessGroup, optional
+        The processes; all, unless it is said. They are on one node, or reach each other's memory by NVLink.
+    multicast : bool
+        Ask for an address that reaches all parts. Only a new part on CUDA devices can have one.
+
+    Attributes
+    ----------
+    tensor : torch.Tensor
+        This process's part.
+    rank, world_size : int
+        This process's number in the group, and how many they are.
+    data_ptrs : tuple of int
+        Where each part lies, as this process sees it.
+    multicast_ptr : int
+        0 without multicast.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no process group, or the processes do not bring the same; on all of them alike.
+
+    Examples
+    --------
+    ``torchrun --nproc-per-node 4 program.py``::
+
+        torch.distributed.init_process_group()
+        x = tkjit.ParallelTensor((4096,), dtype=torch.bfloat16)
+        x.tensor.copy_(gradients)
+        tkjit.load("all_reduce")(x, tkjit.ParallelTensor.zeros((128,), dtype=torch.int32))
+    """
+
+    tensor: torch.Tensor
+
+    def __init__(
+        self,
+        tensor: torch.Tensor | Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        device: str | torch.device | None = None,
+        group: Any = None,
+        multicast: bool = False,
+    ) -> None:
+        import torch
+        import torch.distributed as dist
+
+        if not (dist.is_available() and dist.is_initialized()):
+            raise ArgumentError(
+                "there is no process group: start the program with torchrun and call "
+                "torch.distributed.init_process_group(); in one process a kernel takes lists, a tensor for each device"
+            )
+        self.group = dist.group.WORLD if group is None else group
+        self.rank: int = dist.get_rank(self.group)
+        self.world_size: int = dist.get_world_size(self.group)
+        is_new = not isinstance(tensor, torch.Tensor)
+        if isinstance(tensor, torch.Tensor):
+            own, problem = tensor, _problem(tensor, dtype, device, multicast)
+        else:
+            own, problem = _empty(tuple(tensor), dtype, device or _device_of(self.group), symmetric=True)
+        peers = self._meet(own, problem)
+        watch(peers)
+        if own.device.type == "cpu":
+            parts: Any = _parts_on_cpu(own, self.group)
+            pointers, self.multicast_ptr = [part.data_ptr() for part in parts], 0
+        elif is_new:
+            parts, pointers, self.multicast_ptr = _symmetric(own, self.group)
+            if multicast and not self.multicast_ptr:
+                raise ArgumentError("multicast=True: these devices have no multicast (it takes NVLink switches)")
+        else:
+            parts = _parts_by_ipc(own, self.group)
+            pointers, self.multicast_ptr = [part.data_ptr() for part in parts], 0
+        self.tensor = own
+        self.data_ptrs = tuple(pointers)
+        self._parts = parts
+        runtime = loader_for(Settings.from_environment()).runtime
+        self._layout = runtime.ParallelLayout(list(pointers), self.multicast_ptr, self.rank, own, parts)
+        dist.barrier(self.group)  # nobody frees or writes what another has yet to map
+
+    @classmethod
+    def zeros(
+        cls,
+        shape: Sequence[int],
+        *,
+        dtype: torch.dtype | None = None,
+        device: str | torch.device | None = None,
+        group: Any = None,
+        multicast: bool = False,
+    ) -> ParallelTensor:
+        """A new one of zeros: what the signals of kernels that wait for each other have to be."""
+        import torch.distributed as dist
+
+        made = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
+        made.tensor.zero_()
+        dist.barrier(made.group)
+        return made
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.tensor.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.tensor.device
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        place = f"{self.device}, rank {self.rank} of {self.world_size}"
+        return f"<tkjit.ParallelTensor {tuple(self.shape)} {dtype} on {place}>"
+
+    def _meet(self, own: torch.Tensor | None, problem: str) -> list[Peer]:
+        """Compare what all processes bring; they raise the same error, if there is one."""
+        import torch.distributed as dist
+
+        said = Brought(
+            problem,
+            () if own is None else tuple(own.shape),
+            "" if own is None else str(own.dtype),
+            "" if own is None else own.device.type,
+            Peer(self.rank, this_process()),
+        )
+        all_said: list[Any] = [None] * self.world_size
+        dist.all_gather_object(all_said, said, group=self.group)
+        first: Brought = all_said[0]
+        for rank, other in enumerate(all_said):
+            if other.problem:
+                raise ArgumentError(f"rank {rank}: {other.problem}")
+            if other.what != first.what:
+                raise ArgumentError(f"rank {rank} brings {other.text}, rank 0 {first.text}; the parts have to be alike")
+            if other.kind == "cpu" and other.peer.process.machine != first.peer.process.machine:
+                raise ArgumentError(
+                    f"rank {rank} is on {other.peer.process.host}, rank 0 on {first.peer.process.host}: processes "
+                    "share memory within a node; pass group=, a group of one node's processes"
+                )
+        return [other.peer for other in all_said]
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What one process says of its part."""
+
+    problem: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str
+    peer: Peer
+
+    @property
+    def what(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.kind
+
+    @property
+    def text(self) -> str:
+        return f"{self.shape} {self.dtype.removeprefix('torch.')} on {self.kind}"
+
+
+def _problem(tensor: torch.Tensor, dtype: Any, device: Any, multicast: bool) -> str:
+    """Why a tensor cannot be a part; empty if it can."""
+    if dtype is not None or device is not None:
+        return "a tensor that exists has its dtype and device: dtype= and device= are for a shape"
+    if tensor.device.type not in ("cpu", "cuda"):
+        return f"the tensor is on {tensor.device}; expected a CPU or a CUDA tensor"
+    if multicast:
+        return "multicast=True: memory that exists cannot be bound to a multicast address; give a shape, and copy"
+    if not tensor.is_contiguous():
+        return "the tensor is not contiguous; pass tensor.contiguous()"
+    return _problem_of_shape(tuple(tensor.shape), tensor.dtype)
+
+
+def _problem_of_shape(shape: tuple[int, ...], dtype: torch.dtype) -> str:
+    if len(shape) > MAX_DIMS:
+        return f"{shape} has more than {MAX_DIMS} dimensions"
+    if not shape or any(not isinstance(extent, int) or extent < 1 for extent in shape):
+        return f"{shape} is no shape of a part; expected 1 to {MAX_DIMS} extents of at least 1"
+    if str(dtype).removeprefix("torch.") not in BY_NAME:
+        return f"{dtype} is no dtype of kernels; known are {', '.join(BY_NAME)}"
+    return ""
+
+
+def _device_of(group: Any) -> str:
+    import torch.distributed as dist
+
+    return "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
+
+
+def _empty(shape: tuple[int, ...], dtype: Any, device: Any, *, symmetric: bool) -> tuple[Any, str]:
+    """A new part, or why there can be none."""
+    import torch
+
+    dtype = dtype or torch.get_default_dtype()
+    if problem := _problem_of_shape(shape, dtype):
+        return None, problem
+    try:
+        where = torch.device(device)
+        if where.type == "cuda":
+            import torch.distributed._symmetric_memory as symmetric_memory
+
+            return symmetric_memory.empty(*shape, dtype=dtype, device=where), ""
+        return torch.empty(shape, dtype=dtype, device=where), ""
+    except (RuntimeError, AssertionError) as error:  # no such device, no memory, a torch without CUDA
+        return None, str(error).split("\n", 1)[0]
+
+
+def _parts_on_cpu(own: torch.Tensor, group: Any) -> list[torch.Tensor]:
+    """All parts, in shared memory that torch's own manager looks after: it removes what killed processes leave."""
+    import torch
+    import torch.distributed as dist
+
+    # a storage has one name, and asking moves it into shared memory
+    name = own.untyped_storage()._share_filename_cpu_()
+    all_names: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(all_names, (name, own.storage_offset()), group=group)
+    parts = []
+    for rank, (storage, offset) in enumerate(all_names):
+        if rank == dist.get_rank(group):
+            parts.append(own)
+            continue
+        shared = torch.UntypedStorage._new_shared_filename_cpu(*storage)
+        parts.append(torch.empty(0, dtype=own.dtype).set_(shared, offset, own.shape, own.stride()))
+    return parts
+
+
+def _symmetric(own: torch.Tensor, group: Any) -> tuple[Any, list[int], int]:
+    import torch.distributed._symmetric_memory as symmetric_memory
+
+    handle = symmetric_memory.rendezvous(own, group)
+    return handle, [int(pointer) for pointer in handle.buffer_ptrs], int(handle.multicast_ptr)
+
+
+def _parts_by_ipc(own: torch.Tensor, group: Any) -> list[torch.Tensor]:
+    """All parts, through torch's own CUDA IPC handles."""
+    import torch.distributed as dist
+    from torch.multiprocessing.reductions import reduce_tensor
+
+    all_handles: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(all_handles, reduce_tensor(own), group=group)  # type: ignore[no-untyped-call]
+    return [
+        own if rank == dist.get_rank(group) else rebuild(*arguments)
+        for rank, (rebuild, arguments) in enumerate(all_handles)
+    ]

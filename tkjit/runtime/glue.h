@@ -95,7 +95,8 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
     PyEval_RestoreThread(state);
     if (!error) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
-    if (const char* const reason = call.table.given_up()) error = reason;
+    if (std::strncmp(error, "interrupted", 11) == 0)
+        if (const char* const reason = call.table.given_up()) error = reason;
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = std::strncmp(error, about_shapes, sizeof about_shapes - 1) == 0;
     PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel,

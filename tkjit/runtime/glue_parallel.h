@@ -48,6 +48,10 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
         if (PyErr_Occurred()) return false;
         return refuse_object(call, name, object, "a tkjit.ParallelTensor, or a list with a tensor for each device");
     }
+    if (const char* const reason = call.table.given_up()) {
+        PyErr_Format(call.table.launch_error, "%s: %s", call.kernel, reason);
+        return false;
+    }
     parallel.object = view.tensor;
     parallel.name = name;
     parallel.layout = view.layout;

@@ -154,7 +154,8 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     }
     if (error.empty()) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;
-    if (const char* const reason = given_up()) error = reason;
+    if (error.rfind("interrupted", 0) == 0)
+        if (const char* const reason = given_up()) error = reason;
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = error.rfind(about_shapes, 0) == 0;
     PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s", kernel, where,

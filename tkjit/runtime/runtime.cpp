@@ -269,9 +269,9 @@ py::object collect(const py::object& dispatcher, const py::tuple& args, const py
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
 // Asked by the simulator now and then, in the thread that called the kernel: whether that should raise instead.
-int32_t interrupted() {
+int32_t interrupted(int32_t waits_for_devices) {
     // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
-    if ((step_failed && step_failed->load()) || given_up()) return true;
+    if (waits_for_devices && ((step_failed && step_failed->load()) || given_up())) return true;
     const PyGILState_STATE state = PyGILState_Ensure();
     const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
     PyGILState_Release(state);
@@ -290,7 +290,7 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
     }
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
-    if (auto* const hook = static_cast<int32_t (**)()>(dlsym(library, "tkjit_sim_interrupted"))) *hook = interrupted;
+    if (auto* const hook = static_cast<int32_t (**)(int32_t)>(dlsym(library, "tkjit_sim_interrupted"))) *hook = interrupted;
     if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
     return reinterpret_cast<uintptr_t>(entry);
 }

@@ -122,6 +122,8 @@ else:
 class ParallelLayout:
     """What a parameter that is a parallel global layout takes; ``tkjit.ParallelTensor`` is one."""
 
+    tensor: Any  # this process's part
+
 
 __all__ = [
     "Align",

@@ -2,11 +2,15 @@
 //
 // There is no libcuda where there is no driver, and its stub is not in the wheels of the toolkit; a shared object that
 // names one of its functions could then be neither linked nor loaded. The runtime, which is linked, knows where they are.
-// To be included before what calls them; a launcher does it for a kernel whose header library calls the driver.
+// To be included before what calls them; a launcher does it for a kernel whose header library calls the driver. In the
+// simulator there is no driver, and such a library calls none.
 #pragma once
 
-#include <cuda.h>
 #include <cuda_runtime.h>
+
+#ifndef TKJIT_SIM
+
+#include <cuda.h>
 
 #include <stdexcept>
 #include <string>
@@ -75,3 +79,5 @@ Function* find(const char* name) {
 #define cuMulticastGetGranularity TKJIT_DRIVER(cuMulticastGetGranularity)
 #define cuPointerGetAttribute TKJIT_DRIVER(cuPointerGetAttribute)
 #define cuOccupancyMaxActiveClusters TKJIT_DRIVER(cuOccupancyMaxActiveClusters)
+
+#endif  // TKJIT_SIM

@@ -41,6 +41,7 @@ enum class Operation : unsigned char {
     spin,
     grid_sync,
     mbarrier,
+    device_barrier,
 };
 
 const char* operation_name(Operation operation);
@@ -126,6 +127,7 @@ struct Block {
     unsigned events_until_tick;
     unsigned vain_atomics;  // see atomics.h
     unsigned vain_spins;    // see note_spin in runtime/launch.h
+    unsigned device_turns;  // of threads that wait for other devices
     unsigned long long spin_progress;
     long long spin_start_ns;
     bool spins_in_vain;

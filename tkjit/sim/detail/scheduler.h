@@ -12,6 +12,9 @@ void push_ready(Block& block, Thread& thread);
 /// that has failed elsewhere: what this thread waits for may never come.
 void yield();
 
+/// For loops that wait for another device or process: however long that takes, it is no deadlock that one could see here.
+void yield_to_devices(Site site);
+
 /// For loops that wait for something the scheduler does not know of: a lock, a flag.
 void yield_in_spin(Site site);
 

@@ -28,6 +28,7 @@ struct Launch {
     int running;         // OS threads that run a block
     int in_vain;         // of these, whose block has only waited in loops for long
     Grid* grid_barrier;  // of a cooperative launch
+    int waits_for_devices;  // whether a thread has waited for another device
 };
 
 const char* operation_name(Operation operation) {
@@ -61,6 +62,7 @@ const char* operation_name(Operation operation) {
         "a loop of atomics or __nanosleep",
         "a sync of the grid",
         "a wait for an mbarrier",
+        "a wait for other devices",
     };
     return operation_names[static_cast<int>(operation)];
 }

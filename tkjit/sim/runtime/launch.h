@@ -10,9 +10,10 @@
 #include <time.h>
 
 /// Asks whether the launch should be given up, for example because of a Ctrl-C; called by the thread that launched, now
-/// and then, on its own stack. Set by whoever opens the launcher.
+/// and then, on its own stack. Told whether the kernel waits for other devices, which may be gone. Set by whoever opens
+/// the launcher.
 extern "C" {
-__attribute__((visibility("default"))) int32_t (*tkjit_sim_interrupted)() = nullptr;
+__attribute__((visibility("default"))) int32_t (*tkjit_sim_interrupted)(int32_t waits_for_devices) = nullptr;
 }
 
 namespace tkjit::sim {
@@ -136,7 +137,8 @@ __attribute__((noinline)) void tick(Block& block) {
 }
 
 inline bool claim_interruption(Launch& launch) {
-    if (tkjit_sim_interrupted == nullptr || !tkjit_sim_interrupted()) return false;
+    if (tkjit_sim_interrupted == nullptr) return false;
+    if (!tkjit_sim_interrupted(__atomic_load_n(&launch.waits_for_devices, __ATOMIC_RELAXED))) return false;
     if (claim_fault(launch)) ErrorText(launch.error_text).append("interrupted");
     return true;
 }
@@ -179,6 +181,26 @@ void note_spin(Block& block) {
     pass_on(block);
     tick(block);
     if (spins_forever(block)) fail_deadlock(block);
+}
+
+/// The OS thread gives way too: what it waits for may run on the same CPU. Every now and then it asks whether to go on.
+__attribute__((noinline)) void yield_to_devices(Site site) {
+    constexpr unsigned turns_before_sleep = 64;
+    constexpr timespec nap{0, 50'000};
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    thread.waiting_in = Operation::device_barrier;
+    thread.site = site;
+    block.progress++;  // whoever waits for this thread does not wait in vain
+    __atomic_store_n(&block.launch->waits_for_devices, 1, __ATOMIC_RELAXED);
+    if (++block.device_turns % turns_before_sleep) {
+        sched_yield();
+    } else {
+        nanosleep(&nap, nullptr);
+    }
+    tick(block);
+    yield();
+    thread.waiting_in = Operation::none;
 }
 
 inline bool check_launch(Launch& launch) {

@@ -1,0 +1,35 @@
+// c <- the sum over devices of a * b, each device with its own a and b: a block computes a tile of its device's product,
+// then sums a share of the tile's rows over all devices, and writes them to all.
+#include "gemm_tile.cuh"
+
+#include <tkjit/device_barrier.cuh>
+#include <tkjit/pgl.h>
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) gemm_all_reduce(const __grid_constant__ Globals g) {
+    TKJIT_DYNAMIC_SHARED(T, stages);
+    const int m = g.c.rows(), n = g.c.cols(), k = g.a.cols();
+    const int tiles_in_row = (n + kTileN - 1) / kTileN, tiles = (m + kTileM - 1) / kTileM * tiles_in_row;
+    const auto meet = [&] { tkjit::device_barrier(g.signals, blockIdx.x, g.dev_idx, g.num_devices); };
+    const auto own = g.partial[g.dev_idx];
+
+    meet();  // what ran before uses no partial products any more
+    // the blocks of one index have the same tiles on all devices
+    for (int index = blockIdx.x; index < tiles; index += gridDim.x) {
+        const int first_row = index / tiles_in_row * kTileM, first_col = index % tiles_in_row * kTileN;
+        const Accumulator<T> tile = multiply_tile(stages, g.a.raw_ptr, g.b.raw_ptr, m, n, k, first_row, first_col);
+        tile.for_each([&](int row, int col, float value) {
+            if (first_row + row < m && first_col + col < n) own(first_row + row, first_col + col) = value;
+        });
+        meet();  // all devices have their product of this tile
+        const int last_row = min(first_row + kTileM, m), cols = min(kTileN, n - first_col);
+        for (int row = first_row + g.dev_idx; row < last_row; row += g.num_devices)
+            for (int col = threadIdx.x; col < cols; col += kThreads) {
+                float sum = 0.f;  // in one order, and written by one device: the same bits on all
+                for (int device = 0; device < g.num_devices; ++device) sum += g.partial[device](row, first_col + col);
+                for (int device = 0; device < g.num_devices; ++device) g.c[device](row, first_col + col) = T(sum);
+            }
+        __syncthreads();  // the stages are used again
+    }
+    meet();  // every device has written to every c
+}

@@ -1,0 +1,34 @@
+"""Sum over devices, of which each gets its share of the rows."""
+
+import tkjit
+from tkjit import Align, In, InOut, Out, ParallelTensor, Tensor
+
+
+@tkjit.kernel(
+    "reduce_scatter.cu",
+    entry="reduce_scatter<T>",
+    grid="min(32, max(1, cdiv(M * N, 256 * 8)))",  # all blocks have to be resident, since they wait for other devices
+    block=256,
+    variants={"T": ("float32", "bfloat16", "float16")},
+    constraints=["M % num_devices == 0", "S >= 32 * num_devices"],
+)
+def reduce_scatter(
+    x: In[ParallelTensor, "T", "M", "N", Align(16)],
+    signals: InOut[ParallelTensor, "int32", "S"],
+    y: Out[Tensor, "T", "M // num_devices", "N", Align(16)],
+) -> Tensor:
+    """y <- a device's share of the rows of the sum of all devices' x, summed in float32.
+
+    Parameters
+    ----------
+    x : (M, N) float32, bfloat16 or float16 on each device
+        A list with a tensor for each device, or a ``tkjit.ParallelTensor``.
+    signals : (S,) int32 on each device
+        At least 32 for each device, zero; they are zero again afterwards.
+
+    Returns
+    -------
+    y : (M // num_devices, N) of x's dtype on each device
+    """
+    total = sum(part.float() for part in x)
+    return [share.to(x[0].dtype).contiguous() for share in total.chunk(len(x))]

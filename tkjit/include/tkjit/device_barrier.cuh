@@ -1,0 +1,77 @@
+// A barrier of one block on each of several devices, through flags in memory that all of them reach.
+//
+//     tkjit::device_barrier(g.signals, blockIdx.x, g.dev_idx, g.num_devices);
+//
+// `signals` is a parallel layout of 32-bit integers, zero before the first use and after each: num_devices for each slot.
+// Blocks that meet have one slot, and no two meetings share one at a time. All of them have to be resident on their devices:
+// a grid that waits like this must not have more blocks than the GPU runs at once.
+//
+// Source: PTX ISA, "Memory Consistency Model": a release and an acquire of system scope that synchronize.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <tkjit/pgl.h>
+
+#include <stdint.h>
+
+namespace tkjit {
+
+namespace detail {
+
+#ifdef TKJIT_SIM
+
+inline bool replace_release(uint32_t* flag, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(flag, &from, to, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+inline bool replace_acquire(uint32_t* flag, uint32_t from, uint32_t to) {
+    return __atomic_compare_exchange_n(flag, &from, to, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+inline void wait_a_little(sim::Site site) { sim::yield_to_devices(site); }
+
+#else
+
+__device__ __forceinline__ bool replace_release(uint32_t* flag, uint32_t from, uint32_t to) {
+    uint32_t seen;
+    asm volatile("atom.release.sys.global.cas.b32 %0, [%1], %2, %3;" : "=r"(seen) : "l"(flag), "r"(from), "r"(to) : "memory");
+    return seen == from;
+}
+__device__ __forceinline__ bool replace_acquire(uint32_t* flag, uint32_t from, uint32_t to) {
+    uint32_t seen;
+    asm volatile("atom.acquire.sys.global.cas.b32 %0, [%1], %2, %3;" : "=r"(seen) : "l"(flag), "r"(from), "r"(to) : "memory");
+    return seen == from;
+}
+
+#endif
+
+}  // namespace detail
+
+#ifdef TKJIT_SIM
+#define TKJIT_DEVICE_BARRIER_SITE , sim::Site site = sim::Site::here()
+#define TKJIT_WAIT_A_LITTLE detail::wait_a_little(site)
+#else
+#define TKJIT_DEVICE_BARRIER_SITE
+#define TKJIT_WAIT_A_LITTLE
+#endif
+
+/// Waits until the blocks of this slot on all devices have come; what any of their threads wrote before, all of them see
+/// after. Every thread of the block calls it.
+template <class Signals>
+__device__ void device_barrier(const Signals& signals, int slot, int dev_idx, int num_devices TKJIT_DEVICE_BARRIER_SITE) {
+    static_assert(sizeof(typename Signals::dtype) == 4, "signals are 32-bit integers");
+    __syncthreads();
+    const int peer = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    if (peer < num_devices) {
+        const size_t first = size_t(slot) * num_devices;
+        auto* const theirs = reinterpret_cast<uint32_t*>(signals[peer].raw_ptr) + first + dev_idx;
+        auto* const own = reinterpret_cast<uint32_t*>(signals[dev_idx].raw_ptr) + first + peer;
+        while (!detail::replace_release(theirs, 0, 1)) TKJIT_WAIT_A_LITTLE;  // a peer may not have left the one before
+        while (!detail::replace_acquire(own, 1, 0)) TKJIT_WAIT_A_LITTLE;
+    }
+    __syncthreads();
+}
+
+#undef TKJIT_DEVICE_BARRIER_SITE
+#undef TKJIT_WAIT_A_LITTLE
+
+}  // namespace tkjit
