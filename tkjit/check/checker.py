@@ -86,12 +86,14 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
     Raises
     ------
     SpecError
-        If no call can be made up, or none of its variants is asked for.
+        If no call can be made up, none of its variants is asked for, or it is a kernel over several devices.
     ToolchainError
         If a compiler's own runtime, or binutils, is missing.
     CompileError
         If the kernel does not compile for the CPU.
     """
+    if specs[0].is_parallel:
+        raise SpecError(f"{specs[0].name} runs on several devices, and a check runs one; its tests run it on the cpu")
     if cases is None:
         variants = [(spec, variant) for spec in specs for variant in variants_of(spec, options.types)]
     else:

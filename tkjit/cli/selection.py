@@ -7,7 +7,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tkjit.errors import SpecError, TkjitError
+from tkjit.errors import SpecError, TkjitError, ToolchainError
+from tkjit.headers import find_root
 from tkjit.kernel import find, kernels
 from tkjit.loader import Loader, Plan
 from tkjit.loader.launchers import LauncherPlan
@@ -49,10 +50,26 @@ def selected(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan],
     for name in arguments.names or known:
         if name not in known:
             find(name)  # a name that nobody has is a mistake of this command, and not a kernel's
+        if not arguments.names and not _has_headers(loader, name, targets):
+            continue  # who asks for all asks for what this machine can build
         plans += _planned(loader, name, targets, types, unusable)
     if not unusable and not any(isinstance(plan, LauncherPlan) for plan in plans):
         raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
     return plans, unusable
+
+
+def _has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
+    """Whether the header libraries that a kernel is written on are here, and serve one of the targets."""
+    try:
+        libraries = [library for spec in find(name).specs for library in spec.headers]
+    except TkjitError:
+        return True  # it says so itself
+    try:
+        for library in libraries:
+            find_root(library, loader.settings)
+    except ToolchainError:
+        return False
+    return all(library.runs_on_cpu for library in libraries) or any(not target.is_cpu for target in targets)
 
 
 def _planned(

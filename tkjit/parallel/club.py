@@ -56,7 +56,10 @@ class Club:
         self.streams = _streams_of(kind, indices, streams)
         if kind == "cuda":
             _warm(indices)
-        self._club = loader_for(Settings.from_environment()).runtime.Club(kind, list(indices), list(self.streams))
+        # streams that the caller knows nothing of must not overtake the current one, nor be overtaken
+        around = self._order if streams is None and any(self.streams) else None
+        runtime = loader_for(Settings.from_environment()).runtime
+        self._club = runtime.Club(kind, list(indices), list(self.streams), around)
         _open_clubs.add(self)
 
     @property
@@ -95,6 +98,14 @@ class Club:
             for i, other in others:
                 error.add_note(f"and on device {i}: {type(other).__name__}: {other}")
         raise error
+
+    def _order(self, before: bool) -> None:
+        """Let the club's own streams wait for the current ones before a step, and these for them after it."""
+        import torch
+
+        for index, stream in zip(self.indices, self.streams, strict=True):
+            current = torch.cuda.current_stream(index)
+            (stream.wait_stream(current) if before else current.wait_stream(stream))
 
     def close(self) -> None:
         """End the threads. A later call starts them again."""

@@ -26,6 +26,8 @@ _IMPORTS = {
     "tkjit": "import tkjit",
     "torch": "import torch",
     "Tensor": "from torch import Tensor",
+    "Club": "from tkjit import Club",
+    "ParallelTensor": "from tkjit import ParallelTensor",
 }
 _STREAM = "torch.cuda.Stream | int | None"
 _WIDTH = 120
@@ -156,6 +158,8 @@ def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
 
 def _returned(spec: Spec) -> _Fields:
     kinds = {f.name: f"{python_type(f)} | None" if f.optional else python_type(f) for f in spec.fields}
+    if spec.is_parallel:  # a call with lists returns lists
+        kinds = {f.name: f"{python_type(f)} | list[Tensor]" for f in spec.tensors}
     return tuple((name, kinds[name]) for name in spec.returns)
 
 
@@ -163,6 +167,8 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
     outputs = [python_type(f) for f in spec.outputs]
     out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
     inputs = {f.name: _accepted(f) for f in spec.fields if f.direction != "out"}
+    if spec.is_parallel:
+        inputs |= {f.name: f"{inputs[f.name]} | typing.Sequence[Tensor]" for f in spec.inputs}
     exact = {"out": f"{out} | None", "stream": _STREAM, **inputs}
     parameters = [
         parameter.replace(annotation=exact.get(name, parameter.annotation), default=_default(parameter.default))

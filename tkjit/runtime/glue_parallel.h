@@ -129,11 +129,9 @@ inline bool read_lists(Call& call, const Signature& signature, PyObject** given,
     return true;
 }
 
-// The results of all devices: of each value a list, but for what is one object for all of them.
+// The results of all devices: of each value a list.
 inline PyObject* gathered(PyObject** results, int count) {
-    bool same = true;
-    for (int i = 1; i < count; ++i) same = same && results[i] == results[0];
-    if (same) return Py_NewRef(results[0]);
+    if (results[0] == Py_None) return Py_NewRef(Py_None);
     if (!PyTuple_Check(results[0])) {
         PyObject* const list = PyList_New(count);
         for (int i = 0; list && i < count; ++i) PyList_SET_ITEM(list, i, Py_NewRef(results[i]));

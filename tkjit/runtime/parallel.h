@@ -67,12 +67,17 @@ inline bool parallel(PyObject* object, ParallelView* view) {
 
 // A club with its devices, as Python knows it.
 struct PythonClub {
-    PythonClub(std::string type, std::vector<int> devices, std::vector<py::object> streams)
-        : type(std::move(type)), devices(std::move(devices)), streams(std::move(streams)), club(int(this->devices.size())) {}
+    PythonClub(std::string type, std::vector<int> devices, std::vector<py::object> streams, py::object around)
+        : type(std::move(type)),
+          devices(std::move(devices)),
+          streams(std::move(streams)),
+          around(std::move(around)),
+          club(int(this->devices.size())) {}
 
     const std::string type;  // "cpu" or "cuda"
     const std::vector<int> devices;
     const std::vector<py::object> streams;  // None for a device's current one
+    const py::object around;                // called before a step and after it, or None
     Club club;
 
     std::string text() const {
@@ -141,6 +146,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     size_t where = 0;
     try {
         auto& members = py::handle(club).cast<PythonClub&>();
+        if (!members.around.is_none()) members.around(true);
         const py::gil_scoped_release unlocked;
         const Club::Part part = [&](int dev_idx) -> const char* {
             if (dev_idx >= count) return nullptr;  // a step with nothing to launch
@@ -148,6 +154,11 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
             return step.launch(step.args, step.device, step.stream);
         };
         if (const std::string* const found = first_error(members.club.execute(part), where)) error = *found;
+        const py::gil_scoped_acquire locked;
+        if (!members.around.is_none()) members.around(false);
+    } catch (py::error_already_set& failure) {
+        failure.restore();
+        return false;
     } catch (const std::exception& failure) {  // the system refuses a thread
         PyErr_Format(launch_error, "%s: %s", kernel, failure.what());
         return false;
@@ -184,7 +195,8 @@ inline py::list execute_in_python(PythonClub& members, const py::function& task)
 }
 
 inline void define_parallel(py::module_& module) {
-    py::class_<ParallelLayout> layout(module, "ParallelLayout", "Where each device's part of a parallel tensor lies.");
+    // local: a process may load the runtimes of several caches
+    py::class_<ParallelLayout> layout(module, "ParallelLayout", py::module_local(), "Where each device's part of a parallel tensor lies.");
     layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts) {
         return ParallelLayout{std::move(pointers), multicast, dev_idx, std::move(tensor), std::move(parts)};
     }));
@@ -192,8 +204,8 @@ inline void define_parallel(py::module_& module) {
     layout.def_readonly("multicast", &ParallelLayout::multicast);
     layout.def_readonly("dev_idx", &ParallelLayout::dev_idx);
     parallel_layout_type = layout.ptr();
-    py::class_<PythonClub> club(module, "Club", "A thread for each device.");
-    club.def(py::init<std::string, std::vector<int>, std::vector<py::object>>());
+    py::class_<PythonClub> club(module, "Club", py::module_local(), "A thread for each device.");
+    club.def(py::init<std::string, std::vector<int>, std::vector<py::object>, py::object>());
     club.def("execute", &execute_in_python);
     club.def("close", [](PythonClub& members) { members.club.close(); }, py::call_guard<py::gil_scoped_release>());
     python_club_type = club.ptr();

@@ -1,0 +1,112 @@
+"""Specs of kernels over several devices: what they must know of themselves, and what is rendered for them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import tkjit
+from tkjit import In, InOut, Out, ParallelTensor, SpecError, Tensor
+from tkjit.spec import spec_of_function
+from tkjit.spec.schema import has_operator, schema_of
+
+
+def total(x: In[ParallelTensor, "float32", "N"], y: Out[Tensor, "float32", "N // num_devices"]) -> Tensor: ...
+
+
+def spec(function=total, **options):
+    given = {"entry": "total", "grid": "cdiv(N, 64) + dev_idx", "block": 64, **options}
+    return spec_of_function(function, "__global__ void total(Globals g) {}", **given)
+
+
+def rendered(function, **options):
+    given = {"entry": function.__name__, "grid": 1, "block": 64, **options}
+    return tkjit.kernel("__global__ void total(Globals g) {}", **given)(function).render()
+
+
+def refusal(function=total, **options) -> str:
+    with pytest.raises(SpecError) as caught:
+        spec(function, **options)
+    return str(caught.value)
+
+
+def test_a_parallel_tensor_makes_a_kernel_one_over_several_devices():
+    found = spec()
+    assert found.is_parallel and [f.is_parallel for f in found.fields] == [True, False]
+    assert not has_operator(found)
+    with pytest.raises(SpecError, match="PyTorch has no ParallelTensor, which x is"):
+        schema_of(found)
+
+
+@pytest.mark.parametrize("missing", ["dev_idx", "num_devices"])
+def test_a_struct_that_does_not_know_its_device_or_their_number_is_refused(missing):
+    computed = {"dev_idx": "dev_idx", "num_devices": "num_devices"}
+    del computed[missing]
+    said = refusal(struct="globals", computed=computed)
+    assert said.startswith(f"total: the struct globals has no {missing}")
+    assert f"say computed={{'{missing}': '{missing}'}}" in said
+
+
+def test_the_number_of_devices_may_be_fixed_by_the_structs_type():
+    assert spec(struct="globals", computed={"dev_idx": "dev_idx"}, num_devices=8).num_devices == 8
+
+
+def test_what_a_kernel_over_several_devices_cannot_have():
+    def listed(x: In[ParallelTensor, "float32", "N"], y: In[list[Tensor], "float32", "N"]): ...
+    def maybe(x: In[ParallelTensor, "float32", "N"], y: In[Tensor, "float32", "N"] | None): ...
+    def out(x: In[Tensor, "float32", "N"], y: Out[ParallelTensor, "float32", "N"]): ...
+    def club(x: In[ParallelTensor, "float32", "N"], club: int): ...
+    def index(x: In[ParallelTensor, "float32", "N"], dev_idx: int): ...
+
+    assert "no lists of tensors, and no optional ones" in refusal(listed)
+    assert "no lists of tensors, and no optional ones" in refusal(maybe)
+    assert "a parallel layout is an input that every call gives" in refusal(out)
+    assert "a field cannot be named club" in refusal(club, grid=1)
+    assert "a field cannot be named dev_idx" in refusal(index, grid=1)
+    assert "takes a globals struct" in refusal(args=True)
+    assert "num_devices=33; expected up to 32" in refusal(num_devices=33)
+
+
+def test_only_such_a_kernel_knows_of_devices():
+    def plain(x: In[Tensor, "float32", "N"]): ...
+
+    assert "undefined dim dev_idx" in refusal(plain)
+    assert "num_devices= is of kernels with a ParallelTensor" in refusal(plain, grid=1, num_devices=2)
+
+
+def test_it_has_no_overloads():
+    kernel = tkjit.kernel("__global__ void total(Globals g) {}", entry="total", grid=1, block=1)(total)
+    with pytest.raises(SpecError, match="has one signature, and no overloads"):
+        kernel.overload("__global__ void total(Globals g) {}", entry="total", grid=1, block=1)(total)
+
+
+def test_the_rendered_struct_says_which_device_it_is_for():
+    text = rendered(total, grid="cdiv(N, 64) + dev_idx").launcher
+    struct = re.search(r"struct Globals \{(.*?)\};", text, re.DOTALL)[1]
+    members = [line.split("//")[0].strip() for line in struct.strip().splitlines()]
+    assert members == [
+        "tkjit::pgl<float, 1, 1, 1, -1> x;",
+        "tkjit::gl<float, 1, 1, 1, -1> y;",
+        "int dev_idx;",
+        "int num_devices;",
+    ]
+    assert "const tkjit::Int dev_idx = static_cast<const TkjitParallel*>(args[0].data)->dev_idx;" in text
+    assert "const tkjit::Int num_devices = static_cast<const TkjitParallel*>(args[0].data)->count;" in text
+
+
+def test_the_glue_takes_lists_and_a_club():
+    def both(x: InOut[ParallelTensor, "float32", "N"], y: In[Tensor, "float32", "N"], n: int = 1): ...
+
+    text = rendered(both).glue
+    assert '{"x", true, false, Spread::parallel},' in text
+    assert '{"y", true, false, Spread::each},' in text
+    assert '{"n", false, false},' in text and '{"club", false, true},' in text
+    assert "return dispatch_parallel(call, overloads[0], signature_0, {0, 3, 4});" in text
+    assert "#include <glue_parallel.h>" in text
+
+
+def test_the_signature_and_the_stub_say_so():
+    kernel = tkjit.find("all_gather")
+    assert str(kernel.signature).startswith("(x: 'ParallelTensor', signals: 'ParallelTensor', *, y:")
+    assert "club: 'Club | None' = None" in str(kernel.signature)
