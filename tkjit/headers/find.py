@@ -36,9 +36,9 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
         raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
     if library.in_toolkit:
         return None
-    how = f"set {library.variable}"
+    how = f"give HeaderLibrary({library.name!r}, root=...)"
     if library.name in LIBRARIES:
-        how += f", or install it: python -m tkjit headers add {library.name}"
+        how = f"set {library.variable}, or install it: python -m tkjit headers add {library.name}"
     raise ToolchainError(f"the headers of {library.name} are not found; {how}")
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import lzma
 import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +20,7 @@ from tkjit.headers.find import cached_root
 from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 
 ORIGIN = ".origin"  # in an installed library: what it was made from
+_UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
 def install(library: HeaderLibrary, settings: Settings, source: Path | None = None) -> Path:
@@ -126,8 +129,20 @@ def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:
     """A copy of a directory, or what an archive holds."""
     directory = staging / "taken"
     if source.is_dir():
-        shutil.copytree(source, directory, ignore=shutil.ignore_patterns(".git"))
-    elif zipfile.is_zipfile(source):
+        # what is not the library is not copied; the cache may lie in it
+        shutil.copytree(
+            _root_in(library, source, str(source)), directory, ignore=shutil.ignore_patterns(".git", staging.name)
+        )
+        return directory
+    try:
+        _unpack(source, directory)
+    except _UNPACKING_ERRORS as error:
+        raise ToolchainError(f"{source} cannot be unpacked: {error}") from None
+    return _root_in(library, directory, str(source))
+
+
+def _unpack(source: Path, directory: Path) -> None:
+    if zipfile.is_zipfile(source):
         with zipfile.ZipFile(source) as archive:
             archive.extractall(directory)
     elif source.is_file() and tarfile.is_tarfile(source):
@@ -136,7 +151,6 @@ def _taken_from(library: HeaderLibrary, source: Path, staging: Path) -> Path:
             archive.extractall(directory, filter="data")
     else:
         raise ToolchainError(f"{source} is no directory, and no archive that Python reads (tar, zip, wheel)")
-    return _root_in(library, directory, str(source))
 
 
 def _root_in(library: HeaderLibrary, directory: Path, source: str) -> Path:

@@ -1,0 +1,117 @@
+"""One process for each device: parallel tensors in shared memory, under ``torchrun`` with gloo."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tkjit
+
+RANKS = 4
+PROGRAM = Path(__file__).with_name("ranks.py")
+COLLECTIVES = ("all_reduce", "all_reduce_one_shot", "all_gather", "reduce_scatter", "gemm_all_reduce", "axpy")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """What the ranks call is compiled, so that none of them waits for another one's compiler."""
+    flags = [torch.zeros(128, dtype=torch.int32)] * 2
+    for name in COLLECTIVES[:-1]:
+        dtypes = (torch.float32, torch.bfloat16) if name == "all_gather" else (torch.float32,)
+        for dtype in dtypes:
+            x = [torch.ones(2, 8, dtype=dtype) if "all_reduce" not in name or "gemm" in name else torch.ones(8)] * 2
+            given = {"gemm_all_reduce": ([torch.ones(2, 8)] * 2, [torch.ones(8, 8)] * 2, x, x)}.get(name, (x,))
+            tkjit.load(name)(*given, flags)
+    tkjit.load("axpy")(torch.ones(3), torch.ones(3))
+
+
+def notes(directory: Path) -> list[dict[str, Any]]:
+    """What each rank that came to its end has noted, by rank."""
+    return [json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))]
+
+
+def torchrun(program: str, directory: Path) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)]
+    done = subprocess.run(
+        [*command, str(PROGRAM), program, str(directory)], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = notes(directory)
+    assert len(found) == RANKS
+    return found
+
+
+def test_the_collectives_say_what_torch_distributed_says(tmp_path):
+    before = set(Path("/dev/shm").iterdir())
+    for note in torchrun("collectives", tmp_path):
+        assert (
+            note.pop("all_reduce") < 1e-5 and note.pop("reduce_scatter") < 1e-5 and note.pop("gemm_all_reduce") < 1e-3
+        )
+        assert note == {
+            "one and two shots differ": False,
+            "kept": True,
+            "all_gather": True,
+            "signals are zero": True,
+        }
+    assert set(Path("/dev/shm").iterdir()) <= before  # nothing is left behind
+
+
+def test_parallel_tensors_and_what_they_refuse(tmp_path):
+    found = torchrun("tensors", tmp_path)
+    for rank, note in enumerate(found):
+        assert note["text"] == f"<tkjit.ParallelTensor (2, 8) bfloat16 on cpu, rank {rank} of {RANKS}>"
+        assert note["members"] == [[2, 8], "torch.bfloat16", "cpu", rank, RANKS, 0]
+        assert note["all are reached"] == [8.0 + other for other in range(RANKS)]
+        assert note["and written"] == [50.0 + other for other in range(RANKS)]
+        assert note["globals"] == [rank, True, [1, 1, 2, 8]]
+        assert note["a club"].startswith("ArgumentError: all_reduce: club= is for a call with lists")
+    shapes, dtypes, strides, given, cuda, exists, empty, many, complex_ = found[0]["refused"]
+    assert all(note["refused"] == found[0]["refused"] for note in found)  # on all ranks alike
+    assert shapes == (
+        "ArgumentError: rank 1 brings (4,) float32 on cpu, rank 0 (3,) float32 on cpu; the parts have to be alike"
+    )
+    assert "rank 1 brings (3,) float64 on cpu" in dtypes
+    assert strides == "ArgumentError: rank 1: the tensor is not contiguous; pass tensor.contiguous()"
+    assert given.startswith("ArgumentError: rank 0: a tensor that exists has its dtype and device")
+    assert cuda.startswith("ArgumentError: rank 0: ")  # there is no such device, in torch's words
+    assert "memory that exists cannot be bound to a multicast address" in exists
+    assert "(0, 4) is no shape of a part" in empty and "more than 4 dimensions" in many
+    assert "torch.complex64 is no dtype of kernels" in complex_
+    for note in found[:2]:
+        assert note["a pair's sum"] == [1.0] * 4
+        assert "expected a tkjit.ParallelTensor" in note["mixed with lists"]
+        assert "x is on 2 devices, this one number" in note["of two groups"].replace("signals", "x", 1) or (
+            "signals is on 4 devices" in note["of two groups"]
+        )
+
+
+def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
+    # not under torchrun, which would end them itself
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    around = {**os.environ, "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [
+        subprocess.Popen([sys.executable, str(PROGRAM), "killed", str(tmp_path)], env={**around, "RANK": str(rank)})
+        for rank in range(RANKS)
+    ]
+    assert [process.wait(120) for process in ranks] == [0, 0, -9, 0]
+    for note in notes(tmp_path):
+        assert note["waiting"].startswith("LaunchError: all_reduce: ") and note["waiting"].endswith(" wait for it")
+        assert f"rank 2 (process {ranks[2].pid} on " in note["waiting"]
+        assert note["seconds"] < 10
+        assert f"rank 2 (process {ranks[2].pid} on " in note["the next"]
+        assert note["alone"] == [2.0, 2.0, 2.0]
+
+
+def test_without_a_process_group_it_says_what_to_do():
+    with pytest.raises(tkjit.ArgumentError, match="there is no process group: start the program with torchrun"):
+        tkjit.ParallelTensor((4,))
