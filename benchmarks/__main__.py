@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.harness import report
 
-CPU = ("cpu.bench_import", "cpu.bench_cold", "cpu.bench_warm", "cpu.bench_call")
+CPU = ("cpu.bench_import", "cpu.bench_cold", "cpu.bench_warm", "cpu.bench_call", "cpu.bench_devices")
 GPU = ("gpu.bench_call", "gpu.bench_kernels")
 
 

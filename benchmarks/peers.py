@@ -8,12 +8,14 @@ contiguity, dimensions and extents (that all three agree), at gradients and view
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,9 @@ import ninja
 import torch
 
 from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.headers import find_root
+from tkjit.spec import LIBRARIES
 from tkjit.toolchain import Toolchain
 
 Function = Callable[..., object]
@@ -181,3 +186,57 @@ def _compile(command: Sequence[str | Path], source: str, library: Path) -> None:
     file = library.with_suffix(".cpp")
     file.write_text(source)
     subprocess.run([*command, "-fPIC", "-shared", file, "-o", library], check=True)
+
+
+def pyutils(device: str) -> Function:
+    """ThunderKittens' own binding. Checks: contiguity, and the device's type, by looking up attributes in Python.
+
+    It refuses CPU tensors, so these say of themselves that they are on a GPU: a class attribute, which is faster than
+    torch's. The function is a host function, as ``bind_function`` binds it, and does nothing.
+    """
+    settings = Settings.from_environment()
+    try:
+        root = find_root(LIBRARIES["thunderkittens"], settings)
+    except ToolchainError as error:
+        raise ModuleNotFoundError(str(error), name="ThunderKittens") from None
+    source = """
+#include <chrono>
+#include "kittens.cuh"
+#include "pyutils/pyutils.cuh"
+using namespace kittens;
+struct nothing_globals { gl<float, 1, 1, 1, -1> x, y, z; float alpha; };
+void nothing(nothing_globals) {}
+PYBIND11_MODULE(nothing_pyutils, m) {
+    py::bind_function<nothing>(m, "nothing", &nothing_globals::x, &nothing_globals::y, &nothing_globals::z,
+                               &nothing_globals::alpha);
+}
+"""
+    directory = Path(tempfile.mkdtemp())
+    (directory / "nothing.cu").write_text(source)
+    paths = [root / "include", Path(torch.__file__).parent / "include", sysconfig.get_path("include")]
+    toolchain = Toolchain(settings, directory / "tools.json")
+    command = [
+        str(toolchain.nvcc.path),
+        "-std=c++20",
+        "-O3",
+        "-gencode=arch=compute_90a,code=sm_90a",
+        "-DKITTENS_HOPPER",
+        "-shared",
+    ]
+    command += ["-Xcompiler=-fPIC", "--expt-relaxed-constexpr", "--expt-extended-lambda"]
+    command += [f"-L{toolchain.cuda_root / 'lib'}", *(f"-I{path}" for path in paths)]
+    library = directory / f"nothing_pyutils{sysconfig.get_config_var('EXT_SUFFIX')}"
+    subprocess.run([*command, str(directory / "nothing.cu"), "-o", str(library)], check=True, capture_output=True)
+    loader = importlib.util.spec_from_file_location("nothing_pyutils", library)
+    module = importlib.util.module_from_spec(loader)
+    loader.loader.exec_module(module)
+
+    class OnGpu:
+        type = "cuda"
+
+    class Tensor(torch.Tensor):
+        device = OnGpu()
+        __torch_function__ = torch._C._disabled_torch_function_impl
+
+    vectors = [torch.randn(8).as_subclass(Tensor) for _ in range(3)]
+    return partial(module.nothing, *vectors, 1.0)

@@ -34,6 +34,7 @@ BINDINGS = (
     Peer("tvm-ffi, no checks", peers.tvm_ffi, limit=0.35),
     Peer("nanobind, dtype, device, contiguity", peers.nanobind),
     Peer("pybind11, at::Tensor, no checks", peers.pybind11),
+    Peer("ThunderKittens' pyutils, contiguity and kind of device", peers.pyutils, "call()", limit=0.45),
     Peer("torch.ops, the overload", peers.torch_op),
     Peer("torch.ops, the packet", peers.torch_op_packet),
     Peer("ctypes, no checks", peers.ctypes_function, "call(x.data_ptr(), y.data_ptr(), z.data_ptr(), 1.0)"),

@@ -1,7 +1,7 @@
 // Multicast memory: one address that stands for the same place on several devices. Needs sm_90, and NVLink switches.
 //
 // Source: PTX ISA, "multimem.ld_reduce, multimem.st, multimem.red". 16 bytes at once, aligned; sums of 16-bit types are
-// made in float32.
+// made in float32. A kernel that has a way without them compiles for older GPUs too; called there, they trap.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,7 +12,27 @@
 
 namespace tkjit {
 
-#ifndef TKJIT_SIM
+#ifdef TKJIT_SIM
+
+// There is no multicast on the CPU: a parallel layout's multicast_ptr is null there.
+template <class T>
+uint4 multimem_load_sum(const T*, sim::Site site = sim::Site::here()) {
+    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
+}
+inline void multimem_store(void*, uint4, sim::Site site = sim::Site::here()) {
+    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
+}
+
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+
+template <class T>
+__device__ uint4 multimem_load_sum(const T*) {
+    __trap();
+    return {};
+}
+__device__ inline void multimem_store(void*, uint4) { __trap(); }
+
+#else
 
 namespace detail {
 
@@ -61,17 +81,6 @@ __device__ __forceinline__ void multimem_store(void* multicast, uint4 value) {
                  "f"(__uint_as_float(value.x)), "f"(__uint_as_float(value.y)), "f"(__uint_as_float(value.z)),
                  "f"(__uint_as_float(value.w))
                  : "memory");
-}
-
-#else
-
-// There is no multicast on the CPU: a parallel layout's multicast_ptr is null there.
-template <class T>
-uint4 multimem_load_sum(const T*, sim::Site site = sim::Site::here()) {
-    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
-}
-inline void multimem_store(void*, uint4, sim::Site site = sim::Site::here()) {
-    sim::fail(site, "multicast memory: the simulator has none; the kernel should look whether multicast_ptr is null");
 }
 
 #endif

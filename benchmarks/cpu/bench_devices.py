@@ -1,0 +1,37 @@
+"""One step of several devices on the CPU: parsing the lists, a launch for each, and waiting for all of them."""
+
+from __future__ import annotations
+
+from timeit import Timer
+
+import torch
+
+import tkjit
+from benchmarks.harness import Row, interleaved
+from tkjit import InOut, ParallelTensor
+
+DEVICES = (1, 2, 4, 8)
+CALLS, RUNS = 2000, 15
+LIMIT_US = 20.0  # for 8 devices
+
+
+@tkjit.kernel("__global__ void nothing(const __grid_constant__ Globals g) {}", entry="nothing", grid=1, block=1)
+def nothing(x: InOut[ParallelTensor, "float32", "N"]) -> None:
+    """A step of one thread for each device, which does nothing."""
+
+
+def run() -> list[Row]:
+    """Microseconds a step, with all its checks, and of parsing and checking alone."""
+    rows = []
+    for count in DEVICES:
+        kernel, x = tkjit.load(nothing), [torch.ones(8) for _ in range(count)]
+        kernel(x)
+        timers = [
+            Timer("kernel(x)", globals={"kernel": kernel, "x": x}),
+            Timer("look(x)", globals={"look": kernel.collect, "x": x}),
+        ]
+        step, parsing = interleaved([lambda t=t: t.timeit(CALLS) / CALLS * 1e6 for t in timers], RUNS)
+        limit = LIMIT_US if count == max(DEVICES) else None
+        rows.append(Row(f"step: {count} device(s) on the CPU, an empty kernel", "", step, None, "us", limit))
+        rows.append(Row(f"of which looked at alone: make_globals' part in C++, {count}", "", parsing, None, "us"))
+    return rows

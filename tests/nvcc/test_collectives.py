@@ -1,0 +1,22 @@
+"""The collectives compile for GPUs: barriers of system scope, and multicast where an architecture has it."""
+
+from __future__ import annotations
+
+import pytest
+
+import tkjit
+from tkjit.spec import variants_of
+from tkjit.targets import gpu_target
+
+NAMES = ("all_reduce", "all_gather", "gemm_all_reduce")
+
+
+@pytest.mark.parametrize(("name", "arch"), [*((name, "90a") for name in NAMES), ("all_reduce", "80")])
+def test_compiles(loader, sass, name, arch):
+    spec = tkjit.find(name).specs[0]
+    entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
+    code = sass(entry.shared_object)
+    assert entry.manifest["spill_store_bytes"] == 0
+    assert "ATOMG" in code and "STRONG.SYS" in code  # the flags of other devices
+    has_multicast = name == "all_reduce" and arch == "90a"
+    assert ("LDGMC" in code or "MULTIMEM" in code) == has_multicast
