@@ -8,7 +8,6 @@ contiguity, dimensions and extents (that all three agree), at gradients and view
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import subprocess
 import sys
@@ -17,6 +16,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,7 @@ def pyutils(device: str) -> Function:
         root = find_root(LIBRARIES["thunderkittens"], settings)
     except ToolchainError as error:
         raise ModuleNotFoundError(str(error), name="ThunderKittens") from None
+    assert root is not None  # no toolkit has it
     source = """
 #include <chrono>
 #include "kittens.cuh"
@@ -227,16 +229,16 @@ PYBIND11_MODULE(nothing_pyutils, m) {
     command += [f"-L{toolchain.cuda_root / 'lib'}", *(f"-I{path}" for path in paths)]
     library = directory / f"nothing_pyutils{sysconfig.get_config_var('EXT_SUFFIX')}"
     subprocess.run([*command, str(directory / "nothing.cu"), "-o", str(library)], check=True, capture_output=True)
-    loader = importlib.util.spec_from_file_location("nothing_pyutils", library)
-    module = importlib.util.module_from_spec(loader)
-    loader.loader.exec_module(module)
+    loader = ExtensionFileLoader("nothing_pyutils", str(library))
+    module = module_from_spec(ModuleSpec("nothing_pyutils", loader))
+    loader.exec_module(module)
 
     class OnGpu:
         type = "cuda"
 
     class Tensor(torch.Tensor):
-        device = OnGpu()
-        __torch_function__ = torch._C._disabled_torch_function_impl
+        device = OnGpu()  # type: ignore[assignment]
+        __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     vectors = [torch.randn(8).as_subclass(Tensor) for _ in range(3)]
     return partial(module.nothing, *vectors, 1.0)

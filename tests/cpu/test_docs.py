@@ -1,15 +1,18 @@
-"""docs/calling.md: what it shows is what happens."""
+"""docs/calling.md and docs/devices.md: what they show is what happens."""
 
 from __future__ import annotations
 
 import doctest
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_what_the_page_shows_happens():
+@pytest.mark.parametrize(("page", "least"), [("calling.md", 15), ("devices.md", 3)])
+def test_what_the_page_shows_happens(page, least):
     failed, attempted = doctest.testfile(
-        str(DOCS / "calling.md"), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
+        str(DOCS / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE
     )
-    assert attempted > 15 and failed == 0
+    assert attempted > least and failed == 0
