@@ -12,6 +12,7 @@ from tkjit.targets import Target
 PACKAGE = Path(__file__).resolve().parent
 INCLUDE = PACKAGE / "include"
 SIMULATOR = PACKAGE / "sim"
+STAND_INS = INCLUDE / "stand_ins"
 RUNTIME = PACKAGE / "runtime"
 
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
@@ -78,6 +79,7 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
     directories = [
         INCLUDE,
         *([SIMULATOR] if target.is_cpu else []),
+        *(STAND_INS / library.stand_ins for library in spec.headers if library.stand_ins),
         source_directory,
         *spec.include_dirs,
         *libraries_of,

@@ -4,6 +4,20 @@ import tkjit
 from tkjit import CExpr, In, Member, Out, Tensor
 
 
+def matrices(filters):
+    """What the kernel takes besides x, of filters (H, 4096): their transforms and the transform's own matrices."""
+    import torch
+
+    n = torch.arange(64)
+    f = torch.exp(-2j * torch.pi * n[:, None] * n / 64)
+    tw = torch.exp(-2j * torch.pi * n[:, None] * n / 4096)
+    kf = torch.fft.fft(filters.float()).reshape(-1, 64, 64).mT
+    kf = torch.cat((kf, kf.new_zeros(132, 64, 64)))
+    made = {"kf": kf, "f": f, "finv": f.conj(), "tw": tw / 4096, "twinv": tw.conj()}
+    parts = {f"{name}_{part}": getattr(value, part) for name, value in made.items() for part in ("real", "imag")}
+    return {name: part.to(filters.device, torch.bfloat16).contiguous() for name, part in parts.items()}
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/fftconv/fftconv_pc.cu",
     entry="prototype::lcsf::kernel<fft_4096_template>",
@@ -12,11 +26,13 @@ from tkjit import CExpr, In, Member, Out, Tensor
     grid=132,
     block=CExpr("prototype::detail::NUM_THREADS_v<fft_4096_template>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    # the source reads up to 132 filters behind the last, and does not use them
+    constraints="P >= H + 132",
 )
 def tk_fftconv_4096(
     x: In[Tensor, "bfloat16", "B", "H", 64, 64],
-    kf_real: In[Tensor, "bfloat16", "H", 64, 64, Member("kf.real")],
-    kf_imag: In[Tensor, "bfloat16", "H", 64, 64, Member("kf.imag")],
+    kf_real: In[Tensor, "bfloat16", "P", 64, 64, Member("kf.real")],
+    kf_imag: In[Tensor, "bfloat16", "P", 64, 64, Member("kf.imag")],
     f_real: In[Tensor, "bfloat16", 64, 64, Member("f.real")],
     f_imag: In[Tensor, "bfloat16", 64, 64, Member("f.imag")],
     finv_real: In[Tensor, "bfloat16", 64, 64, Member("finv.real")],
@@ -27,4 +43,15 @@ def tk_fftconv_4096(
     twinv_imag: In[Tensor, "bfloat16", 64, 64, Member("twinv_t.imag")],
     o: Out[Tensor, "bfloat16", "B", "H", 64, 64],
 ) -> Tensor:
-    """The convolution of each head of x with its filter, whose transform is kf."""
+    """The circular convolution of each head of x, 4096 long, with the head's filter.
+
+    ``matrices``, above, makes all that stands behind x: the filters' transforms in columns, with 132 more that are not
+    used, the transform's matrix of 64 x 64 (f) and its inverse, and the factors between its two steps.
+    """
+    import torch
+
+    pairs = (f_real, f_imag), (finv_real, finv_imag), (tw_real, tw_imag), (twinv_real, twinv_imag)
+    f, finv, tw, twinv = (torch.complex(real.float(), imag.float()) for real, imag in pairs)
+    kf = torch.complex(kf_real.float(), kf_imag.float())[: x.shape[1]]
+    y = ((f @ x.to(f.dtype) * tw) @ f * kf) @ finv * twinv
+    return (finv @ y).real.to(x.dtype)

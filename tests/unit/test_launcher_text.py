@@ -3,7 +3,7 @@
 import pytest
 
 import tkjit
-from tkjit import CType, In, Out, Scalar, Tensor
+from tkjit import CExpr, CType, In, Member, Out, Scalar, SpecError, Tensor
 from unit.rendered import declared_twice, line_directives
 
 SOURCE = "// the first line\n__global__ void scale(Globals g) {\n}\n"
@@ -158,6 +158,62 @@ def test_a_struct_of_the_sources_own_is_checked():
         assert f"tkjit::use_own_{member}(shape, globals);" in text
     overridden = launcher(f, struct="layout<64>::globals", shared_memory=1024)
     assert "use_own" not in overridden and "shape.set_shared_memory(1024);" in overridden
+
+
+def test_members_within_a_member_are_filled_in_its_braces_and_counted():
+    def f(
+        a_real: In[Tensor, F32, "N", Member("a.real")],
+        a_imag: In[Tensor, F32, "N", Member("a.imag")],
+        b: In[Tensor, F32, "N"],
+    ): ...
+
+    text = launcher(f, struct="globals", grid=1, block=1)
+    assert "has_fields<TkjitGlobals, 2>()" in text and "has_fields<decltype(TkjitGlobals::a), 2>()" in text
+    filled = text.split("globals{\n")[1].split("};")[0]
+    assert [line.strip().split(" = ")[0] for line in filled.splitlines()] == [".a", ".real", ".imag", "},", ".b", ""]
+    assert ".imag = tkjit::convert<decltype(TkjitGlobals::a.imag)>(args[1])," in text
+    with pytest.raises(SpecError, match="expected a member of a member"):
+        Member("a.b.c")
+
+
+def test_integers_that_no_call_gives():
+    def f(x: In[Tensor, F32, "N"], n: int): ...
+
+    text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
+    assert "has_fields<TkjitGlobals, 2>()" in text
+    assert 'if (const char* error = tkjit::check_computed((N / 2), "half")) return error;' in text
+    assert ".half = static_cast<decltype(TkjitGlobals::half)>(tkjit::Int((N / 2)).value())," in text
+    assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(args[1]));" in text
+    text = launcher(f, args=True, computed={"half": "N // 2"}, fields="x half n")
+    assert "static_assert(tkjit::takes<decltype(&scale), float, int, int>()" in text
+    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg((N / 2)), args[1]};" in text
+
+
+def test_a_launch_in_cpp():
+    def f(x: In[Tensor, F32, "M", "N"], n: int): ...
+
+    text = launcher(
+        f, struct="auto", grid=CExpr("tiles<2>::grid(M, n)"), block=CExpr("tiles<2>::threads"),
+        shared_memory=CExpr("sizeof(tile) * globals.count"), cluster=(2, 1), pdl=True,
+    )  # fmt: skip
+    assert (
+        "shape.set_grid([&](int M, int n) { return dim3(tiles<2>::grid(M, n)); }(int(M.value()), int(n.value())));"
+        in text
+    )
+    assert "shape.set_block([&]() { return dim3(tiles<2>::threads); }());" in text
+    assert "shape.set_shared_memory([&]() { return tkjit::Int(int64_t(sizeof(tile) * globals.count)); }());" in text
+    assert "shape.cluster = dim3(2, 1);" in text and "shape.overlaps = true;" in text
+    assert "tkjit_launch_own(args, device, stream, tkjit::struct_of(&scale))" in text
+
+
+def test_a_config_launches_a_device_function():
+    def f(x: In[Tensor, F32, "N"]): ...
+
+    text = launcher(f, struct="globals", config="config", grid=None, block=None)
+    for what in ("grid", "block", "shared_memory"):
+        assert f"tkjit::use_config_{what}<config>(shape, globals);" in text
+    assert "tkjit::use_config_cluster<config>(shape);" in text
+    assert "tkjit::launch(tkjit::configured<config, TkjitGlobals, scale>, shape, device, stream, globals);" in text
 
 
 def test_plain_arguments_and_host_functions():

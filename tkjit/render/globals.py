@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tkjit.expr import Expr
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
@@ -102,11 +104,17 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     said = f"; the spec of {spec.name} says otherwise"
     elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
     paths = {f.name: _path(f) for f in spec.struct_fields}
+    within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
     outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
     lines = [
         f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
         f"              {repr_text('the number of fields of ' + struct + said)});",
     ]
+    for member, count in within.items():  # one that is left out would be null
+        lines += [
+            f"static_assert(tkjit::has_fields<decltype(TkjitGlobals::{member}), {count}>(),",
+            f"              {repr_text(f'the number of fields of {struct}::{member}' + said)});",
+        ]
     for f in spec.struct_fields:
         if f.name not in spec.behind:
             lines += [

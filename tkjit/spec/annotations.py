@@ -60,8 +60,9 @@ class Member:
     path: str
 
     def __post_init__(self) -> None:
-        if not all(part.isidentifier() for part in self.path.split(".")):
-            raise SpecError(f"Member({self.path!r}): expected names with dots between them")
+        parts = self.path.split(".")
+        if len(parts) != 2 or not all(part.isidentifier() for part in parts):
+            raise SpecError(f"Member({self.path!r}): expected a member of a member, as in Member('x.real')")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class HeaderLibrary:
     Parameters
     ----------
     name : str
-        In lower case; ``NAME_ROOT`` in the environment says where it lies.
+        In lower case; of a library that tkjit knows by name, ``NAME_ROOT`` in the environment says where it lies.
     proof : str
         A file that it has, relative to its root: ``include/kittens.cuh``.
     include_dirs : tuple of str
@@ -50,6 +50,8 @@ class HeaderLibrary:
         Whether a whole CUDA toolkit has it, as one that is put together of wheels may not.
     runs_on_cpu : bool
         Whether the simulator can take it.
+    stand_ins : str
+        A directory of ``include/stand_ins``: headers in the place of those that bind kernels to Python.
     origin : Git or Wheel or None
         What ``python -m tkjit headers add`` installs.
     """
@@ -63,6 +65,7 @@ class HeaderLibrary:
     uses_driver: bool = False
     in_toolkit: bool = False
     runs_on_cpu: bool = True
+    stand_ins: str = ""
     origin: Git | Wheel | None = None
 
     def __post_init__(self) -> None:
@@ -99,6 +102,7 @@ LIBRARIES = {
             arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
             uses_driver=True,
             runs_on_cpu=False,
+            stand_ins="thunderkittens",
             origin=Git("https://github.com/HazyResearch/ThunderKittens", "0b55588d2769dde0c7a9a606ffc015b0ca7a9551"),
         ),
         HeaderLibrary(

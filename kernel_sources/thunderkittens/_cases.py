@@ -1,0 +1,176 @@
+"""Calls that the kernels are verified with: sizes that each takes, inputs that it is meant for, the error allowed."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tkjit
+
+Inputs = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call.
+
+    Parameters
+    ----------
+    dims : dict
+        The spec's dims.
+    tolerance : float
+        The largest error of a row of a result, as a part of the row.
+    prepare : callable or None
+        What the kernel is meant for, of normal numbers: it takes the inputs by name and returns those that are others.
+    """
+
+    kernel: str
+    dims: dict[str, int]
+    tolerance: float = 0.01
+    prepare: Callable[[Inputs], Inputs] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kernel}({', '.join(f'{name}={extent}' for name, extent in self.dims.items())})"
+
+    @property
+    def spec(self) -> tkjit.Spec:
+        """The overload that takes these sizes."""
+        specs = tkjit.find(self.kernel).specs
+        return next(spec for spec in specs if all(each.evaluate(self.dims) for each in spec.constraints))
+
+    def inputs(self, device: str = "cpu", seed: int = 0) -> Inputs:
+        """The call's arguments: normal numbers, and zeros where the kernel adds to what is there."""
+        generator = torch.Generator().manual_seed(seed)
+        made = {}
+        for field in self.spec.fields:
+            if field.direction == "out":
+                continue
+            shape = [dim.evaluate(self.dims) for dim in field.dims]
+            values = torch.zeros(shape) if field.direction == "inout" else torch.randn(shape, generator=generator)
+            made[field.name] = values.to(getattr(torch, field.dtype))
+        made |= self.prepare(made) if self.prepare else {}
+        return {name: values.to(device) for name, values in made.items()}
+
+    def expected(self, inputs: Inputs) -> tuple[torch.Tensor, ...]:
+        """What the reference gives; the inputs stay as they are."""
+        return _all(tkjit.find(self.kernel).reference(**{name: values.clone() for name, values in inputs.items()}))
+
+    def errors(self, device: str) -> list[float]:
+        """The error of each result of a call on a GPU."""
+        inputs = self.inputs(device)
+        expected = self.expected(inputs)
+        results = _all(tkjit.load(self.kernel)(**inputs))
+        return [error(got, right) for got, right in zip(results, expected, strict=True)]
+
+
+def error(got: torch.Tensor, right: torch.Tensor) -> float:
+    """The largest error of a row, as a part of the row; one near zero counts as a tenth of what rows are on average."""
+    got, right = got.double(), right.double()
+    size = right.square().mean(-1).sqrt().clamp(min=right.square().mean().sqrt().item() / 10)
+    return ((got - right).square().mean(-1).sqrt() / size).max().item()
+
+
+def _all(results: Any) -> tuple[torch.Tensor, ...]:
+    return tuple(results) if isinstance(results, tuple) else (results,)
+
+
+def _quantized(inputs: Inputs) -> Inputs:
+    """Rows of 8-bit floats, and the scales by which they were divided."""
+    made = {}
+    for name in "AB":
+        values = inputs[name].float()
+        scale = values.abs().amax(1) / 448
+        made |= {name: (values / scale[:, None]).to(inputs[name].dtype), f"scale_{name.lower()}": scale}
+    return made
+
+
+def _weight(inputs: Inputs) -> Inputs:
+    return {"rhs": inputs["rhs"] / inputs["rhs"].shape[1] ** 0.5}
+
+
+def _tables(inputs: Inputs) -> Inputs:
+    rows, half = inputs["cos"].shape
+    angles = torch.outer(torch.arange(rows), 10000.0 ** -(torch.arange(half) / half))
+    return {"cos": angles.cos().bfloat16(), "sin": angles.sin().bfloat16()}
+
+
+def _gradients_of(forward: str) -> Callable[[Inputs], Inputs]:
+    def prepare(inputs: Inputs) -> Inputs:
+        o, logsumexp = tkjit.find(forward).reference(inputs["q"], inputs["k"], inputs["v"])
+        return {"l": logsumexp, "d": tkjit.find("tk_mha_backward_prep").reference(inputs["og"], o)}
+
+    return prepare
+
+
+def _small_keys(inputs: Inputs) -> Inputs:
+    return {name: inputs[name] / 4 for name in ("q", "k")}
+
+
+def _maps(inputs: Inputs) -> Inputs:
+    maps = {name: inputs[name] / 8 for name in ("qmap", "kmap")}
+    return {**maps, "alphas": 3 * inputs["alphas"].sigmoid(), "betas": inputs["betas"].sigmoid()}
+
+
+def _decays(inputs: Inputs) -> Inputs:
+    k = inputs["k"] / 128**0.5
+    return {"q": inputs["q"] / 128**0.5, "k": k, "k_split": k, "slopes": inputs["slopes"].sigmoid()}
+
+
+def _steps(inputs: Inputs) -> Inputs:
+    step = torch.nn.functional.softplus(inputs["A"] - 4)
+    return {"A": -2 * step, "V": (inputs["V"] * step.mT).bfloat16()}
+
+
+def _filters(points: int, behind: int = 132) -> Callable[[Inputs], Inputs]:
+    def prepare(inputs: Inputs) -> Inputs:
+        heads = inputs["kf_real"].shape[0] - behind
+        file = Path(__file__).with_name(f"tk_fftconv_{points}.py")
+        made = runpy.run_path(str(file))["matrices"](
+            torch.randn(heads, points, generator=torch.Generator().manual_seed(1))
+        )
+        return {**made, "kf_real": made["kf_real"][: heads + behind], "kf_imag": made["kf_imag"][: heads + behind]}
+
+    return prepare
+
+
+_HEADS = {"B": 2, "H": 4, "N": 384}
+_GROUPED = {"B": 2, "H": 4, "G": 2, "N": 768}
+
+CASES = (
+    Case("tk_gemm", {"M": 384, "N": 512, "K": 192}),
+    Case("tk_gemm_level_1", {"N": 96}, 1e-5),
+    *(Case(f"tk_gemm_level_{level}", {"N": 96}) for level in (2, 3, 4)),
+    *(Case(f"tk_gemm_level_{level}", {"N": 192}) for level in (5, 6, 7)),
+    Case("tk_gemm_level_8", {"N": 512}),
+    # an element that is rounded the other way is off by an eighth
+    Case("tk_gemm_fp8", {"M": 384, "N": 512, "K": 256}, 0.05),
+    Case("tk_gemm_fp8_scaled", {"M": 384, "N": 256, "K": 256}, 0.01, _quantized),
+    *(
+        Case(kernel, {**_GROUPED, "D": width})
+        for kernel in ("tk_mha_forward", "tk_mha_forward_causal", "tk_mha_backward_prep")
+        for width in (64, 128)
+    ),
+    *(
+        Case(f"tk_mha_backward{causal}", {**_GROUPED, "D": width}, 0.02, _gradients_of(f"tk_mha_forward{causal}"))
+        for causal in ("", "_causal")
+        for width in (64, 128)
+    ),
+    *(Case("tk_mha_lcf", {**_HEADS, "D": width}) for width in (64, 128)),
+    *(Case("tk_rotary", {"B": 5, "H": 3, "N": 256, "D": width}, 0.01, _tables) for width in (64, 128)),
+    Case("tk_based", _HEADS, 0.02, _small_keys),
+    Case("tk_hedgehog", _HEADS, 0.02, _maps),
+    Case("tk_linear_attention", _HEADS, 0.02, _decays),
+    Case("tk_mamba2", _HEADS, 0.02, _steps),
+    # it sums in bfloat16
+    Case("tk_layernorm", {"B": 3, "N": 64}, 0.04),
+    Case("tk_fftconv_1024", {"B": 8, "H": 5, "P": 137}, 0.02, _filters(1024)),
+    Case("tk_fftconv_4096", {"B": 3, "H": 5, "P": 137}, 0.02, _filters(4096)),
+    Case("tk_fftconv_non_pc", {"batch": 4}, 0.02, _filters(4096, behind=0)),
+    Case("tk_flux_gate", {"M": 256, "N": 384, "K": 192}, 0.01, _weight),
+    *(Case("tk_flux_gelu", {"M": rows, "N": 384, "K": 192}, 0.01, _weight) for rows in (384, 256)),
+)

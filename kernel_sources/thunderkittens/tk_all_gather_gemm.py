@@ -1,0 +1,35 @@
+"""ThunderKittens' GEMM of gathered rows for H100: blocks gather while others multiply."""
+
+import tkjit
+from tkjit import In, InOut, ParallelTensor, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_h100.cu",
+    entry="main_kernel",
+    struct="globals",
+    config="config",
+    fields="A B C barrier dev_idx num_comm_sms num_comp_sms",
+    constraints=["M % 2048 == 0", "N % 256 == 0", "K % 256 == 0", "num_comm_sms < 132"],
+    computed={"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
+    num_devices=8,
+)
+def tk_all_gather_gemm(
+    A: InOut[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: InOut[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", "..."],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- A @ B, where each device brings its eighth of A's rows, in their place, and gets the others'.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices, with a multicast address
+    B : (K, N) bfloat16 on each
+    C : (M, N) bfloat16 on each
+    barrier : int32 on each, with a multicast address
+        Zeros, two layers of M // 256: what is left in it the source's ``epilogue_kernel`` clears.
+    num_comm_sms : int
+        How many of 132 blocks gather.
+    """

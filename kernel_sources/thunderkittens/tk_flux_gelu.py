@@ -1,0 +1,44 @@
+"""ThunderKittens' linear layer with a GELU behind it, of Flux: in blocks of 192 rows, or else of 128."""
+
+import tkjit
+from tkjit import CExpr, In, Out, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/flux/flux_gelu.cu",
+    entry="prototype::lcf::kernel<flux_matmul_gelu_template<192, 192, 64, false, true>>",
+    struct="flux_matmul_gelu_layout<192, 192, 64, false, true>::globals",
+    fields="lhs rhs bias acc",
+    grid="M // 192, N // 192",
+    block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gelu_template<192, 192, 64, false, true>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 192 == 0", "N % 192 == 0", "K % 64 == 0"],
+)
+def tk_flux_gelu(
+    lhs: In[Tensor, "bfloat16", "M", "K"],
+    rhs: In[Tensor, "bfloat16", "N", "K"],
+    bias: In[Tensor, "bfloat16", "N"],
+    acc: Out[Tensor, "bfloat16", "M", "N"],
+) -> Tensor:
+    """``acc = gelu(lhs @ rhs.T + bias)``, by the tanh's approximation; rhs is a linear layer's weight."""
+    import torch
+
+    return torch.nn.functional.gelu(lhs.float() @ rhs.float().T + bias.float(), approximate="tanh").to(lhs.dtype)
+
+
+@tk_flux_gelu.overload(
+    "<thunderkittens>/kernels/flux/flux_gelu.cu",
+    entry="prototype::lcf::kernel<flux_matmul_gelu_template<128, 192, 64, false, true>>",
+    struct="flux_matmul_gelu_layout<128, 192, 64, false, true>::globals",
+    fields="lhs rhs bias acc",
+    grid="M // 128, N // 192",
+    block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gelu_template<128, 192, 64, false, true>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 128 == 0", "N % 192 == 0", "K % 64 == 0"],
+)
+def tk_flux_gelu(
+    lhs: In[Tensor, "bfloat16", "M", "K"],
+    rhs: In[Tensor, "bfloat16", "N", "K"],
+    bias: In[Tensor, "bfloat16", "N"],
+    acc: Out[Tensor, "bfloat16", "M", "N"],
+) -> Tensor: ...

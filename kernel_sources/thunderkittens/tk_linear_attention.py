@@ -1,0 +1,38 @@
+"""ThunderKittens' linear attention with a decay for each head, as lightning attention has it."""
+
+import tkjit
+from tkjit import CExpr, In, InOut, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/linear_attention/linear_attention.cu",
+    entry="la_kernel",
+    struct="la_globals",
+    fields="q k k_split v o slopes length",
+    computed={"length": "N"},
+    behind="length",
+    grid="H, B",
+    block=CExpr("NUM_THREADS"),
+    shared_memory=CExpr("kittens::MAX_SHARED_MEMORY - 1024"),
+    constraints="N % 64 == 0",
+)
+def tk_linear_attention(
+    q: In[Tensor, "bfloat16", "B", "H", "N", 128],
+    k: In[Tensor, "bfloat16", "B", "H", "N", 128],
+    k_split: In[Tensor, "bfloat16", "B", "H", "N", 128],
+    v: In[Tensor, "bfloat16", "B", "H", "N", 128],
+    slopes: In[Tensor, "float32", "H"],
+    o: InOut[Tensor, "bfloat16", "B", "H", "N", 128],
+) -> Tensor:
+    """Add to o, which is zeros before: causal ``(q @ k.T * exp(-slope * distance)) @ v``, without a softmax.
+
+    Parameters
+    ----------
+    k_split : k once more; the source loads it in two widths
+    slopes : (H,) float32, the decay of each head for a row of distance
+    """
+    import torch
+
+    row = torch.arange(q.shape[2], device=q.device)
+    decay = torch.exp(-slopes[:, None, None] * (row[:, None] - row)).tril()
+    return o.add_(((q.float() @ k.float().mT * decay) @ v.float()).to(o.dtype))

@@ -1,0 +1,64 @@
+"""ThunderKittens' kernels compile for the GPU that they are written for, from their own sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.headers import located
+from tkjit.kernel.kernel import defined
+from tkjit.spec import variants_of
+from tkjit.spec.plain import is_plain
+from tkjit.targets import gpu_target
+
+DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
+FILES = sorted(DIRECTORY.glob("tk_*.py"))
+CHOICES = [
+    pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
+    for path in FILES
+    for number, spec in enumerate(defined(path).specs)
+    for variant in variants_of(spec)
+]
+# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+SETTINGS = Settings.from_environment()
+
+
+@pytest.fixture
+def placed(loader):
+    """A function: a spec whose headers are found; without them the test is skipped, and says what to do."""
+
+    def place(spec):
+        try:
+            found = located(spec, SETTINGS)
+        except ToolchainError as error:
+            pytest.skip(str(error))
+        for library in found.headers:
+            # one that comes with a whole toolkit may lie there
+            if library.root is None and not (loader.toolchain.cuda_root / "include" / library.proof).is_file():
+                pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
+        return found
+
+    return place
+
+
+@pytest.mark.parametrize(("spec", "variant"), CHOICES)
+def test_compiles(loader, placed, spec, variant):
+    entry = loader.launcher(placed(spec), variant, gpu_target("90a"))
+    assert entry.manifest["registers"] > 0
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_is_listed_and_names_only_sources_of_the_library(path):
+    kernel = tkjit.find(path.stem)
+    assert path.stem in tkjit.kernels()
+    assert kernel.__doc__ and kernel.reference
+    assert is_plain(path.read_text()), "a warm call would run the file"
+    for spec in kernel.specs:
+        assert spec.name == path.stem
+        for _, source in spec.sources:
+            assert source.place.startswith("<thunderkittens>/kernels/")
+            assert source.text is None

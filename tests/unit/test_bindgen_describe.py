@@ -1,0 +1,421 @@
+"""From what was found in a source to a spec: launches, variants, dims, directions, without a compiler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import tkjit
+from tkjit import SpecError
+from tkjit.bindgen.describe import Place, spec_file
+from tkjit.bindgen.facts import Found, Instance, Launch, Part, Type
+from tkjit.bindgen.launches import launches_of
+from tkjit.bindgen.shapes import shape_of
+from tkjit.bindgen.variants import described
+from tkjit.spec import Spec
+from tkjit.spec.plain import is_plain
+
+INT, FLOAT = Type("number", "int"), Type("number", "float")
+PLACE = Place("source.cu", "source")
+
+
+def gl(element: str = "float", *extents: int) -> Type:
+    return Type("layout", "gl", element, extents=(1,) * (4 - len(extents)) + extents)
+
+
+def pointer(element: str = "float", *, const: bool = False) -> Type:
+    return Type("pointer", f"{element} *", element, is_const=const)
+
+
+def launched(entry: str, grid: str = "1", block: str = "32", arguments: tuple[str, ...] = (), **options) -> Launch:
+    parts = (("grid", Part(grid, compiles=True)), ("block", Part(block, compiles=True)))
+    return Launch(entry, parts, arguments, text=f"{entry}<<<...>>>(...)", line=7, **options)
+
+
+def instance(entry: str = "k", struct: str = "globals", behind=(), **parameters: Type) -> Instance:
+    return Instance(
+        entry,
+        entry.split("<")[0],
+        struct=struct,
+        parameters=tuple(parameters.items()),
+        behind=tuple(behind),
+        launch=launched(entry),
+    )
+
+
+def written(*instances: Instance, place: Place = PLACE):
+    return spec_file(Found(instances, ()), place)
+
+
+def kernels(*instances: Instance, place: Place = PLACE) -> dict[str, Spec]:
+    """What the text says when it is run."""
+    text = written(*instances, place=place).text
+    assert is_plain(text), text
+    scope: dict = {}
+    exec(compile(text, "imported.py", "exec", dont_inherit=True), scope)
+    return {name: value.specs[0] for name, value in scope.items() if isinstance(value, tkjit.Kernel)}
+
+
+def one(*instances: Instance, place: Place = PLACE) -> Spec:
+    (spec,) = kernels(*instances, place=place).values()
+    return spec
+
+
+def dims(spec: Spec, name: str) -> list[str]:
+    return [str(dim) for field in spec.fields if field.name == name for dim in field.dims]
+
+
+# ---- parameters
+
+
+def test_plain_arguments():
+    spec = one(
+        replace(instance(struct=""), parameters=(("a", pointer()), ("b", pointer("int", const=True)), ("n", INT)))
+    )
+    assert spec.args and spec.struct is None
+    assert [(f.name, f.direction, f.dtype) for f in spec.fields] == [
+        ("a", "inout", "float32"),
+        ("b", "in", "int32"),
+        ("n", "scalar", "int"),
+    ]
+    assert dims(spec, "a") == ["a_size"] and dims(spec, "b") == ["b_size"]
+    assert spec.returns == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("extents", "expected"),
+    [
+        ((1, 1, -1, -1), ["x_rows", "x_cols"]),
+        ((-1, -1, -1, 64), ["x_batch", "x_depth", "x_rows", "64"]),
+        ((1, -1, 1, 64), ["x_depth", "1", "64"]),
+        ((1, 1, 1, 1), ["1"]),
+        ((1, 1, 1, -1), ["x_cols"]),
+    ],
+)
+def test_static_extents_are_integers_and_ones_on_the_left_are_dropped(extents, expected):
+    assert dims(one(instance(x=gl("float", *extents))), "x") == expected
+
+
+def test_a_dim_is_named_as_no_parameter_is():
+    assert dims(one(instance(x=gl("float", -1, -1), x_rows=INT)), "x") == ["x_rows_", "x_cols"]
+
+
+@pytest.mark.parametrize("name", ["o", "y", "C", "out_grad", "dst", "k_out", "d"])
+def test_outputs_by_their_names(name):
+    found = written(instance(x=gl("float", -1), **{name: gl("float", -1)}))
+    assert f"{name}: InOut[" in found.text and "x: In[" in found.text
+    assert any(f"{name} is written, to go by the name" in line for line in found.undecided)
+
+
+def test_an_output_whose_extents_are_all_fixed_is_allocated():
+    spec = one(instance(x=gl("float", -1), o=gl("float", 16, 16)))
+    assert [f.direction for f in spec.fields] == ["in", "out"] and spec.returns == ("o",)
+
+
+def test_outputs_alone_say_no_device():
+    assert [f.direction for f in one(instance(o=gl("float", 16))).fields] == ["inout"]
+
+
+def test_names_that_a_spec_has_other_uses_for():
+    spec = one(instance(**{"in": gl("float", -1), "out": gl("float", -1)}))
+    assert [(f.name, f.member) for f in spec.fields] == [("in_", "in"), ("out_", "out")]
+    plain = one(replace(instance(struct=""), parameters=(("out", pointer()), ("stream", INT))))
+    assert [(f.name, f.member) for f in plain.fields] == [("out_", ""), ("stream_", "")]
+
+
+def test_a_pair_of_layouts():
+    pair = Type("struct", "cgl", members=(("real", gl("float", -1)), ("imag", gl("float", -1))))
+    spec = one(instance(x=pair, o=gl("float", -1)))
+    assert [(f.name, f.member) for f in spec.fields] == [("x_real", "x.real"), ("x_imag", "x.imag"), ("o", "")]
+
+
+def test_a_parallel_layout():
+    parallel = Type("parallel", "pgl", "__nv_bfloat16", extents=(-1, -1, -1, -1), num_devices=8)
+    spec = one(instance(tensor=parallel, dev_idx=INT, n=INT))
+    assert spec.is_parallel and spec.num_devices == 8
+    assert [name for name, _ in spec.computed] == ["dev_idx"] and spec.order == ("tensor", "dev_idx", "n")
+
+
+def test_numbers():
+    types = ["int", "float", "bool", "double", "unsigned int", "long", "unsigned long", "long long", "char"]
+    numbers = {f"v{i}": Type("number", name) for i, name in enumerate(types)}
+    spec = one(instance(x=gl("float", -1), **numbers))
+    expected = "int float bool double uint32_t int64_t size_t int64_t int8_t".split()
+    assert [f.dtype for f in spec.fields[1:]] == expected
+
+
+def test_every_element_type():
+    types = {
+        "float": "float32", "double": "float64", "__half": "float16", "__nv_bfloat16": "bfloat16",
+        "__nv_fp8_e4m3": "float8_e4m3fn", "__nv_fp8_e5m2": "float8_e5m2", "bool": "bool", "unsigned char": "uint8",
+        "signed char": "int8", "short": "int16", "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32",
+        "long": "int64", "unsigned long": "uint64",
+    }  # fmt: skip
+    spec = one(instance(**{f"x{i}": gl(name, -1) for i, name in enumerate(types)}))
+    assert [f.dtype for f in spec.fields] == list(types.values())
+
+
+def test_arguments_behind_the_struct():
+    spec = one(instance(x=gl("float", -1), n=INT, behind=[("n", INT), ("m", INT)]))
+    assert spec.behind == ("n_behind", "m") and spec.order == ("x", "n", "n_behind", "m")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"x": gl("float4", -1)}, "the elements of x are float4, which is no dtype of tkjit's"),
+        ({"x": gl("float", -1), "lock": Type("other", "int[4]")}, r"lock is int\[4\], which no parameter of a spec"),
+        ({"x": gl("float", -1), "out": INT}, "a number called out cannot be a parameter"),
+        ({"n": INT}, "no parameter is a tensor"),
+        ({"x": Type("struct", "a", members=(("n", INT),))}, r"x\.n is int; within a member only layouts"),
+        (
+            {"x": Type("parallel", "pgl", "int", extents=(-1,) * 4, num_devices=2)},
+            "globals has a parallel layout and no dev_idx",
+        ),
+    ],
+)
+def test_what_no_spec_describes(parameters, said):
+    with pytest.raises(SpecError, match=f"source: no kernel can be described: k: {said}"):
+        written(instance(**parameters))
+
+
+def test_one_kernel_that_cannot_be_described_is_no_reason_against_another():
+    found = written(instance("a", x=gl("float4", -1)), instance("b", x=gl("float", -1)))
+    assert "def b(" in found.text and "def a(" not in found.text
+    assert any(line.startswith("a: the elements of x are float4") for line in found.undecided)
+
+
+# ---- the launch
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("132", "132"),
+        ("dim3(16, 8)", '"16, 8"'),
+        ("(n + 255) / 256", '"(n + 255) // 256"'),
+        ("dim3((n + 15) / 16, m, 1)", '"(n + 15) // 16, m, 1"'),
+        ("n * sizeof(float)", '"n * 4"'),
+        ("(unsigned int)n % 0x20u", '"n % 32"'),
+        ("dim3(layout<2, 4>::grid)", 'CExpr("layout<2, 4>::grid")'),
+        ("n << 2", 'CExpr("n << 2")'),
+        ("010", 'CExpr("010")'),
+    ],
+)
+def test_parts_of_a_launch(text, expected):
+    assert str(shape_of("block", Part(text, compiles=True), {"n", "m"})) == expected
+
+
+def test_parts_that_only_host_code_knows():
+    assert shape_of("grid", Part("blocks"), ()) is None
+    assert shape_of("grid", Part("4096 / 64", borrowed=True), ()) is None
+    assert str(shape_of("grid", Part("n / 64", borrowed=True), {"n"})) == '"n // 64"'
+    assert str(shape_of("block", Part("128", borrowed=True), ())) == "128"
+
+
+def test_a_launch_by_the_kernels_own_integers():
+    parameters = (("x", pointer()), ("n", INT))
+    launch = launched("k", "(n + 63) / 64", "64", ("device_x", "n"))
+    spec = one(replace(instance(struct=""), parameters=parameters, launch=launch))
+    assert [str(part) for part in spec.grid] == ["(n + 63) // 64"] and str(spec.block[0]) == "64"
+
+
+def test_what_the_source_does_not_say_is_a_todo_that_does_not_compile():
+    found = written(replace(instance(x=gl("float", -1)), launch=None))
+    assert 'grid=CExpr("TODO"),\n    block=CExpr("TODO"),' in found.text
+    assert "    # TODO: grid: the source does not launch it\n" in found.text
+    assert "k: grid: the source does not launch it" in found.undecided
+    assert one(replace(instance(x=gl("float", -1)), launch=None)).grid.text == "TODO"
+
+
+def test_what_the_host_alone_knows_is_quoted():
+    launch = Launch(
+        "k", (("grid", Part("a", said="dim3(blocks)")), ("block", Part("32"))), text="k<<<g, 32>>>(x)", line=9
+    )
+    found = written(replace(instance(x=gl("float", -1)), launch=launch))
+    assert (
+        "# TODO: grid: the source says dim3(blocks)" in found.text and "# TODO: line 9: k<<<g, 32>>>(x)" in found.text
+    )
+
+
+def test_a_structs_own_launch():
+    own = frozenset({"grid", "block", "dynamic_shared_memory"})
+    text = written(replace(instance(x=gl("float", -1)), own=own)).text
+    assert not any(f"{what}=" in text for what in ("grid", "block", "shared_memory"))
+    assert "block=32" in written(replace(instance(x=gl("float", -1)), own=frozenset({"grid"}))).text
+
+
+def test_a_config():
+    launch = Launch("n::kernel", config="n::config", struct="n::globals", text="launch_kernel<...>(g)")
+    given = Instance("n::kernel", "n::kernel", struct="n::globals", parameters=(("x", gl("float", -1)),), launch=launch)
+    spec = one(given)
+    assert (spec.name, spec.entry, spec.struct, spec.config) == ("n", "n::kernel", "n::globals", "n::config")
+
+
+def test_where_the_source_lies():
+    place = Place("../a/source.cu", "source", ("thunderkittens",), ("../include", "b"), (("N", "3"),))
+    spec = one(instance(x=gl("float", -1)), place=place)
+    assert [library.name for library in spec.headers] == ["thunderkittens"]
+    assert [path.name for path in spec.include_dirs] == ["include", "b"] and spec.defines == (("N", "3"),)
+    text = written(instance(x=gl("float", -1)), place=replace(place, source="<thunderkittens>/source.cu")).text
+    assert "headers=" not in text, "the source says it"
+
+
+def test_names_of_kernels():
+    given = [instance(name, x=gl("float", -1)) for name in ("a::kernel", "b::kernel", "kernel", "scale", "n::scale")]
+    assert list(kernels(*given)) == ["a", "b", "source", "scale", "scale_2"]
+
+
+def test_long_lines_are_broken():
+    names = {f"a_rather_long_name_{i}": gl("float", -1, -1, -1, -1) for i in range(2)}
+    assert all(len(line) <= 120 for line in written(instance(**names)).text.splitlines())
+    assert len(one(instance(**names)).fields) == 2
+
+
+# ---- variants
+
+
+def test_dtypes_of_instances_become_a_variant():
+    given = [
+        replace(instance(f"scale<{name}>", x=gl(element, -1, -1)), template=("T",))
+        for name, element in (("float", "float"), ("bf16", "__nv_bfloat16"))
+    ]
+    spec = one(*given)
+    assert spec.entry == "scale<T>" and spec.struct == "auto"
+    assert spec.variants == (("T", ("float32", "bfloat16")),) and spec.fields[0].dtype == "T"
+
+
+def test_extents_of_instances_become_a_variant_and_what_follows_from_it():
+    given = [
+        instance(f"ns::kernel<layout<{d}>>", x=gl("float", -1, d), sin=gl("float", -1, d // 2), y=gl("float", 4 * d))
+        for d in (64, 128)
+    ]
+    spec = one(*given)
+    assert spec.entry == "ns::kernel<layout<D>>" and spec.variants == (("D", (64, 128)),)
+    assert dims(spec, "x")[-1] == "D" and dims(spec, "sin")[-1] == "D // 2" and dims(spec, "y") == ["D * 4"]
+
+
+def test_a_launch_that_names_the_variant():
+    given = []
+    for d in (64, 128):
+        launch = launched(f"k<{d}>", block=f"threads_v<layout<{d}>>")
+        given.append(replace(instance(f"k<{d}>", x=gl("float", d)), launch=launch))
+    spec = one(*given)
+    assert str(spec.block) == "threads_v<layout<D>>"
+
+
+def test_a_launch_that_differs_otherwise_is_a_todo():
+    given = [
+        replace(instance(f"k<{d}>", x=gl("float", d)), launch=launched(f"k<{d}>", block=str(threads)))
+        for d, threads in ((64, 32), (128, 96))
+    ]
+    text = written(*given).text
+    assert 'block=CExpr("TODO")' in text and "# TODO: block: the source says 32 or 96" in text
+
+
+def test_what_a_call_cannot_choose_is_left_out_and_said():
+    given = [
+        instance(f"attend<{d}, {causal}>", x=gl("float", -1, d)) for d in (64, 128) for causal in ("true", "false")
+    ]
+    (found,) = described(given)
+    assert found.instance.entry == "attend<D, true>" and found.variants == (("D", (64, 128)),)
+    assert found.left_out == ("attend<64, false>", "attend<128, false>")
+    assert any("there are also attend<64, false>, attend<128, false>" in line for line in written(*given).undecided)
+
+
+def test_instances_whose_arguments_reach_nothing():
+    (found,) = described([instance(f"k<{d}>", x=gl("float", -1)) for d in (1, 2, 3)])
+    assert found.instance.entry == "k<1>" and found.variants == () and found.left_out == ("k<2>", "k<3>")
+
+
+def test_two_template_arguments():
+    given = [
+        replace(instance(f"k<{name}, {d}>", x=gl(element, -1, d)), template=("T", "WIDTH"))
+        for name, element in (("float", "float"), ("half", "__half"))
+        for d in (16, 32)
+    ]
+    spec = one(*given)
+    assert spec.entry == "k<T, WIDTH>" and dict(spec.variants) == {"T": ("float32", "float16"), "WIDTH": (16, 32)}
+
+
+# ---- launches in a source's text
+
+
+def entries(source: str) -> list[str]:
+    return [launch.entry for launch in launches_of(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("void f() { k<<<1, 2>>>(x); }", ["k"]),
+        ("void f() { n::k<float, (2 > 1)><<<1, 2>>>(x); }", ["n::k<float, (2>1)>"]),
+        ("void f() { k<g<h<2>>><<<1, 2>>>(x); }", ["k<g<h<2>>>"]),
+        ("void f() { constexpr size_t D = 1024; using t = g<D>; k<t><<<1, 2>>>(x); }", ["k<g<1024>>"]),
+        ("template <class T> void f() { k<T><<<1, 2>>>(x); }", []),
+        (
+            "template <class T> void f() { k<T><<<1, 2>>>(x); } void g() { f<int>(); f<float>(); }",
+            ["k<int>", "k<float>"],
+        ),
+        (
+            "template <class T, int N> void f(int a) { k<g<T, N>><<<a, 2>>>(x); }"
+            "template <int M> void g() { f<float, M>(3); } int main() { g<4>(); }",
+            ["k<g<float, 4>>"],
+        ),
+        ("#ifdef OFF\nvoid f() { k<3><<<1, 2>>>(x); }\n#endif", ["k<3>"]),
+        ('// k<1><<<1, 1>>>(x);\nconst char* s = "k<2><<<1, 1>>>(x)";', []),
+        ("template __global__ void n::k<float, 2>(float*);\ntemplate <class T> void f();", ["n::k<float, 2>"]),
+        ("void f() { if (a < b) k<<<1, 2>>>(x); else l<<<1, 2>>>(y); }", ["k", "l"]),
+        ("template <int N> void f() { f<N - 1>(); k<N><<<1, 2>>>(x); } void g() { f<2>(); }", ["k<2>"]),
+        ("void f() { table[i]<<<1, 2>>>(x); }", []),
+        ("template <class C> void f() { cudaLaunchKernelEx(&c, k<C>, g); } void g() { f<t<3>>(); }", ["k<t<3>>"]),
+        ("void f() { cudaLaunchKernelEx(&c, kernels[2], g); }", []),
+        ("void f() { py::launch_kernel<n::config, n::globals, n::kernel>(g); }", ["n::kernel"]),
+    ],
+)
+def test_instances_that_a_source_launches(source, expected):
+    assert entries(source) == expected
+
+
+def part(source: str, what: str = "grid") -> Part:
+    (launch,) = launches_of(source)
+    return dict(launch.parts)[what]
+
+
+def test_local_names_of_a_launch_are_followed():
+    source = """
+    void f(float* x, int count) {
+        const int threads = 128;
+        dim3 grid((count + threads - 1) / threads, 2);
+        size_t bytes = threads * sizeof(float);
+        k<<<grid, threads, bytes>>>(x, count);
+    }"""
+    assert part(source).text == "dim3((count + 128 - 1) / 128, 2)"
+    assert part(source, "block").text == "128" and part(source, "shared_memory").text == "128 * sizeof(float)"
+    (launch,) = launches_of(source)
+    assert launch.arguments == ("x", "count") and launch.line == 6
+    assert launch.text == "k<<<grid, threads, bytes>>>(x, count)"
+
+
+def test_names_that_change_are_left():
+    assert part("void f() { int n = 2; n += 1; k<<<n, 1>>>(x); }").text == "n"
+    assert part("void f() { dim3 grid(2); grid.y = 3; k<<<grid, 1>>>(x); }").text == "grid"
+    assert part("void f() { int n = 2; read(&n); k<<<n, 1>>>(x); }").text == "n"
+    assert part("void f() { { int n = 2; } { int n = 3; k<<<n, 1>>>(x); } }").text == "n"
+
+
+def test_numbers_of_the_hosts_own_are_borrowed():
+    assert part("void f() { const int N = 4096; k<<<N / 64, 1>>>(g); }") == Part("4096 / 64", True, False, "N / 64")
+    assert not part("void f() { k<<<4, 1>>>(g); }").borrowed
+    caller = "void run(int n) { k<<<n / 64, 1>>>(g); } int main() { run(4096); }"
+    assert part(caller).borrowed
+
+
+def test_an_integer_that_has_another_name_in_the_spec():
+    launch = launched("k", "n / 2", "1", ("g", "n"))
+    spec = one(replace(instance(x=gl("float", -1), n=INT, behind=[("n", INT)]), launch=launch))
+    assert str(spec.grid[0]) == "n_behind // 2"
+    launch = launched("k", "stream / 2", "stream", ("x", "stream"))
+    spec = one(replace(instance(struct=""), parameters=(("x", pointer()), ("stream", INT)), launch=launch))
+    assert str(spec.grid[0]) == "stream_ // 2" and str(spec.block[0]) == "stream_"

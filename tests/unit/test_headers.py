@@ -1,0 +1,333 @@
+"""Header libraries: where they are found, how one gets into the cache, and what the command says."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit import CacheError, HeaderLibrary, SpecError, ToolchainError
+from tkjit.cli import main
+from tkjit.config import Settings
+from tkjit.headers import cached_root, find_root, located
+from tkjit.headers.install import install, origin_of
+from tkjit.spec import LIBRARIES
+from tkjit.spec.headers import Git, Wheel
+from unit.builders import write
+
+PAWS = HeaderLibrary("paws", proof="include/paws.h")
+KITTENS = LIBRARIES["thunderkittens"]
+
+
+@pytest.fixture
+def settings(tmp_path) -> Settings:
+    return Settings(cache_root=tmp_path / "cache")
+
+
+@pytest.fixture
+def paws(tmp_path) -> Path:
+    """A library in a directory."""
+    root = tmp_path / "somewhere/paws-1.0"
+    write(root / "include/paws.h", "#pragma once")
+    write(root / "include/paws/left.h", "int left;")
+    write(root / ".git/config", "")
+    return root
+
+
+# ---- where it lies
+
+
+def test_the_specs_own_root_is_before_the_environments_and_that_before_the_cache(settings, tmp_path):
+    places = [tmp_path / "own", tmp_path / "named", cached_root("paws", settings)]
+    for place in places:
+        write(place / PAWS.proof, "")
+    named = replace(settings, header_roots=(("paws", places[1]),))
+    assert find_root(replace(PAWS, root=places[0]), named) == places[0]
+    assert find_root(PAWS, named) == places[1]
+    assert find_root(PAWS, settings) == places[2]
+
+
+def test_the_environment_names_the_roots_of_known_libraries(tmp_path):
+    write(tmp_path / "here" / KITTENS.proof, "")
+    settings = Settings.from_environment({"THUNDERKITTENS_ROOT": str(tmp_path / "here")})
+    assert find_root(KITTENS, settings) == tmp_path / "here"
+
+
+def test_a_library_that_is_nowhere(settings):
+    with pytest.raises(ToolchainError, match=r"thunderkittens are not found; set THUNDERKITTENS_ROOT, or install it: "):
+        find_root(KITTENS, settings)
+    with pytest.raises(
+        ToolchainError, match=r"the headers of paws are not found; give HeaderLibrary\('paws', root=\.\.\."
+    ):
+        find_root(PAWS, settings)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_library_that_is_not_where_it_should_be(settings, tmp_path, own):
+    library = replace(PAWS, root=tmp_path) if own else PAWS
+    given = settings if own else replace(settings, header_roots=(("paws", tmp_path),))
+    says = "the spec" if own else "PAWS_ROOT"
+    with pytest.raises(ToolchainError, match=rf"paws is not in .*, which {says} names: there is no include/paws\.h"):
+        find_root(library, given)
+
+
+def test_a_library_of_the_toolkit_may_lie_nowhere_else(settings):
+    assert find_root(LIBRARIES["curand"], settings) is None
+
+
+def test_a_spec_gets_its_libraries_roots_and_its_sources_places(settings, paws):
+    @tkjit.kernel("<paws>/kernels/a.cu", headers=replace(PAWS, root=paws), entry="a", args=True, grid=1, block=1)
+    def a(x: tkjit.In[tkjit.Tensor, "float32", "N"]) -> None: ...
+
+    spec = located(a.specs[0], settings)
+    assert spec.sources[0][1].path == paws / "kernels/a.cu" and spec.sources[0][1].library == ""
+    assert spec.headers[0].root == paws
+    assert a.specs[0].sources[0][1].place == "<paws>/kernels/a.cu"
+
+
+def test_names_of_libraries():
+    with pytest.raises(SpecError, match="expected a name in lower case"):
+        HeaderLibrary("Paws", proof="a.h")
+    with pytest.raises(
+        SpecError, match=r"no header library is named 'claws'; known are .*for another give a tkjit\.Header"
+    ):
+        tkjit.kernel("a{}", headers="claws", entry="a", grid=1, block=1)(lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("arch", "macros"),
+    [("cpu", ()), ("75", ()), ("80", ("A",)), ("89", ("A",)), ("90a", ("H",)), ("100f", ("B",)), ("120", ("B",))],
+)
+def test_an_architectures_macro(arch, macros):
+    library = replace(PAWS, arch_defines=((90, "H"), (80, "A"), (100, "B")))
+    assert library.defines_for(arch) == macros
+
+
+# ---- into the cache
+
+
+def archive_of(directory: Path, kind: str, top: str, path: Path) -> Path:
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for file in directory.rglob("*.h"):
+                archive.write(file, str(Path(top) / file.relative_to(directory)))
+    else:
+        with tarfile.open(path, f"w:{kind}") as archive:
+            archive.add(directory, top or ".")
+    return path
+
+
+def test_from_a_directory(settings, paws):
+    root = install(PAWS, settings, paws)
+    assert root == cached_root("paws", settings) == find_root(PAWS, settings)
+    assert (root / "include/paws/left.h").read_text() == "int left;"
+    assert not (root / ".git").exists()
+    assert origin_of(root) == str(paws)
+    assert left_over(settings) == []
+
+
+def left_over(settings: Settings) -> list[Path]:
+    """What an installation has left beside the library's place."""
+    return sorted(path for path in (settings.cache_root / "headers").glob(".*"))
+
+
+@pytest.mark.parametrize("kind", ["zip", "gz", "xz"])
+@pytest.mark.parametrize("top", ["", "paws-1.0"])
+def test_from_an_archive(settings, paws, tmp_path, kind, top):
+    """The library lies at its top, or in its one directory, as archives of repositories have it."""
+    path = archive_of(paws, kind, top, tmp_path / f"paws.{kind}")
+    root = install(PAWS, settings, path)
+    assert (root / "include/paws/left.h").is_file() and origin_of(root) == str(path)
+    assert left_over(settings) == []
+
+
+def test_from_a_wheel_in_which_it_lies_deeper(settings, paws, tmp_path):
+    library = replace(PAWS, origin=Wheel("paws", "1.0", "nested/source"))
+    root = install(library, settings, archive_of(paws, "zip", "nested/source", tmp_path / "paws.whl"))
+    assert (root / PAWS.proof).is_file()
+
+
+def test_another_librarys_directory_and_archive(settings, tmp_path):
+    other = tmp_path / "other"
+    write(other / "include/claws.h", "")
+    for source in (other, archive_of(other, "zip", "claws", tmp_path / "claws.zip")):
+        with pytest.raises(ToolchainError, match=rf"{source} is not paws: it has no include/paws\.h"):
+            install(PAWS, settings, source)
+    assert left_over(settings) == [] and not cached_root("paws", settings).exists()
+
+
+@pytest.mark.parametrize("source", ["nothing", "text.h"])
+def test_what_is_no_archive(settings, tmp_path, source):
+    write(tmp_path / "text.h", "int x;")
+    with pytest.raises(ToolchainError, match="is no directory, and no archive that Python reads"):
+        install(PAWS, settings, tmp_path / source)
+
+
+@pytest.mark.parametrize("member", ["../outside.h", "/tmp/tkjit-test-outside.h", "include/../../../outside.h"])
+def test_an_archive_that_reaches_outside_is_refused(settings, tmp_path, member):
+    path = tmp_path / "evil.tar"
+    with tarfile.open(path, "w") as archive:
+        for name in (PAWS.proof, member):
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    try:
+        install(PAWS, settings, path)
+    except ToolchainError as error:
+        assert "evil.tar cannot be unpacked" in str(error)
+    else:
+        assert member.startswith("/")  # an absolute name is taken for one within
+    assert not list(tmp_path.rglob("outside.h")) and not Path("/tmp/tkjit-test-outside.h").exists()
+    assert left_over(settings) == []
+
+
+def test_a_zip_archive_that_reaches_outside_stays_inside(settings, tmp_path):
+    path = tmp_path / "evil.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(PAWS.proof, "")
+        archive.writestr("../../outside.h", "")
+    root = install(PAWS, settings, path)
+    assert {found.parent for found in tmp_path.rglob("outside.h")} == {root}
+
+
+@pytest.mark.parametrize("kind", ["zip", "gz"])
+def test_a_broken_archive(settings, paws, tmp_path, kind):
+    write(paws / "include/random.h", os.urandom(20000).hex())
+    whole = archive_of(paws, kind, "paws", tmp_path / f"paws.{kind}").read_bytes()
+    broken = tmp_path / f"broken.{kind}"
+    broken.write_bytes(whole[:3000] + b"?" * 400 + whole[3400:] if kind == "zip" else whole[:5000])
+    with pytest.raises(ToolchainError, match=f"broken.{kind}"):
+        install(PAWS, settings, broken)
+    assert left_over(settings) == []
+
+
+def test_a_library_is_replaced(settings, paws):
+    install(PAWS, settings, paws)
+    (paws / "include/paws/left.h").unlink()
+    write(paws / "include/paws/right.h", "int right;")
+    root = install(PAWS, settings, paws)
+    assert sorted(path.name for path in (root / "include/paws").iterdir()) == ["right.h"]
+    assert left_over(settings) == []
+
+
+def test_one_that_fails_leaves_the_one_before(settings, paws, tmp_path):
+    root = install(PAWS, settings, paws)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ToolchainError):
+        install(PAWS, settings, tmp_path / "empty")
+    assert (root / PAWS.proof).is_file()
+
+
+def test_a_cache_that_cannot_be_written(tmp_path, paws):
+    write(tmp_path / "file", "")
+    with pytest.raises(CacheError, match=r"cannot be written to: .*; set TKJIT_CACHE"):
+        install(PAWS, Settings(cache_root=tmp_path / "file/cache"), paws)
+
+
+def test_a_library_without_an_origin(settings):
+    with pytest.raises(ToolchainError, match="paws has no origin; give --from DIR or ARCHIVE"):
+        install(PAWS, settings)
+
+
+# ---- git
+
+FAKE_GIT = """#!/bin/sh
+echo "$@" >> "{log}"
+shift; directory=$1; shift
+case "$1" in
+    init) mkdir "$directory/.git" ;;
+    fetch) {fetch} ;;
+    -c) mkdir "$directory/include"; echo "// $(wc -l < "{log}")" > "$directory/include/paws.h" ;;
+esac
+"""
+
+
+@pytest.fixture
+def git(tmp_path, monkeypatch) -> Callable[[str], Path]:
+    """Puts a git that does as it is told in the place of the real one, and says where it writes down its arguments."""
+
+    def put(fetch: str) -> Path:
+        program, log = tmp_path / "bin/git", tmp_path / "git.log"
+        write(program, FAKE_GIT.format(log=log, fetch=fetch))
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        return log
+
+    return put
+
+
+FROM_GIT = replace(PAWS, origin=Git("https://example.org/paws", "0123abc"))
+
+
+def test_a_commit_by_git(settings, git):
+    log = git(":")
+    root = install(FROM_GIT, settings)
+    assert (root / PAWS.proof).is_file() and not (root / ".git").exists()
+    assert origin_of(root) == "https://example.org/paws 0123abc"
+    assert "fetch --quiet --depth 1 https://example.org/paws 0123abc" in log.read_text()
+
+
+def test_a_git_that_fails(settings, git):
+    git('echo "warning: so" >&2; echo "fatal: unable to access" >&2; exit 128')
+    with pytest.raises(
+        ToolchainError, match=r"paws cannot be fetched: fatal: unable to access; on a machine without a"
+    ):
+        install(FROM_GIT, settings)
+    assert left_over(settings) == []
+
+
+def test_a_git_that_fetches_something_else(settings, git):
+    git(":")
+    with pytest.raises(ToolchainError, match=r"https://example\.org/paws is not claws: it has no claws\.h"):
+        install(replace(FROM_GIT, name="claws", proof="claws.h"), settings)
+
+
+def test_no_git(settings, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        ToolchainError, match=r"paws: git does not run: No such file or directory; on a machine without"
+    ):
+        install(FROM_GIT, settings)
+    assert left_over(settings) == []
+
+
+# ---- the command
+
+
+@pytest.fixture
+def no_variables(monkeypatch) -> None:
+    for name in LIBRARIES:
+        monkeypatch.delenv(f"{name.upper()}_ROOT", raising=False)
+
+
+def test_the_command_installs_and_lists(cache, no_variables, tmp_path, capsys):
+    write(tmp_path / "kittens" / KITTENS.proof, "")
+    assert main(["headers", "list"]) == 0
+    before = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in before] == sorted(LIBRARIES)
+    assert any(line.endswith("not found: python -m tkjit headers add thunderkittens") for line in before)
+    assert any(line.startswith("curand") and "the toolkit's own" in line for line in before)
+    assert main(["headers", "add", "thunderkittens", "--from", str(tmp_path / "kittens")]) == 0
+    root = cache / "headers/thunderkittens"
+    assert capsys.readouterr().out == f"thunderkittens: {root} ({tmp_path / 'kittens'})\n"
+    assert main(["headers", "list"]) == 0
+    assert f"{root} ({tmp_path / 'kittens'})" in capsys.readouterr().out
+
+
+def test_the_list_names_the_variable(cache, no_variables, tmp_path, monkeypatch, capsys):
+    write(tmp_path / "kittens" / KITTENS.proof, "")
+    monkeypatch.setenv("THUNDERKITTENS_ROOT", str(tmp_path / "kittens"))
+    main(["headers", "list"])
+    assert f"{tmp_path / 'kittens'} (THUNDERKITTENS_ROOT)" in capsys.readouterr().out
+
+
+def test_the_command_fails_with_a_sentence(cache, no_variables, tmp_path, capsys):
+    assert main(["headers", "add", "thunderkittens", "--from", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"tkjit: {tmp_path} is not thunderkittens: it has no include/kittens.cuh")
+    with pytest.raises(SystemExit):
+        main(["headers", "add", "claws"])

@@ -1,0 +1,29 @@
+"""From a CUDA source to a spec file: what libclang finds in it, and what that says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tkjit.bindgen.describe import Place, Written, spec_file
+from tkjit.bindgen.parse import Wanted, kernels_of
+
+__all__ = ["Place", "Wanted", "Written", "import_source"]
+
+
+def import_source(path: Path, wanted: Wanted, arguments: Sequence[str], place: Place) -> Written:
+    """Write a spec file's text from a CUDA source.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        clang's (``tkjit.bindgen.clang.arguments_for``).
+
+    Raises
+    ------
+    SpecError
+        If there is no kernel that can be described.
+    ToolchainError
+        If libclang is missing.
+    """
+    return spec_file(kernels_of(path, arguments, wanted), place)

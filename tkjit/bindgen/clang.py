@@ -1,0 +1,157 @@
+"""libclang: where it is, what it needs beside it, and a source as it reads it. The only user of the package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from tkjit.errors import ToolchainError
+from tkjit.flags import INCLUDE
+
+INSTALL = 'pip install "tkjit[import]"'
+_OWN_HEADERS = Path(__file__).parent / "include"
+_KEEP_GOING, _SKIP_BODIES = 0x200, 0x40  # of CXTranslationUnit_Flags: past a header that is missing; faster by half
+_ERROR = 3  # of CXDiagnosticSeverity
+
+
+@dataclass(frozen=True)
+class Error:
+    """A compiler's error.
+
+    Parameters
+    ----------
+    places : tuple of (str, int)
+        The file and the line that it is in, and those that led there.
+    """
+
+    text: str
+    places: tuple[tuple[str, int], ...]
+
+
+class Parsed:
+    """A source and what was asked below it, as libclang reads them."""
+
+    def __init__(self, unit: Any) -> None:
+        self._unit = unit
+        self.errors = tuple(_errors(unit.diagnostics))
+
+    def declarations(self) -> Iterator[Any]:
+        """The cursors of the outermost declarations."""
+        yield from self._unit.cursor.get_children()
+
+
+def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Parsed:
+    """Parse a source, with lines below it.
+
+    Parameters
+    ----------
+    path : Path
+        The source.
+    questions : sequence of str
+        Lines of C++; ``line_of_question`` says where they are.
+    arguments : sequence of str
+        clang's.
+
+    Raises
+    ------
+    ToolchainError
+        If libclang, or what it needs, is missing.
+    """
+    cindex = _cindex()
+    unsaved = str(wrapper_of(path))
+    text = "\n".join(["#include <tkjit_import.h>", f'#include "{path}"', *questions, ""])
+    every = ["-resource-dir", str(_resources()), *arguments]
+    try:
+        unit = cindex.Index.create().parse(unsaved, every, [(unsaved, text)], _KEEP_GOING | _SKIP_BODIES)
+    except cindex.TranslationUnitLoadError as error:
+        raise ToolchainError(f"libclang cannot read {path}: {error}") from None
+    return Parsed(unit)
+
+
+def wrapper_of(path: Path) -> Path:
+    """The name, of no file, under which a source and the questions are parsed."""
+    return path.with_name(f".{path.name}.tkjit-import.cu")
+
+
+def line_of_question(index: int) -> int:
+    """The line of a question, counted from 0, in the wrapper."""
+    return index + 3
+
+
+def arguments_for(
+    arch: str, cuda_root: Path, include_dirs: Iterable[Path], flags: Iterable[str], std: str
+) -> list[str]:
+    """clang's arguments for a CUDA source.
+
+    It is parsed as the host sees it: there the launches are, and every declaration. What clang's own wrapper of the
+    runtime includes, and a toolkit no longer has, is looked for last.
+    """
+    return [
+        *("-x", "cuda", "--cuda-host-only", f"--cuda-gpu-arch=sm_{_known(arch)}"),
+        *(f"--cuda-path={cuda_root}", "-nocudalib"),
+        *(f"-std={std}", "-w", "-ferror-limit=0", "-Wno-unknown-cuda-version"),
+        *(f"-I{directory}" for directory in (INCLUDE, *include_dirs)),
+        *flags,
+        *("-idirafter", str(_OWN_HEADERS)),
+    ]
+
+
+def _known(arch: str) -> str:
+    """An architecture that clang 18 knows; the host's view of a source is the same for a later one."""
+    return "90a" if int(arch.rstrip("af")) > 90 else arch.rstrip("f")
+
+
+@cache
+def _cindex() -> Any:
+    try:
+        from clang import cindex
+
+        cindex.Index.create()
+    except ImportError:
+        raise ToolchainError(f"libclang is not installed; install it: {INSTALL}") from None
+    except cindex.LibclangError as error:
+        raise ToolchainError(f"libclang cannot be loaded: {error}; install it: {INSTALL}") from None
+    return cindex
+
+
+def _version() -> int:
+    """libclang's major version."""
+    cindex = _cindex()
+    function = cindex.conf.lib.clang_getClangVersion
+    function.restype = cindex._CXString
+    printed = str(cindex._CXString.from_result(function()))
+    found = re.search(r"version (\d+)", printed)
+    return int(found[1]) if found else 0
+
+
+@cache
+def _resources() -> Path:
+    """clang's own headers, which the package of libclang lacks: those of clang-tidy's, or of the system's clang."""
+    version = _version()
+    beside = [Path(f"/usr/lib/llvm-{version}/lib/clang/{version}"), Path(f"/usr/lib/clang/{version}")]
+    for directory in (*_in_package("clang-tidy", version), *beside):
+        if (directory / "include/stddef.h").is_file():
+            return directory
+    raise ToolchainError(f"the headers of clang {version} are not found; install them: {INSTALL}")
+
+
+def _in_package(name: str, version: int) -> list[Path]:
+    try:
+        files = metadata.files(name) or ()
+    except metadata.PackageNotFoundError:
+        return []
+    found = [Path(str(file.locate())) for file in files if file.name == "stddef.h"]
+    return [path.parents[1] for path in found if path.parents[1].name.split(".")[0] == str(version)]
+
+
+def _errors(diagnostics: Any) -> Iterator[Error]:
+    for diagnostic in diagnostics:
+        if diagnostic.severity >= _ERROR:
+            every = [diagnostic.location, *(note.location for note in diagnostic.children)]
+            places = tuple((place.file.name, place.line) for place in every if place.file)
+            yield Error(diagnostic.spelling, places)

@@ -1,0 +1,230 @@
+"""What was found in a source, as the text of a spec file: what is known stands there, what is not is a TODO."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tkjit.bindgen.dtypes import is_integer
+from tkjit.bindgen.facts import Found, Instance, Part
+from tkjit.bindgen.parameters import Parameters
+from tkjit.bindgen.shapes import Shape, shape_of
+from tkjit.bindgen.text import comments, dict_text, list_text, quoted, tuple_text
+from tkjit.bindgen.variants import Described, described
+from tkjit.bindgen.words import replaced, spelled
+from tkjit.errors import SpecError
+from tkjit.render.lexer import Token, tokens_of
+
+# what a part of the launch is until somebody has said it: it can be loaded, and not compiled
+_OPEN = Shape("TODO", is_cpp=True)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a source is, for the spec that describes it.
+
+    Parameters
+    ----------
+    source : str
+        As the spec names it: ``gemm.cu``, ``<thunderkittens>/kernels/...``.
+    stem : str
+        The name of its file.
+    headers : tuple of str
+        Names of header libraries.
+    include_dirs : tuple of str
+    defines : tuple of (str, str)
+    """
+
+    source: str
+    stem: str
+    headers: tuple[str, ...] = ()
+    include_dirs: tuple[str, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """A spec file.
+
+    Parameters
+    ----------
+    text : str
+    undecided : tuple of str
+        What it leaves to a person, a line for each.
+    """
+
+    text: str
+    undecided: tuple[str, ...]
+
+
+def spec_file(found: Found, place: Place) -> Written:
+    """Write a spec file.
+
+    Raises
+    ------
+    SpecError
+        If none of the kernels can be described.
+    """
+    undecided = list(found.undecided)
+    taken: set[str] = set()
+    specs: list[_Spec] = []
+    for one in described(found.instances):
+        name = _function_name(one.instance, place.stem, taken)
+        try:
+            specs.append(_spec(name, one))
+        except SpecError as error:
+            undecided.append(f"{one.instance.entry}: {error}")
+            continue
+        taken.add(name)
+    if not specs:
+        raise SpecError(f"{place.stem}: no kernel can be described: {'; '.join(undecided)}")
+    used = {"Tensor", *(name for spec in specs for name in (*spec.used, *spec.given.used))}
+    texts = [spec.text(place) for spec in specs]
+    opening = [
+        f'"""The kernels of {place.source.rsplit("/", 1)[-1]}, as ``python -m tkjit import`` found them: '
+        'each TODO is a question."""',
+        "",
+        "import tkjit",
+        f"from tkjit import {', '.join(sorted(used, key=str.lower))}",
+    ]
+    undecided = [f"{spec.name}: {note}" for spec in specs for note in spec.notes] + undecided
+    return Written("\n".join([*opening, *(f"\n\n{text}" for text in texts)]) + "\n", tuple(undecided))
+
+
+def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
+    """The kernel's own name; where that is ``kernel``, its namespace's or its file's."""
+    *around, own = instance.name.split("::")
+    wanted = [own] if own != "kernel" else [around[-1]] if around and "<" not in instance.entry else []
+    plain = "".join(c if c.isalnum() else "_" for c in stem)
+    for name in (*wanted, plain if not plain[:1].isdigit() else f"_{plain}", *(f"{own}_{i}" for i in range(2, 99))):
+        if name.isidentifier() and not keyword.iskeyword(name) and name not in (*taken, "tkjit"):
+            return name
+    raise SpecError(f"no name is left for {instance.entry}")
+
+
+# ---- one kernel
+
+
+@dataclass
+class _Spec:
+    """A spec as it is put together."""
+
+    name: str
+    one: Described
+    given: Parameters
+    launch: list[tuple[str, Shape]] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
+    launch_notes: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        return [*self.launch_notes, *self.given.notes]
+
+    def text(self, place: Place) -> str:
+        said = comments(self.launch_notes, 4)
+        lines = ["@tkjit.kernel(", f"    {quoted(place.source)},", *said]
+        lines += [f"    {key}={value}," for key, value in self._options(place)]
+        lines += [")", f"def {self.name}(", *comments(self.given.notes, 4)]
+        lines += [line for parameter in self.given.all for line in parameter.lines]
+        return "\n".join([*lines, f"){self._returns()}: ..."])
+
+    def _options(self, place: Place) -> Iterable[tuple[str, str]]:
+        instance = self.one.instance
+        yield "entry", quoted(instance.entry)
+        if instance.struct:
+            yield "struct", quoted(instance.struct)
+            if instance.launch and instance.launch.config:
+                yield "config", quoted(instance.launch.config)
+        else:
+            yield "args", "True"
+        given = [*(parameter.name for parameter in self.given.all), *self.given.computed]
+        if self.given.order != given:
+            yield "fields", quoted(" ".join(self.given.order))
+        if self.given.computed:
+            yield "computed", dict_text((name, quoted(value)) for name, value in self.given.computed.items())
+        if self.given.behind:
+            yield "behind", quoted(" ".join(self.given.behind))
+        if self.given.num_devices:
+            yield "num_devices", str(self.given.num_devices)
+        for what, shape in self.launch:
+            yield what, str(shape)
+        if self.one.variants:
+            yield "variants", dict_text((name, tuple_text(options)) for name, options in self.one.variants)
+        if place.headers and not place.source.startswith(tuple(f"<{name}>/" for name in place.headers)):
+            yield "headers", list_text(place.headers)
+        if place.include_dirs:
+            yield "include_dirs", list_text(place.include_dirs)
+        if place.defines:
+            yield "defines", dict_text((name, quoted(value)) for name, value in place.defines)
+
+    def _returns(self) -> str:
+        written = sum(parameter.is_written for parameter in self.given.all)
+        if not written or self.given.num_devices:
+            return ""
+        return f" -> {'Tensor' if written == 1 else f'tuple[{_repeated(written)}]'}"
+
+
+def _repeated(count: int) -> str:
+    return ", ".join(["Tensor"] * count)
+
+
+def _spec(name: str, one: Described) -> _Spec:
+    spec = _Spec(name, one, Parameters(one))
+    _add_launch(spec)
+    if one.left_out:
+        others = ", ".join(one.left_out)
+        spec.launch_notes.append(f"it is {one.instance.entry}; there are also {others}: --instance gives one of them")
+    return spec
+
+
+def _add_launch(spec: _Spec) -> None:
+    instance = spec.one.instance
+    launch = instance.launch
+    if launch is not None and launch.config:
+        return  # the config says it
+    parts = dict(launch.parts) if launch else {}
+    names = _integers_passed(spec)
+    for what, member in (("grid", "grid"), ("block", "block"), ("shared_memory", "dynamic_shared_memory")):
+        if member in instance.own:
+            continue
+        part = parts.get(what)
+        if part is None and what == "shared_memory":
+            continue
+        shape = shape_of(what, _renamed(part, names), names.values()) if part else None
+        if shape is None:
+            unsaid = (
+                "it is in the launch's configuration" if launch and launch.text else "the source does not launch it"
+            )
+            said = f"the source says {part.said or part.text}" if part else unsaid
+            spec.launch_notes.append(f"{what}: {said}")
+        elif what == "grid" and part and shape.text.isdigit():
+            spec.launch_notes.append(f"grid: {shape.text} wherever the source launches it, whatever the extents")
+        spec.launch.append((what, shape or _OPEN))
+    if any(shape.is_cpp for _, shape in spec.launch):
+        spec.used.add("CExpr")
+    if any(shape is _OPEN for _, shape in spec.launch) and launch and launch.text:
+        spec.launch_notes.append(f"line {launch.line}: {launch.text}")
+    if launch is None or not launch.text:
+        missing = "dynamic_shared_memory" not in instance.own
+        if missing and any(shape is _OPEN for _, shape in spec.launch):
+            spec.launch_notes.append("shared_memory: none, unless it takes dynamic shared memory")
+
+
+def _integers_passed(spec: _Spec) -> dict[str, str]:
+    """The integers that the launch passes: their names in C++, and in the spec, where some names are taken."""
+    instance = spec.one.instance
+    # the struct is one argument, and its members are none
+    passed = instance.behind if instance.struct else instance.parameters
+    called = spec.given.behind if instance.struct else spec.given.order
+    arguments = instance.launch.arguments[1 if instance.struct else 0 :] if instance.launch else ()
+    return {
+        name: called[i]
+        for i, (name, type_) in enumerate(passed)
+        if i < len(arguments) and arguments[i] and is_integer(type_.cpp)
+    }
+
+
+def _renamed(part: Part, names: Mapping[str, str]) -> Part:
+    tokens = {name: [Token("word", called, 0, 0)] for name, called in names.items() if name != called}
+    return replace(part, text=spelled(replaced(tokens_of(part.text), tokens))) if tokens else part

@@ -1,0 +1,62 @@
+"""C++ types, by clang's canonical names, as tkjit's dtypes and scalars."""
+
+from __future__ import annotations
+
+# Pointers are compared with these types exactly, so char and long long, which no dtype is, are not among them.
+_DTYPES = {
+    "bool": "bool",
+    "unsigned char": "uint8",
+    "signed char": "int8",
+    "unsigned short": "uint16",
+    "short": "int16",
+    "unsigned int": "uint32",
+    "int": "int32",
+    "unsigned long": "uint64",
+    "long": "int64",
+    "__half": "float16",
+    "__nv_bfloat16": "bfloat16",
+    "float": "float32",
+    "double": "float64",
+    "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
+}
+# Numbers are compared by size and sign.
+_SCALARS = {
+    "bool": "bool",
+    "float": "float",
+    "double": 'Scalar[float, "double"]',
+    "int": "int",
+    "unsigned int": 'Scalar[int, "uint32_t"]',
+    "long": 'Scalar[int, "int64_t"]',
+    "unsigned long": 'Scalar[int, "size_t"]',
+    "long long": 'Scalar[int, "int64_t"]',
+    "unsigned long long": 'Scalar[int, "uint64_t"]',
+    "short": 'Scalar[int, "int16_t"]',
+    "unsigned short": 'Scalar[int, "uint16_t"]',
+    "signed char": 'Scalar[int, "int8_t"]',
+    "char": 'Scalar[int, "int8_t"]',
+    "unsigned char": 'Scalar[int, "uint8_t"]',
+}
+
+
+def dtype_of(cpp: str) -> str:
+    """The dtype of an element type; empty for one that tensors do not have.
+
+    >>> dtype_of("__nv_bfloat16"), dtype_of("float4")
+    ('bfloat16', '')
+    """
+    return _DTYPES.get(cpp, "")
+
+
+def annotation_of(cpp: str) -> str:
+    """How a spec annotates a number; empty for a type that is none.
+
+    >>> annotation_of("unsigned int")
+    'Scalar[int, "uint32_t"]'
+    """
+    return _SCALARS.get(cpp, "")
+
+
+def is_integer(cpp: str) -> bool:
+    """Whether expressions may use a number of this type."""
+    return cpp in _SCALARS and cpp not in ("bool", "float", "double")

@@ -1,0 +1,215 @@
+"""What the parameters of a source's kernels are: the compiler is asked about each type, and each member of a struct."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tkjit.bindgen.clang import Error, Parsed, line_of_question, parse, wrapper_of
+from tkjit.bindgen.facts import LAUNCH_MEMBERS, Instance, Launch, Part, Type
+from tkjit.bindgen.words import replaced, spelled
+from tkjit.render.lexer import Token, tokens_of
+
+_NUMBERS = frozenset(
+    "BOOL CHAR_U CHAR_S UCHAR SCHAR SHORT USHORT INT UINT LONG ULONG LONGLONG ULONGLONG FLOAT DOUBLE".split()
+)
+_INTEGERS = frozenset(
+    "int|unsigned int|long|unsigned long|long long|unsigned long long|short|unsigned short".split("|")
+)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An instance whose type is known.
+
+    Parameters
+    ----------
+    types : tuple of (str, cursor type)
+        Its parameters.
+    """
+
+    launch: Launch
+    name: str
+    template: tuple[str, ...]
+    types: tuple[tuple[str, Any], ...]
+
+
+def with_members(path: Path, arguments: Sequence[str], resolved: list[Resolved]) -> Iterator[Instance]:
+    questions: list[str] = []
+
+    def ask(text: str) -> int:
+        questions.append(f"namespace tkjit_import {{ {text} }}")
+        return len(questions) - 1
+
+    plans = [_Plan(number, instance, ask) for number, instance in enumerate(resolved)]
+    parsed = parse(path, questions, arguments)
+    answers = _Answers(parsed, path)
+    for plan in plans:
+        yield plan.answered(answers)
+
+
+class _Answers:
+    """What the compiler says to the questions: types by name, numbers by name."""
+
+    def __init__(self, parsed: Parsed, path: Path) -> None:
+        self._parsed, self._path = parsed, path
+        self.types = aliases(parsed)
+        self.numbers = {
+            constant.spelling: constant.enum_value
+            for cursor in _answers(parsed)
+            if cursor.kind.name == "ENUM_DECL"
+            for constant in cursor.get_children()
+        }
+
+    def is_wrong(self, index: int) -> bool:
+        return bool(errors_at(self._parsed, self._path, index))
+
+
+class _Plan:
+    """The questions about one instance, and the instance when they are answered."""
+
+    def __init__(self, number: int, resolved: Resolved, ask: Any) -> None:
+        self._resolved = resolved
+        self._prefix = f"q{number}"
+        self._records: dict[str, int] = {}  # by the C++ that names its type
+        self._ask = ask
+        launch = resolved.launch
+        function = f"decltype(&{launch.entry})"
+        for index, (_, type_) in enumerate(resolved.types):
+            self._about(f"parameter<{function}, {index}>", without_reference(type_), depth=2)
+        first = f"parameter<{function}, 0>"
+        if resolved.types and without_reference(resolved.types[0][1]).kind.name == "RECORD":
+            members = ", ".join(f"{self._prefix}_{name} = has_{name}<{first}>" for name in LAUNCH_MEMBERS)
+            ask(f"enum : long long {{ {members} }};")
+        self._function = function
+        self._parts = {what: self._about_part(part) for what, part in launch.parts}
+
+    def _about(self, cpp: str, type_: Any, depth: int) -> None:
+        """Ask what a record is, and what its members are."""
+        if type_.kind.name != "RECORD":
+            return
+        number = len(self._records)
+        self._records[cpp] = number
+        name = f"{self._prefix}_{number}"
+        numbers = {
+            "layout": f"tkjit::global_layout<{cpp}> || tkjit::detail::is_own_layout<{cpp}>::value",
+            "parallel": f"tkjit::parallel_layout<{cpp}>",
+            "devices": f"num_devices<{cpp}>()",
+            **{f"extent{axis}": f"extent<{cpp}>({axis})" for axis in range(4)},
+        }
+        self._ask(f"enum : long long {{ {', '.join(f'{name}_{key} = {value}' for key, value in numbers.items())} }};")
+        self._ask(f"using {name}_element = element_of<{cpp}>::type;")
+        if depth:
+            for field in type_.get_fields():
+                inner = f"std::remove_cvref_t<decltype({cpp}::{field.spelling})>"
+                self._about(inner, field.type.get_canonical(), depth - 1)
+
+    def _about_part(self, part: Part) -> tuple[Part, int]:
+        """Ask whether a part of the launch means something beside the kernel's own integers."""
+        renamed, integers = self._renamed(part.text)
+        listed = ", ".join(f"int {name}" for name in integers)
+        return replace(part, text=renamed), self._ask(
+            f"auto {self._prefix}_part({listed}) -> decltype(dim3({renamed}));"
+        )
+
+    def _renamed(self, text: str) -> tuple[str, list[str]]:
+        """An expression of the host's with the kernel's own names for the integers that it is given."""
+        given = dict(zip(self._resolved.launch.arguments, self._resolved.types, strict=False))
+        names = {
+            host: [Token("word", name, 0, 0)]
+            for host, (name, type_) in given.items()
+            if host and without_reference(type_).spelling in _INTEGERS
+        }
+        own = [tokens[0].text for tokens in names.values()]
+        # another thing of the host's, which happens to have the name of a parameter
+        others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in names}
+        return spelled(replaced(tokens_of(text), {**others, **names})), own
+
+    def answered(self, answers: _Answers) -> Instance:
+        launch = self._resolved.launch
+        parts = tuple(
+            (what, replace(part, compiles=not answers.is_wrong(index))) for what, (part, index) in self._parts.items()
+        )
+        parameters = [
+            (name, self._type(answers, f"parameter<{self._function}, {index}>", without_reference(type_)))
+            for index, (name, type_) in enumerate(self._resolved.types)
+        ]
+        own = frozenset(name for name in LAUNCH_MEMBERS if answers.numbers.get(f"{self._prefix}_{name}"))
+        instance = Instance(
+            launch.entry, self._resolved.name, self._resolved.template, launch=replace(launch, parts=parts)
+        )
+        if parameters and parameters[0][1].kind == "struct":
+            struct = parameters[0][1]
+            return replace(
+                instance,
+                struct=launch.struct or struct.cpp,
+                parameters=struct.members,
+                behind=tuple(parameters[1:]),
+                own=own,
+            )
+        return replace(instance, parameters=tuple(parameters))
+
+    def _type(self, answers: _Answers, cpp: str, type_: Any) -> Type:
+        kind, spelling = type_.kind.name, _unqualified(type_.spelling)
+        if kind == "POINTER":
+            pointee = type_.get_pointee()
+            return Type("pointer", spelling, _unqualified(pointee.spelling), pointee.is_const_qualified())
+        if kind in _NUMBERS:
+            return Type("number", spelling)
+        if kind != "RECORD" or cpp not in self._records:
+            return Type("other", spelling)
+        name = f"{self._prefix}_{self._records[cpp]}"
+        numbers = answers.numbers
+        extents = tuple(numbers.get(f"{name}_extent{axis}", -1) for axis in range(4))
+        element = answers.types[f"{name}_element"].spelling if f"{name}_element" in answers.types else ""
+        if numbers.get(f"{name}_parallel"):
+            return Type("parallel", spelling, element, extents=extents, num_devices=numbers[f"{name}_devices"])
+        if numbers.get(f"{name}_layout"):
+            return Type("layout", spelling, element, extents=extents)
+        members = tuple(
+            (
+                field.spelling,
+                self._type(
+                    answers,
+                    f"std::remove_cvref_t<decltype({cpp}::{field.spelling})>",
+                    field.type.get_canonical(),
+                ),
+            )
+            for field in type_.get_fields()
+        )
+        return Type("struct", spelling, members=members)
+
+
+def without_reference(type_: Any) -> Any:
+    canonical = type_.get_canonical()
+    return canonical.get_pointee().get_canonical() if canonical.kind.name == "LVALUEREFERENCE" else canonical
+
+
+def _unqualified(spelling: str) -> str:
+    return re.sub(r"\b(const|volatile)\b\s*|\s*\b__restrict\b", "", spelling).strip()
+
+
+# ---- answers
+
+
+def aliases(parsed: Parsed) -> dict[str, Any]:
+    """The canonical types behind the names that the questions gave them."""
+    return {
+        cursor.spelling: cursor.underlying_typedef_type.get_canonical()
+        for cursor in _answers(parsed)
+        if cursor.kind.name == "TYPE_ALIAS_DECL"
+    }
+
+
+def _answers(parsed: Parsed) -> Iterator[Any]:
+    for cursor in parsed.declarations():
+        if cursor.kind.name == "NAMESPACE" and cursor.spelling == "tkjit_import":
+            yield from cursor.get_children()
+
+
+def errors_at(parsed: Parsed, path: Path, index: int) -> list[Error]:
+    place = (str(wrapper_of(path)), line_of_question(index))
+    return [error for error in parsed.errors if place in error.places]

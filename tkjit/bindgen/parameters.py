@@ -1,0 +1,230 @@
+"""What a kernel takes as the parameters of a spec: their names, dtypes, dims and directions."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tkjit.bindgen.dtypes import annotation_of, dtype_of, is_integer
+from tkjit.bindgen.facts import Type
+from tkjit.bindgen.text import WIDTH, listed, quoted
+from tkjit.bindgen.variants import Described
+from tkjit.errors import SpecError
+from tkjit.expr import EXTENTS
+from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
+
+_OF_DEVICES = ("dev_idx", "num_devices")
+_OUTPUTS = frozenset("o out output outputs y c d dst dest result results res z".split())
+
+
+@dataclass
+class Parameter:
+    """A parameter of the function that a spec is."""
+
+    name: str
+    annotation: str
+    is_written: bool = False
+    is_integer: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """Its text."""
+        whole = f"    {self.name}: {self.annotation},"
+        if len(whole) <= WIDTH:
+            return [whole]
+        marker, _, items = self.annotation.removesuffix("]").partition("[")
+        rows = [items] if len(items) <= WIDTH - 8 else [f"{item}," for item in items.split(", ")]
+        return [f"    {self.name}: {marker}[", *(f"        {line}" for line in rows), "    ],"]
+
+
+class Parameters:
+    """A struct's members, or a kernel's arguments, as parameters of a spec.
+
+    Parameters
+    ----------
+    one : Described
+        The kernel. What else the attributes say is what a spec has under these names; ``used`` are the names that it
+        imports, and ``notes`` what a person has to look at.
+
+    Raises
+    ------
+    SpecError
+        If one of them is nothing that a spec describes.
+    """
+
+    def __init__(self, one: Described) -> None:
+        self.all: list[Parameter] = []
+        self.order: list[str] = []
+        self.computed: dict[str, str] = {}
+        self.behind: list[str] = []
+        self.num_devices = 0
+        self.used: set[str] = set()
+        self.notes: list[str] = []
+        self._instance = one.instance
+        self._variants = dict(one.variants)
+        names = [name for name, _ in (*self._instance.parameters, *self._instance.behind)]
+        self._taken = {*names, *self._variants, *RESERVED}
+        self._inputs: list[str] = []
+        self._by_name: list[str] = []
+        self._pointers: list[str] = []
+        self._open_dims = False
+        self._add_all()
+
+    def _add_all(self) -> None:
+        instance = self._instance
+        parallel = [type_ for _, type_ in instance.parameters if type_.kind == "parallel"]
+        self.num_devices = parallel[0].num_devices if parallel else 0
+        if parallel and not instance.struct:
+            raise SpecError("it takes a parallel layout as an argument; tkjit fills them in structs alone")
+        for name, type_ in instance.parameters:
+            self._add(name, type_, is_parallel=bool(parallel))
+        for name, type_ in instance.behind:
+            self._add_behind(name, type_)
+        if parallel and "dev_idx" not in self.computed:
+            raise SpecError(f"{instance.struct} has a parallel layout and no dev_idx, by which it knows its device")
+        self._check_device()
+        self._note()
+
+    def _add(self, name: str, type_: Type, *, is_parallel: bool) -> None:
+        if type_.kind == "number":
+            if is_parallel and name in _OF_DEVICES:
+                self.computed[name] = name
+                self.order.append(name)
+            else:
+                self._add_number(name, type_)
+        elif type_.kind in ("layout", "pointer", "parallel"):
+            self._add_tensor(name, name, type_)
+        elif type_.kind == "struct" and self._instance.struct and type_.members:
+            for inner, member in type_.members:
+                if member.kind not in ("layout", "pointer"):
+                    raise SpecError(f"{name}.{inner} is {member.cpp}; within a member only layouts can be described")
+                self._add_tensor(f"{name}_{inner}", f"{name}.{inner}", member)
+        else:
+            raise SpecError(f"{name} is {type_.cpp}, which no parameter of a spec describes")
+
+    def _add_number(self, name: str, type_: Type) -> None:
+        annotation = annotation_of(type_.cpp)
+        if name in RESERVED or keyword.iskeyword(name):
+            if self._instance.struct:
+                raise SpecError(f"a number called {name} cannot be a parameter; a spec has other uses for the name")
+            name = self._fresh(f"{name}_")
+        if annotation.startswith("Scalar"):
+            self.used.add("Scalar")
+        self.all.append(Parameter(name, annotation, is_integer=is_integer(type_.cpp)))
+        self.order.append(name)
+
+    def _add_behind(self, name: str, type_: Type) -> None:
+        annotation = annotation_of(type_.cpp) if type_.kind == "number" else ""
+        if not annotation:
+            raise SpecError(f"{name}, behind the struct, is {type_.cpp}; only numbers can stand there")
+        if name in self.order or name in RESERVED or keyword.iskeyword(name):
+            name = self._fresh(f"{name}_behind")
+        if annotation.startswith("Scalar"):
+            self.used.add("Scalar")
+        self.all.append(Parameter(name, annotation, is_integer=is_integer(type_.cpp)))
+        self.order.append(name)
+        self.behind.append(name)
+
+    def _add_tensor(self, wanted: str, member: str, type_: Type) -> None:
+        dtype = type_.element if type_.element in self._variants else dtype_of(type_.element)
+        if type_.element == "void":
+            dtype = "uint8"
+            self.notes.append(f"{wanted} is void*, which takes any dtype; uint8 is made up")
+        if not dtype:
+            raise SpecError(f"the elements of {member} are {type_.element}, which is no dtype of tkjit's")
+        name = wanted
+        if wanted != member:
+            name = wanted if wanted not in self._taken else self._fresh(wanted)
+        elif wanted in RESERVED or keyword.iskeyword(wanted):
+            name = self._fresh(f"{wanted}_")
+        if member in CPP_KEYWORDS:
+            raise SpecError(f"{member} is a word of C++")
+        self._taken.add(name)
+        items = ["ParallelTensor" if type_.kind == "parallel" else "Tensor", quoted(dtype), *self._dims(name, type_)]
+        if self._instance.struct and name != member:
+            items.append(f"Member({quoted(member)})")
+            self.used.add("Member")
+        direction = self._direction(name, member, type_)
+        self.used |= {direction, items[0]}
+        self.all.append(Parameter(name, f"{direction}[{', '.join(items)}]", direction != "In"))
+        self.order.append(name)
+
+    def _dims(self, name: str, type_: Type) -> list[str]:
+        if type_.kind == "pointer":
+            self._pointers.append(name)
+            return [quoted(self._fresh(f"{name}_size"))]
+        extents = list(zip(EXTENTS, type_.extents, strict=False))
+        while len(extents) > 1 and extents[0][1] == 1:
+            extents.pop(0)
+        self._open_dims = self._open_dims or any(extent == -1 for _, extent in extents)
+        return [
+            quoted(self._fresh(f"{name}_{axis}"))
+            if extent == -1
+            else quoted(extent)
+            if isinstance(extent, str)
+            else str(extent)
+            for axis, extent in extents
+        ]
+
+    def _direction(self, name: str, member: str, type_: Type) -> str:
+        if type_.kind == "pointer" and (type_.is_const or not self._instance.struct):
+            return "In" if type_.is_const else "InOut"
+        if not _is_output(member.split(".")[0]):
+            self._inputs.append(name)
+            return "In"
+        self._by_name.append(name)
+        fixed = type_.kind == "layout" and all(isinstance(extent, int) and extent >= 0 for extent in type_.extents)
+        return "Out" if fixed and type_.element not in self._variants else "InOut"
+
+    def _fresh(self, wanted: str) -> str:
+        while wanted in self._taken:
+            wanted += "_"
+        self._taken.add(wanted)
+        return wanted
+
+    def _check_device(self) -> None:
+        """A call's tensors say on which device it runs, and those that it allocates cannot."""
+        parameters = self.all
+        tensors = [p for p in parameters if p.annotation.startswith(("In[", "InOut[", "Out["))]
+        if not tensors:
+            raise SpecError("no parameter is a tensor, and a call would not say on which device it runs")
+        if all(p.annotation.startswith("Out[") for p in tensors):
+            for p in tensors:
+                p.annotation = f"InOut[{p.annotation.removeprefix('Out[')}"
+            self.used.add("InOut")
+
+    def _note(self) -> None:
+        notes = self.notes
+        written = [p.name for p in self.all if p.annotation.startswith("InOut[")]
+        if self._by_name:
+            notes.append(f"{listed(self._by_name)} {_be(self._by_name)} written, to go by the name")
+        if self._inputs:
+            notes.append(
+                f"{listed(self._inputs)} {_be(self._inputs)} taken for read only; one that is written is InOut or Out"
+            )
+        if written:
+            notes.append(
+                f"{listed(written)} may be Out, if no call's values matter and its dims can be said by other tensors'"
+            )
+        if self._pointers:
+            named = ", ".join(f"{name}_size" for name in self._pointers)
+            notes.append(f"a pointer has no extents; {named} stand for those of {listed(self._pointers)}")
+        if self._open_dims:
+            notes.append("dims that are the same extent should have one name, which is then checked")
+        numbers = [p.name for p in self.all if p.is_integer]
+        if numbers:
+            notes.append(
+                f"{listed(numbers)} may follow from dims: computed={{{numbers[0]!r}: ...}} instead of a parameter"
+            )
+
+
+def _is_output(name: str) -> bool:
+    lower = name.lower()
+    return (
+        lower in _OUTPUTS or lower.startswith(("out", "o_", "dst")) or lower.endswith(("_out", "_o", "_dst", "_output"))
+    )
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"

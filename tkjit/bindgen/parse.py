@@ -1,0 +1,238 @@
+"""From a CUDA source to what is known of its kernels: libclang is asked, three times.
+
+First for what the source declares. Then for the type of each kernel, and of each instance of a kernel template that the
+source launches. Then for what the members of their structs are. The questions are lines of C++ below the source, so
+that the answers are the compiler's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tkjit.bindgen.clang import Error, Parsed, parse
+from tkjit.bindgen.facts import Declared, Found, Launch
+from tkjit.bindgen.launches import launches_of
+from tkjit.bindgen.members import Resolved, aliases, errors_at, with_members, without_reference
+from tkjit.errors import SpecError
+
+_KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of a source is asked for.
+
+    Parameters
+    ----------
+    kernel : str
+        Only kernels of this name, with or without its namespaces; empty for all.
+    instances : tuple of str
+        Instances of kernel templates, besides those that the source itself launches.
+    """
+
+    kernel: str = ""
+    instances: tuple[str, ...] = ()
+
+
+def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) -> Found:
+    """The kernels of a source.
+
+    Raises
+    ------
+    ToolchainError
+        If libclang is missing.
+    SpecError
+        If there is no kernel to describe, or its declaration has errors.
+    """
+    source = path.read_text(encoding="utf-8", errors="replace")
+    parsed = parse(path, (), arguments)
+    declared, namespaces = _declared(parsed, path)
+    launches = [Launch(entry) for entry in wanted.instances] or launches_of(source)
+    asked, undecided = _asked(declared, launches, wanted, path)
+    known = {launch.entry: launch for launch in launches_of(source)} if wanted.instances else {}
+    asked = [replace(known.get(launch.entry, launch), entry=launch.entry) for launch in asked]
+    resolved, refused = _resolved(path, arguments, asked, namespaces, declared)
+    undecided += refused
+    if not resolved:
+        raise SpecError(f"{path.name}: {'; '.join(undecided) or 'no kernel'}")
+    return Found(tuple(with_members(path, arguments, resolved)), tuple(undecided))
+
+
+# ---- what is declared
+
+
+def _declared(parsed: Parsed, path: Path) -> tuple[list[Declared], list[str]]:
+    """The functions of the source and of what lies beside it, and their namespaces."""
+    directory = str(path.parent)
+    found: list[Declared] = []
+    namespaces: list[str] = []
+
+    def visit(cursor: Any, around: str) -> None:
+        kind = cursor.kind.name
+        if kind in ("NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL"):
+            inner = f"{around}{cursor.spelling}::" if cursor.spelling and kind != "LINKAGE_SPEC" else around
+            if kind == "NAMESPACE" and inner not in namespaces:
+                namespaces.append(inner)
+            for child in cursor.get_children():
+                visit(child, inner)
+        elif kind in ("FUNCTION_DECL", "FUNCTION_TEMPLATE", "CXX_METHOD"):
+            found.append(_function(cursor, around))
+
+    for cursor in parsed.declarations():
+        file = cursor.location.file
+        if file is not None and file.name.startswith(directory) and Path(file.name).parent == path.parent:
+            visit(cursor, "")
+    return list({(function.name, function.text): function for function in found}.values()), namespaces
+
+
+def _function(cursor: Any, around: str) -> Declared:
+    children = list(cursor.get_children())
+    kinds = {child.kind.name for child in children}
+    template = tuple(child.spelling for child in children if child.kind.name.startswith("TEMPLATE_"))
+    parameters = [child for child in children if child.kind.name == "PARM_DECL"]
+    prefix = f"template <{', '.join(template)}> " if template else ""
+    listed = ", ".join(f"{parameter.type.spelling} {parameter.spelling}".strip() for parameter in parameters)
+    return Declared(
+        f"{around}{cursor.spelling}",
+        f"{prefix}{around}{cursor.spelling}({listed})",
+        _KERNEL in kinds,
+        template,
+        tuple(parameter.spelling for parameter in parameters),
+        _place(cursor),
+    )
+
+
+def _place(cursor: Any) -> tuple[str, int, int]:
+    extent = cursor.extent
+    file = extent.start.file
+    return (file.name if file else "", extent.start.line, extent.end.line)
+
+
+def _bare(entry: str) -> str:
+    """An entry without its template arguments: ``n::k<g<2>>`` is ``n::k``."""
+    return entry.split("<")[0].strip().removeprefix("::")
+
+
+def _is_named(name: str, wanted: str) -> bool:
+    return name == wanted or name.endswith(f"::{wanted}")
+
+
+def _asked(
+    declared: list[Declared], launches: list[Launch], wanted: Wanted, path: Path
+) -> tuple[list[Launch], list[str]]:
+    """The instances to ask the compiler about, each with its launch, and the kernels of which none is known."""
+    kernels = [function for function in declared if function.is_kernel]
+    if wanted.kernel:
+        _check_choice(kernels, launches, wanted.kernel, path)
+    chosen = [function for function in kernels if not wanted.kernel or _is_named(function.name, wanted.kernel)]
+    asked = [launch for launch in launches if not wanted.kernel or _is_named(_bare(launch.entry), wanted.kernel)]
+    if wanted.instances:
+        return asked, []
+    undecided = []
+    for function in chosen:
+        if any(_is_named(function.name, _bare(launch.entry)) for launch in asked):
+            continue
+        if function.template:
+            undecided.append(f'{function.text}: no instance is launched here; give --instance "{function.name}<...>"')
+        else:
+            asked.append(Launch(function.name))
+    if not asked and not undecided:
+        functions = "; ".join(sorted(function.text for function in declared)) or "none"
+        raise SpecError(f"{path.name} has no __global__ function; its functions are: {functions}")
+    return asked, undecided
+
+
+def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, path: Path) -> None:
+    """Refuse a name that no kernel has, or several have."""
+    known = dict.fromkeys([*(kernel.name for kernel in kernels), *(_bare(launch.entry) for launch in launches)])
+    fitting = [candidate for candidate in known if _is_named(candidate, name)]
+    distinct = [c for c in fitting if not any(c != other and _is_named(other, c) for other in fitting)]
+    if not fitting:
+        raise SpecError(f"{path.name} has no kernel {name}; it has {', '.join(known) or 'none'}")
+    if len(distinct) > 1 and name not in fitting:
+        raise SpecError(f"{path.name} has several kernels {name}; give one of {', '.join(distinct)}")
+
+
+# ---- the types of kernels
+
+
+def _resolved(
+    path: Path, arguments: Sequence[str], asked: list[Launch], namespaces: list[str], declared: list[Declared]
+) -> tuple[list[Resolved], list[str]]:
+    """Each instance as it is named outside of all namespaces, and its parameters; and those without an answer."""
+    candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scoped(launch, namespaces)]
+    questions = []
+    for index, (_, launch) in enumerate(candidates):
+        entry = f"entry_{index}"
+        lines = [f"using {entry} = decltype(&{launch.entry}); enum {{ {entry}_size = size_of_parameters<{entry}> }};"]
+        if launch.config:
+            lines += [f"using config_{index} = {launch.config};", f"using struct_{index} = {launch.struct};"]
+        questions.append(f"namespace tkjit_import {{ {' '.join(lines)} }}")
+    parsed = parse(path, questions, arguments)
+    named = aliases(parsed)
+    found: dict[int, Resolved] = {}
+    reasons: dict[int, str] = {}
+    for index, (number, launch) in enumerate(candidates):
+        if number in found:
+            continue
+        # what a library's header has to say of clang, in launch bounds for instance, changes no type
+        errors = [error for error in errors_at(parsed, path, index) if Path(error.places[0][0]).parent == path.parent]
+        pointer = named.get(f"entry_{index}")
+        if errors or pointer is None or pointer.get_pointee().kind.name != "FUNCTIONPROTO":
+            own = [f.place for f in declared if _is_named(f.name, _bare(launch.entry))]
+            reasons.setdefault(number, _reason(_errors_within(parsed, own) or errors))
+            continue
+        if broken := _errors_within(parsed, _places(pointer.get_pointee().argument_types())):
+            reasons[number] = _reason(broken)
+            continue
+        types = list(pointer.get_pointee().argument_types())
+        name = _bare(launch.entry)
+        fitting = [f for f in declared if _is_named(f.name, name) and len(f.parameters) == len(types)]
+        names = fitting[0].parameters if fitting else ("",) * len(types)
+        parameters = tuple((given or f"argument_{i}", types[i]) for i, given in enumerate(names))
+        found[number] = Resolved(launch, name, fitting[0].template if fitting else (), parameters)
+    refused = [f"{asked[number].entry}: {text}" for number, text in reasons.items() if number not in found]
+    unique = {(r.launch.config, r.launch.struct, r.launch.entry): r for r in found.values()}
+    return list(unique.values()), refused
+
+
+def _scoped(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
+    """A launch as host code in one of the source's namespaces means it."""
+    yield launch
+    for prefix in namespaces:
+        within = replace(launch, entry=f"{prefix}{launch.entry}")
+        if launch.config:
+            within = replace(within, config=f"{prefix}{launch.config}", struct=f"{prefix}{launch.struct}")
+        yield within
+
+
+def _places(types: Iterable[Any]) -> list[tuple[str, int, int]]:
+    """Where the records among some types are declared, and those of their members."""
+    found = []
+    for type_ in types:
+        record = without_reference(type_)
+        if record.kind.name == "RECORD":
+            found.append(_place(record.get_declaration()))
+            found += _places(field.type for field in record.get_fields())
+    return found
+
+
+def _errors_within(parsed: Parsed, places: list[tuple[str, int, int]]) -> list[Error]:
+    """Errors in declarations; elsewhere in a file they matter to nobody here."""
+    return [
+        error
+        for error in parsed.errors
+        for file, line in error.places[:1]
+        if any(file == name and first <= line <= last for name, first, last in places)
+    ]
+
+
+def _reason(errors: list[Error]) -> str:
+    if not errors:
+        return "it is no function, or an overloaded one"
+    inside = [place for error in errors[:1] for place in error.places[:1] if "tkjit-import" not in place[0]]
+    where = f" ({Path(inside[0][0]).name}:{inside[0][1]})" if inside else ""
+    return f"{errors[0].text}{where}"

@@ -1,0 +1,130 @@
+"""A launch of host code's as a spec says it: in tkjit's expressions, in C++, or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tkjit.bindgen.facts import Part
+from tkjit.bindgen.words import spelled, split, with_angles_apart, words
+from tkjit.errors import SpecError
+from tkjit.expr import parse_list
+from tkjit.render.lexer import Token, closing, tokens_of
+
+_SIZES = {"char": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "bf16": 2, "__nv_bfloat16": 2}
+_SIZES |= {"int": 4, "unsigned": 4, "float": 4, "double": 8, "int64_t": 8, "size_t": 8}
+_CAST_WORDS = frozenset("int unsigned long size_t uint32_t int32_t int64_t uint64_t".split())
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A part of a launch in a spec.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    is_cpp : bool
+        Whether only the source can say it: ``CExpr``.
+    """
+
+    text: str
+    is_cpp: bool = False
+
+    def __str__(self) -> str:
+        quoted = f'"{self.text}"'
+        return f"CExpr({quoted})" if self.is_cpp else self.text if self.text.isdigit() else quoted
+
+
+def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
+    """A part of a launch as a spec says it; None where a person has to.
+
+    Parameters
+    ----------
+    integers : collection of str
+        The kernel's integer parameters, which the launch passes.
+
+    Examples
+    --------
+    >>> print(shape_of("grid", Part("(n + 255) / 256"), {"n"}), shape_of("block", Part("dim3(16, 8)"), ()))
+    "(n + 255) // 256" "16, 8"
+    >>> print(shape_of("block", Part("NUM_THREADS", compiles=True), ()), shape_of("grid", Part("blocks"), ()))
+    CExpr("NUM_THREADS") None
+
+    A grid that is a number of the host's own may be the size of its own problem.
+
+    >>> print(shape_of("grid", Part("4096 / 64", borrowed=True), ()))
+    None
+    """
+    tokens = _without_dim3(with_angles_apart(tokens_of(part.text)))
+    if not tokens or (what == "grid" and part.borrowed and not words(tokens) & set(integers)):
+        return None
+    simple = _in_python(tokens, integers)
+    if simple is not None:
+        return Shape(simple)
+    return Shape(spelled(tokens).replace('"', '\\"'), is_cpp=True) if part.compiles else None
+
+
+def _without_dim3(tokens: list[Token]) -> list[Token]:
+    """``dim3(a, b)`` is ``a, b``."""
+    while len(tokens) > 2 and tokens[0].text == "dim3" and closing(tokens, 1) == len(tokens) - 1:
+        tokens = tokens[2:-1]
+    return tokens
+
+
+def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
+    """An expression of tkjit's; None where it has more in it than integers."""
+    found: list[str] = []
+    i = 0
+    while i < len(tokens):
+        token = tokens[i]
+        size, behind = _size(tokens, i)
+        if size is not None:
+            found.append(str(size))
+            i = behind
+            continue
+        cast = _cast(tokens, i)
+        if cast:
+            i += cast
+            continue
+        number = re.fullmatch(r"(0|[1-9]\d*|0[xX][0-9a-fA-F]+)[uUlLzZ]*", token.text)
+        if token.kind == "number" and number:
+            found.append(str(int(number[1], 0)))
+        elif token.kind == "word" and (token.text in integers or token.text in ("min", "max")):
+            found.append(token.text)
+        elif token.kind == "mark" and token.text in ("+", "-", "*", "/", "%", "(", ")", ","):
+            found.append("//" if token.text == "/" else token.text)
+        else:
+            return None
+        i += 1
+    text = _spaced(found)
+    try:
+        return ", ".join(str(expr) for expr in parse_list(text)) if len(split(tokens)) <= 3 else None
+    except SpecError:
+        return None
+
+
+def _spaced(found: list[str]) -> str:
+    return "".join(
+        f" {part} "
+        if part in ("+", "-", "*", "//", "%")
+        else "," * (part == ",") + " " * (part == ",") + part * (part != ",")
+        for part in found
+    )
+
+
+def _size(tokens: list[Token], i: int) -> tuple[int | None, int]:
+    """``sizeof(float)``, and where it ends."""
+    if tokens[i].text != "sizeof" or i + 3 >= len(tokens) or tokens[i + 1].text != "(" or tokens[i + 3].text != ")":
+        return None, i
+    return _SIZES.get(tokens[i + 2].text), i + 4
+
+
+def _cast(tokens: list[Token], i: int) -> int:
+    """How many tokens at ``i`` are a cast to an integer: ``(unsigned int)``."""
+    end = closing(tokens, i) if tokens[i].text == "(" else None
+    if end is None or end == i + 1 or end + 1 >= len(tokens):
+        return 0
+    is_type = all(token.text in _CAST_WORDS for token in tokens[i + 1 : end])
+    return end + 1 - i if is_type and (tokens[end + 1].kind in ("word", "number") or tokens[end + 1].text == "(") else 0

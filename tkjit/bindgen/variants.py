@@ -1,0 +1,255 @@
+"""Instances of one kernel template as one description, whose template arguments are variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tkjit.bindgen.dtypes import dtype_of
+from tkjit.bindgen.facts import Instance, Part, Type
+from tkjit.bindgen.words import spelled, split, with_angles_apart
+from tkjit.render.lexer import Token, tokens_of
+
+
+@dataclass(frozen=True)
+class Described:
+    """What becomes one spec.
+
+    Parameters
+    ----------
+    instance : Instance
+        With the names of variants where its instances differ: in the entry, as element types and as extents.
+    variants : tuple of (str, tuple)
+        Each with its dtype names or integers.
+    left_out : tuple of str
+        Instances that differ in what a call cannot choose.
+    """
+
+    instance: Instance
+    variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A template argument that differs: its value in each instance, as text, and the variant that it becomes."""
+
+    values: tuple[str, ...]
+    name: str = ""
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        return tuple(map(int, self.values)) if all(value.isdigit() for value in self.values) else None
+
+
+def described(instances: Sequence[Instance]) -> list[Described]:
+    """Group instances that differ in template arguments which a call can choose: a dtype, or a fixed extent."""
+    groups: dict[tuple[str, int], list[Instance]] = {}
+    for instance in instances:
+        groups.setdefault((instance.name, len(atoms(instance.entry))), []).append(instance)
+    return [_unified(group) for group in groups.values()]
+
+
+def atoms(text: str) -> list[str]:
+    """A type's or an expression's tokens, a qualified name as one.
+
+    >>> atoms("a::k<g<64>, kittens::bf16>")
+    ['a::k', '<', 'g', '<', '64', '>', ',', 'kittens::bf16', '>']
+    """
+    found: list[str] = []
+    for token in with_angles_apart(tokens_of(text)):
+        joins = found and (token.text == "::" or found[-1].endswith("::")) and found[-1] != "<"
+        if joins and (found[-1][-1].isalnum() or found[-1][-1] in "_:"):
+            found[-1] += token.text
+        else:
+            found.append(token.text)
+    return found
+
+
+def _unified(group: list[Instance]) -> Described:
+    """One description of as many of some instances as a call can tell apart, the first among them."""
+    members = group
+    left_out: list[str] = []
+    while len(members) > 1:
+        columns = _columns([atoms(instance.entry) for instance in members])
+        unreachable = [column for column in columns if not _is_reachable(column, members)]
+        if not unreachable:
+            named = _named(columns, members[0])
+            together = _together(members, named)
+            if together is not None:
+                return Described(together, tuple((c.name, _options(c, members)) for c in named), tuple(left_out))
+            kept = [0]
+        else:
+            kept = [i for i in range(len(members)) if all(c.values[i] == c.values[0] for c in unreachable)]
+        left_out += [instance.entry for i, instance in enumerate(members) if i not in kept]
+        members = [members[i] for i in kept]
+    return Described(members[0], left_out=tuple(left_out))
+
+
+def _columns(texts: Sequence[Sequence[str]]) -> list[_Column]:
+    """What differs between texts of as many atoms; the same differences once."""
+    columns = (tuple(atom) for atom in zip(*texts, strict=True) if len(set(atom)) > 1)
+    return [_Column(values) for values in dict.fromkeys(columns)]
+
+
+def _types(instance: Instance) -> list[Type]:
+    every = [*instance.parameters, *instance.behind]
+    return [inner for _, type_ in every for inner in (type_, *(member for _, member in type_.members))]
+
+
+def _is_reachable(column: _Column, members: list[Instance]) -> bool:
+    if column.numbers is not None:
+        return any(extents == column.numbers for extents in _extents(members))
+    return _elements_of(column, members) is not None
+
+
+def _extents(members: list[Instance]) -> list[tuple[int | str, ...]]:
+    """Each fixed extent, as a column."""
+    every = [[extent for type_ in _types(instance) for extent in type_.extents] for instance in members]
+    return list(zip(*every, strict=True)) if len({len(row) for row in every}) == 1 else []
+
+
+def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | None:
+    """The element types that go with a type argument: those of a tensor that differ just as it does."""
+    every = [[type_.element for type_ in _types(instance)] for instance in members]
+    for elements in zip(*every, strict=True) if len({len(row) for row in every}) == 1 else ():
+        pairs = set(zip(column.values, elements, strict=True))
+        if len(pairs) == len(set(elements)) == len(set(column.values)) and all(map(dtype_of, elements)):
+            return elements
+    return None
+
+
+def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
+    if column.numbers is not None:
+        return tuple(dict.fromkeys(column.numbers))
+    return tuple(dict.fromkeys(dtype_of(element) for element in _elements_of(column, members) or ()))
+
+
+def _named(columns: list[_Column], first: Instance) -> list[_Column]:
+    """Columns with the names of the template's own parameters, or with made-up ones."""
+    arguments = _template_arguments(first.entry)
+    own = dict(zip(arguments, first.template, strict=False))
+    taken = {name for name, _ in (*first.parameters, *first.behind)}
+    named = []
+    for column in columns:
+        wanted = own.get(column.values[0], "")
+        name = wanted or ("D" if column.numbers is not None else "T")
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        named.append(replace(column, name=name))
+    return named
+
+
+def _template_arguments(entry: str) -> list[str]:
+    """The arguments of the outermost template: ``k<g<2>, 3>`` has ``g<2>`` and ``3``."""
+    tokens = with_angles_apart(tokens_of(entry))
+    angles = [i for i, token in enumerate(tokens) if token.text == "<"]
+    return [spelled(part) for part in split(tokens[angles[0] + 1 : -1])] if angles else []
+
+
+# ---- several instances as one
+
+
+def _together(members: list[Instance], columns: list[_Column]) -> Instance | None:
+    """One instance with variants' names where some differ; None where they differ in more."""
+    first = members[0]
+    if len({len(_types(instance)) for instance in members}) > 1:
+        return None
+    try:
+        parameters = _listed_together([instance.parameters for instance in members], columns, members)
+        behind = _listed_together([instance.behind for instance in members], columns, members)
+        entry = _text_together([instance.entry for instance in members], columns)
+        launches = [instance.launch for instance in members if instance.launch]
+        launch = first.launch
+        if launch is not None and len(launches) == len(members):
+            launch = replace(
+                launch,
+                entry=entry,
+                config=_text_together([one.config for one in launches], columns),
+                struct=_text_together([one.struct for one in launches], columns),
+                parts=tuple(
+                    (what, _part_together([dict(one.parts).get(what, Part("")) for one in launches], columns))
+                    for what, _ in launch.parts
+                ),
+            )
+    except ValueError:
+        return None
+    struct = launch.struct if launch and launch.config else "auto" if first.struct else ""
+    return replace(first, entry=entry, parameters=parameters, behind=behind, struct=struct, launch=launch)
+
+
+def _listed_together(
+    listed: Sequence[tuple[tuple[str, Type], ...]], columns: list[_Column], members: list[Instance]
+) -> tuple[tuple[str, Type], ...]:
+    return tuple(
+        (row[0][0], _type_together([type_ for _, type_ in row], columns, members)) for row in zip(*listed, strict=True)
+    )
+
+
+def _type_together(types: list[Type], columns: list[_Column], members: list[Instance]) -> Type:
+    if len({type_.kind for type_ in types}) > 1:
+        raise ValueError
+    element = types[0].element
+    elements = tuple(type_.element for type_ in types)
+    if len(set(elements)) > 1:
+        element = next((c.name for c in columns if _goes_with(c, elements)), "")
+        if not element:
+            raise ValueError
+    extents = tuple(
+        _extent_together(column, columns) for column in zip(*(type_.extents for type_ in types), strict=True)
+    )
+    inner = _listed_together([type_.members for type_ in types], columns, members)
+    if types[0].kind == "number" and len({type_.cpp for type_ in types}) > 1:
+        raise ValueError
+    return replace(types[0], element=element, extents=extents, members=inner)
+
+
+def _goes_with(column: _Column, elements: tuple[str, ...]) -> bool:
+    pairs = set(zip(column.values, elements, strict=True))
+    return column.numbers is None and len(pairs) == len(set(elements)) == len(set(column.values))
+
+
+def _extent_together(extents: tuple[int | str, ...], columns: list[_Column]) -> int | str:
+    """An extent that is the same everywhere, a variant, or a multiple or a fraction of one."""
+    if len(set(extents)) == 1:
+        return extents[0]
+    rules: list[Callable[[int, int], str]] = [
+        lambda own, value: "" if own == value else "?",
+        lambda own, value: f" // {value // own}" if own > 0 and value % own == 0 else "?",
+        lambda own, value: f" * {own // value}" if value > 0 and own % value == 0 else "?",
+    ]
+    for column in columns:
+        for rule in rules:
+            numbers = column.numbers or ()
+            behind = {rule(int(own), value) for own, value in zip(extents, numbers, strict=False)}
+            if numbers and len(behind) == 1 and "?" not in behind:
+                return column.name + behind.pop()
+    raise ValueError
+
+
+def _text_together(texts: list[str], columns: list[_Column]) -> str:
+    """A text with variants' names where the instances' own differ."""
+    rows = [atoms(text) for text in texts]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError
+    names = {column.values: column.name for column in columns}
+    found = [row[0] if len(set(row)) == 1 else names.get(row, "") for row in zip(*rows, strict=True)]
+    if not all(found):
+        raise ValueError
+    return _joined(found)
+
+
+def _joined(found: list[str]) -> str:
+    return spelled([token for atom in found for token in tokens_of(atom)] if found else list[Token]())
+
+
+def _part_together(parts: list[Part], columns: list[_Column]) -> Part:
+    """A part of the launch; one that differs in another way is for a person to say."""
+    try:
+        text = _text_together([part.text for part in parts], columns)
+    except ValueError:
+        said = " or ".join(dict.fromkeys(part.said or part.text for part in parts))
+        return Part("", said=said)
+    every = all(part.compiles for part in parts)
+    return replace(parts[0], text=text, compiles=every, borrowed=any(part.borrowed for part in parts))
