@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench golden wheel clean
+.PHONY: demo test check bench thunderkittens golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -22,6 +22,12 @@ check: $(VENV)/.installed-for-tests
 # a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
+
+# compiles ThunderKittens' kernels, and verifies them where there is an H100: the table in docs/thunderkittens.md
+#   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens
+# without the variable: what `python -m tkjit headers add thunderkittens` (and curand) has installed
+thunderkittens: $(VENV)/.installed-for-tests
+	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
 
 # the rendered texts that tests/golden holds, after a change that was meant
 golden: $(VENV)/.installed-for-tests

@@ -8,7 +8,8 @@ from tkjit import CExpr, In, Member, Out, Tensor
     "<thunderkittens>/kernels/fftconv/fftconv_non_pc.cu",
     entry="fftconv_tk<fftconv_template<4, 8, 1024, 4096, 64>>",
     struct="fftconv_template<4, 8, 1024, 4096, 64>::layout::globals",
-    fields="x_real x_imag o kf_real kf_imag f_real f_imag finv_real finv_imag tw_real tw_imag twinv_real twinv_imag",
+    fields="x_real x_imag o_real_g kf_real kf_imag f_real f_imag "
+    "finv_real finv_imag tw_real tw_imag twinv_real twinv_imag",
     grid="batch // 4, 128",
     block=CExpr("NUM_THREADS"),
     shared_memory=1000,
@@ -27,7 +28,7 @@ def tk_fftconv_non_pc(
     tw_imag: In[Tensor, "bfloat16", 64, 64, Member("tw_real_g.imag")],
     twinv_real: In[Tensor, "bfloat16", 64, 64, Member("twinv_g.real")],
     twinv_imag: In[Tensor, "bfloat16", 64, 64, Member("twinv_g.imag")],
-    o: Out[Tensor, "bfloat16", "batch", 1024, 64, 64, Member("o_real_g")],
+    o_real_g: Out[Tensor, "bfloat16", "batch", 1024, 64, 64],
 ) -> Tensor:
     """The real part of the circular convolution of 1024 heads, 4096 long, each with its filter.
 

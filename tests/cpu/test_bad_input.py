@@ -606,7 +606,9 @@ def test_bad_outputs(keywords, kind, message):
 # ---- a kernel that has not been called yet
 
 
-@pytest.mark.parametrize("bad", [[1.0], None, torch.empty(2, 2), torch.empty(2, dtype=torch.int8)], ids=str)
+@pytest.mark.parametrize(
+    "bad", [[1.0], None, torch.empty(2, 2), torch.empty(2, dtype=torch.int8)], ids=["list", "None", "matrix", "int8"]
+)
 def test_a_first_call_may_be_bad(bad):
     @tkjit.kernel(
         "template <class T> __global__ void f(Globals g) { g.x[threadIdx.x] += T(mode); }",

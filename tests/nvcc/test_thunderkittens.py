@@ -55,7 +55,9 @@ def test_compiles(loader, placed, spec, variant):
 def test_is_listed_and_names_only_sources_of_the_library(path):
     kernel = tkjit.find(path.stem)
     assert path.stem in tkjit.kernels()
-    assert kernel.__doc__ and kernel.reference
+    assert kernel.__doc__
+    if not any(field.is_parallel for field in kernel.specs[0].fields):  # a barrier of devices computes nothing
+        assert kernel.reference
     assert is_plain(path.read_text()), "a warm call would run the file"
     for spec in kernel.specs:
         assert spec.name == path.stem

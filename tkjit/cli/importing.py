@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def _import(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and arguments.output.exists() and not arguments.force:
         raise SpecError(f"{arguments.output} exists; --force replaces it")
     settings = Settings.from_environment()
-    libraries = [_located(LIBRARIES[name], settings) for name in arguments.headers]
+    names = dict.fromkeys([*arguments.headers, *_around(path, settings)])
+    libraries = [_located(LIBRARIES[name], settings) for name in names]
     arch = gpu_target(arguments.arch).arch
     defines = [_define(text) for text in arguments.defines]
     include_dirs = [directory.absolute() for directory in arguments.include_dirs]
@@ -66,6 +68,17 @@ def _existing(path: Path) -> Path:
     if not path.is_file():
         raise SpecError(f"{path}: there is no such file")
     return path.absolute()
+
+
+def _around(path: Path, settings: Settings) -> list[str]:
+    """The header libraries in which a source lies."""
+    found = []
+    for name, library in LIBRARIES.items():
+        with suppress(ToolchainError):
+            root = find_root(library, settings)
+            if root is not None and path.is_relative_to(root):
+                found.append(name)
+    return found
 
 
 def _located(library: HeaderLibrary, settings: Settings) -> HeaderLibrary:

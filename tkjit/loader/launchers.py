@@ -107,6 +107,12 @@ class LauncherPlan(Plan):
         return self._around.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
+        for library in self.spec.headers:  # one that the toolkit should have
+            if library.root is None and f"{library.proof}: No such file" in error.log:
+                install = f"python -m tkjit headers add {library.name}"
+                return ToolchainError(
+                    f"{self.what}: the toolkit lacks the headers of {library.name}: {install}\n{error}"
+                )
         if not self.target.is_cpu:
             return error
         from tkjit.render.refusals import why_not_on_the_cpu

@@ -55,14 +55,14 @@ class CExpr:
 
 @dataclass(frozen=True)
 class Member:
-    """The member that a parameter fills, where it lies within another: ``In[Tensor, "T", "N", Member("x.real")]``."""
+    """The member that a parameter fills, where it has another name or lies within another: ``Member("x.real")``."""
 
     path: str
 
     def __post_init__(self) -> None:
         parts = self.path.split(".")
-        if len(parts) != 2 or not all(part.isidentifier() for part in parts):
-            raise SpecError(f"Member({self.path!r}): expected a member of a member, as in Member('x.real')")
+        if len(parts) > 2 or not all(part.isidentifier() for part in parts):
+            raise SpecError(f"Member({self.path!r}): expected a member, or one of a member's, as in Member('x.real')")
 
 
 @dataclass(frozen=True)

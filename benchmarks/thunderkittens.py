@@ -1,0 +1,378 @@
+"""ThunderKittens' kernels through tkjit: what each compiles to, whether a GPU verifies it, and cold builds.
+
+``python -m benchmarks.thunderkittens`` prints a table and writes it into ``docs/thunderkittens.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tkjit
+from benchmarks.harness import ROOT, Row, in_fresh_process, interleaved, report, timed
+from tkjit.config import Settings
+from tkjit.errors import TkjitError
+from tkjit.flags import Flags, launcher_flags
+from tkjit.headers import located
+from tkjit.headers.install import origin_of
+from tkjit.loader import Loader, loader_for
+from tkjit.spec import Spec, Variant, variants_of
+from tkjit.targets import gpu_target
+from tkjit.toolchain import Toolchain
+
+KERNELS = ROOT / "kernel_sources" / "thunderkittens"
+PAGE = ROOT / "docs" / "thunderkittens.md"
+BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
+TARGET = gpu_target("90a")
+RUNS = 3
+
+
+# ---- what each kernel compiles to
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the table: one variant of one overload.
+
+    Parameters
+    ----------
+    compiled : str
+        ``"yes"``, or why not.
+    seconds, registers, spill_bytes : str
+        Of the compiler; empty where there is nothing to say.
+    verified : str
+        ``"yes"``, the errors that are too large, or ``"not run"``.
+    """
+
+    kernel: str
+    source: str
+    compiled: str
+    seconds: str = ""
+    registers: str = ""
+    spill_bytes: str = ""
+    verified: str = "not run"
+
+    def __str__(self) -> str:
+        cells = f"`{self.kernel}`", f"`{self.source}`", self.compiled, self.seconds, self.registers, self.spill_bytes
+        return f"| {' | '.join(cells)} | {self.verified} |"
+
+
+def lines() -> Iterator[Line]:
+    """Compile every variant, one after the other, in an empty cache."""
+    cases = runpy.run_path(str(KERNELS / "_cases.py"))["CASES"]
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["TKJIT_CACHE"] = cache  # for the calls too
+        loader = loader_for(Settings.from_environment())
+        loader.runtime  # noqa: B018  # its seconds are no kernel's
+        for path in sorted(KERNELS.glob("tk_*.py")):
+            for spec in tkjit.find(path.stem).specs:
+                of_spec = [case for case in cases if case.spec == spec]
+                for variant in variants_of(spec):
+                    yield _line(
+                        loader,
+                        spec,
+                        variant,
+                        [case for case in of_spec if dict(variant.values).items() <= case.dims.items()],
+                    )
+
+
+def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Line:
+    kernel = spec.name + (f" ({variant})" if variant.values else "")
+    if len(tkjit.find(spec.name).specs) > 1:
+        kernel += f" {spec.constraints[0].text}"
+    source = spec.sources[0][1].place.removeprefix("<thunderkittens>/kernels/")
+    try:
+        entry = loader.launcher(located(spec, loader.settings), variant, TARGET)
+    except TkjitError as error:
+        return Line(kernel, source, f"no: {str(error).splitlines()[0]}")
+    registers, spilled = _resources(entry.directory / "build.log", spec, variant)
+    seconds = f"{entry.manifest['seconds']:.1f}"
+    return Line(kernel, source, "yes", seconds, registers, spilled, _verified(cases))
+
+
+def _resources(log: Path, spec: Spec, variant: Variant) -> tuple[str, str]:
+    """The registers and the bytes that the entry's own code spills; a source may have other kernels."""
+    entry = spec.entry
+    for name, value in (*variant.values, ("false", 0), ("true", 1)):
+        entry = re.sub(rf"\b{name}\b", str(value), entry)
+    pattern = r"Function properties for (\S+)\n.*?(\d+) bytes spill stores.*?\n.*?Used (\d+) registers"
+    for symbol, spilled, registers in re.findall(pattern, log.read_text()):
+        name = _demangled(symbol).replace("false", "0").replace("true", "1")
+        if f"{entry.replace(' ', '')}(" in name.replace(" ", "").replace("(int)", "").replace("(bool)", ""):
+            return registers, spilled
+    return "", ""
+
+
+def _demangled(symbol: str) -> str:
+    tool = shutil.which("c++filt")
+    return subprocess.run([tool, symbol], capture_output=True, text=True, check=True).stdout if tool else symbol
+
+
+def _verified(cases: list[Any]) -> str:
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0) or not cases:
+        return "not run"
+    for case in cases:
+        errors = case.errors("cuda")
+        if not all(error <= case.tolerance for error in errors):
+            return f"no: errors {', '.join(f'{error:.2g}' for error in errors)} of {case}"
+    return "yes"
+
+
+# ---- cold builds
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch as people write it around a source.
+
+    Parameters
+    ----------
+    struct : str
+        The globals struct; ``D`` is 1024.
+    globals : str
+        It, filled from ``void* const* p`` and ``const size_t* n``.
+    members : str
+        Its members, in their order.
+    launch : str
+        Statements that launch the kernel with ``g`` on ``stream``.
+    """
+
+    struct: str
+    globals: str
+    members: str
+    launch: str
+
+
+_TEMPLATE = """
+    constexpr int bytes = MAX_SHARED_MEMORY - 1024;
+    cudaFuncSetAttribute(prototype::lcf::kernel<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const dim3 grid = T::grid(g.C.rows(), g.C.cols(), g.A.cols());
+    prototype::lcf::kernel<T><<<grid, prototype::detail::NUM_THREADS_v<T>, bytes, stream>>>(g);
+"""
+_LAYERNORM = """
+    cudaFuncSetAttribute(layernorm_tk<D>, cudaFuncAttributeMaxDynamicSharedMemorySize, 25480);
+    const dim3 grid(g.n_tile_size, g.x.batch());
+    layernorm_tk<D><<<grid, NUM_THREADS, 25480, stream>>>(g, g.n_per_tile);
+"""
+
+
+def _layouts(dtype: str, *extents: str) -> str:
+    return ", ".join(f"{{static_cast<{dtype}*>(p[{i}]), {given}}}" for i, given in enumerate(extents))
+
+
+_MATRICES = ("nullptr, nullptr, n[0], n[2]", "nullptr, nullptr, n[2], n[1]", "nullptr, nullptr, n[0], n[1]")
+LAUNCHES = {
+    "tk_gemm": Launch(
+        "matmul_layout<2, 4>::globals",
+        _layouts("bf16", *_MATRICES),
+        "A B C",
+        f"using T = matmul_template<2, 4, 8>;{_TEMPLATE}",
+    ),
+    "tk_gemm_fp8": Launch(
+        "matmul_layout::globals", _layouts("fp8e4m3", *_MATRICES), "A B C", f"using T = matmul_template<8>;{_TEMPLATE}"
+    ),
+    "tk_layernorm": Launch(
+        "norm_globals<D>",
+        f"{_layouts('bf16', *['n[0], 1u, n[1], 1024u'] * 4, *['1u, 1u, 1u, 1024u'] * 2)}, int(n[1] / 2), 2",
+        "x residual o o_resid norm_weight norm_bias n_tile_size n_per_tile",
+        _LAYERNORM,
+    ),
+}
+
+# a template, whose text reaches the host's compiler as it is: nvcc cannot spell each struct itself
+_AROUND = """\
+#include "{source}"
+template <int D> struct Around {{
+    using Globals = {struct};
+    static void run_on(Globals g, cudaStream_t stream) {{
+        {launch}
+    }}
+    static void run(Globals g) {{ run_on(g, nullptr); }}
+}};
+"""
+_IN_C = """
+extern "C" int launch(void* const* p, const size_t* n, void* stream) {{
+    Around<1024>::run_on({{{globals}}}, static_cast<cudaStream_t>(stream));
+    return cudaGetLastError();
+}}
+"""
+_IN_PYTHON = """
+#include <pyutils/pyutils.cuh>
+template <int D> void bind(pybind11::module_& m) {{
+    using Globals = typename Around<D>::Globals;
+    kittens::py::bind_function<Around<D>::run>(m, "{name}", {pointers});
+}}
+PYBIND11_MODULE({name}, m) {{ bind<1024>(m); }}
+"""
+
+_THROUGH_TKJIT = """
+import time
+import tkjit
+from tkjit.config import Settings
+from tkjit.headers import located
+from tkjit.loader import loader_for
+from tkjit.spec import variants_of
+from tkjit.targets import gpu_target
+settings = Settings.from_environment()
+loader = loader_for(settings)
+loader.runtime
+spec = located(tkjit.find("{name}").specs[0], settings)
+start = time.perf_counter()
+loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
+print(time.perf_counter() - start)
+"""
+
+
+def cold(settings: Settings) -> list[Row]:
+    """A launcher's build, against nvcc on the source with a launcher in C, and with pybind11, the source's own way."""
+    rows = []
+    for name, launch in LAUNCHES.items():
+        spec = located(tkjit.find(name).specs[0], settings)
+        path = spec.sources[0][1].path
+        assert path is not None, "a kernel of the library is a file"
+        pointers = ", ".join(f"&Globals::{member}" for member in launch.members.split())
+        values = {**asdict(launch), "source": path, "name": name, "pointers": pointers}
+        flags = launcher_flags(spec, TARGET, path.parent)
+        python = (sysconfig.get_path("include"), str(Path(torch.__file__).parent / "include"))
+        with_python = flags._replace(paths=(*flags.paths, *(f"-I{directory}" for directory in python)))
+        peers = {
+            "nvcc, a launcher in C": partial(_by_nvcc, settings, (_AROUND + _IN_C).format(**values), flags),
+            "nvcc, pybind11 in the source": partial(
+                _by_nvcc, settings, (_AROUND + _IN_PYTHON).format(**values), with_python
+            ),
+        }
+        ours, *theirs = interleaved([partial(_through_tkjit, name), *peers.values()], RUNS)
+        rows += [
+            Row(f"{name}, cold launcher", peer, ours, figure, "s", limit)
+            for peer, figure, limit in zip(peers, theirs, (1.15, None), strict=True)
+        ]
+    return rows
+
+
+def _through_tkjit(name: str) -> float:
+    with tempfile.TemporaryDirectory() as cache:
+        return in_fresh_process(_THROUGH_TKJIT.format(name=name), TKJIT_CACHE=cache)
+
+
+def _by_nvcc(settings: Settings, text: str, flags: Flags) -> float:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        source = directory / "bare.cu"
+        source.write_text(text)
+        tools = Toolchain(settings, directory / "tools.json")
+        command = tools.command(TARGET, flags, source, directory / "bare.so", directory / "bare.d")
+
+        def compile_it() -> None:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+
+        return timed(compile_it)
+
+
+# ---- the page
+
+
+def written(table: list[Line], rows: list[Row], commits: str) -> str:
+    """The generated part of the page."""
+    count = sum(line.compiled == "yes" for line in table)
+    verified = sum(line.verified == "yes" for line in table)
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    parts = [
+        f"{today}, {commits}, nvcc {_nvcc_version()}, for `sm_90a`.",
+        f"{count} of {len(table)} compile; {verified} are verified on a GPU.",
+        "",
+        "| kernel | source | compiles | seconds | registers | bytes spilled | verified on a GPU |",
+        "|---|---|---|---|---|---|---|",
+        *map(str, table),
+    ]
+    if rows:
+        parts += [
+            "",
+            f"Cold builds, medians of {RUNS} runs taken in turns:",
+            "",
+            "| what | tkjit | peer | ratio | limit |",
+            "|---|---|---|---|---|",
+        ]
+    for row in rows:
+        limit = "" if row.limit is None else f"{row.limit}{'' if row.holds else ', passed'}"
+        parts.append(f"| {row.what} | {row.ours:.2f} s | {row.peer}, {row.theirs:.2f} s | {row.ratio:.2f} | {limit} |")
+    return "\n".join(parts)
+
+
+def _place_headers() -> Path:
+    """Say in the environment where the libraries lie, which may be the cache that others than these builds use.
+
+    Returns
+    -------
+    Path
+        ThunderKittens' root.
+    """
+    libraries = located(tkjit.find("tk_layernorm").specs[0], Settings.from_environment()).headers
+    roots = {library.variable: str(library.root) for library in libraries if library.root}
+    os.environ.update(roots)
+    return Path(roots["THUNDERKITTENS_ROOT"])
+
+
+def _commits(root: Path, given: str) -> str:
+    installed = re.search(r"\b[0-9a-f]{40}\b", origin_of(root))
+    theirs = given or _git(root, "rev-parse", "HEAD") or (installed[0] if installed else "")
+    changed = " with changes" if _git(ROOT, "status", "--porcelain") else ""
+    ours = f"tkjit {_git(ROOT, 'rev-parse', '--short', 'HEAD') or 'as installed'}{changed}"
+    return f"{ours}, ThunderKittens {theirs[:8] or 'of an unknown commit'}"
+
+
+def _git(directory: Path, *arguments: str) -> str:
+    """What git says; nothing of a directory that is no checkout of its own."""
+    if not (directory / ".git").exists():
+        return ""
+    done = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _nvcc_version() -> str:
+    with tempfile.TemporaryDirectory() as name:
+        version = Toolchain(Settings.from_environment(), Path(name) / "tools.json").nvcc.version
+    found = re.search(r"V([\d.]+)", version)
+    return found[1] if found else version
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.thunderkittens", description=__doc__)
+    parser.add_argument("--commit", default="", help="ThunderKittens' commit, where its directory does not say it")
+    parser.add_argument("--no-cold", action="store_true", help="leave out the comparison of cold builds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the comparison once more")
+    arguments = parser.parse_args()
+    try:
+        commits = _commits(_place_headers(), arguments.commit)
+    except TkjitError as error:
+        sys.exit(str(error))
+    table = []
+    for line in lines():
+        print(line, flush=True)
+        table.append(line)
+    rows = [] if arguments.no_cold else cold(Settings.from_environment())
+    if rows:
+        report(rows, arguments.json)
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{written(table, rows, commits)}\n{END}{rest.partition(END)[2]}")
+    sys.exit(0 if all(line.compiled == "yes" and not line.verified.startswith("no:") for line in table) else 1)
+
+
+if __name__ == "__main__":
+    main()
