@@ -9,8 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
 
+# a file at a time on each core: half of the time is a compiler's, which has one thread
 test: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # without compiling anything
 check: $(VENV)/.installed-for-tests

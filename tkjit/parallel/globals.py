@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tkjit.kernel import Kernel, load
 from tkjit.spec import DTYPES, Field
 
 
-@dataclass(frozen=True)
-class GlobalLayout:
+class GlobalLayout(NamedTuple):
     """A global layout as a launch passes it.
 
     Parameters
@@ -27,8 +25,7 @@ class GlobalLayout:
     dtype: str
 
 
-@dataclass(frozen=True)
-class ParallelGlobalLayout:
+class ParallelGlobalLayout(NamedTuple):
     """A parallel global layout as a launch passes it.
 
     Parameters

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
@@ -175,8 +174,7 @@ class ParallelTensor(ParallelLayout):
         return [other.peer for other in all_said]
 
 
-@dataclass(frozen=True)
-class Brought:
+class Brought(NamedTuple):
     """What one process says of its part."""
 
     problem: str

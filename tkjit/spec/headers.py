@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tkjit.errors import SpecError
 
 
-@dataclass(frozen=True)
-class Git:
+class Git(NamedTuple):
     """Where a library comes from: a commit of a repository."""
 
     url: str
     commit: str
 
 
-@dataclass(frozen=True)
-class Wheel:
+class Wheel(NamedTuple):
     """Where a library comes from: a package of PyPI, in which it lies below a directory."""
 
     package: str

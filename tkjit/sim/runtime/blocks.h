@@ -4,9 +4,23 @@
 namespace tkjit::sim {
 
 // Slots and no mutex: each is taken and filled by one exchange, so that a fork() at any moment leaves them usable in the
-// child. As many as run at once on most machines; others are given back to the system.
+// child. As many are kept as CPUs can use at once; others, of several devices for one, are given back to the system: each
+// stack is two of the 65530 mappings that a process may have.
 inline constexpr unsigned most_idle_blocks = 64;
 inline Block* idle_blocks[most_idle_blocks];
+
+inline unsigned idle_blocks_kept;  // 0: not known yet
+
+inline unsigned kept_idle_blocks() {
+    unsigned kept = __atomic_load_n(&idle_blocks_kept, __ATOMIC_RELAXED);
+    if (kept == 0) {
+        cpu_set_t available;
+        kept = sched_getaffinity(0, sizeof(available), &available) == 0 ? unsigned(CPU_COUNT(&available)) : 1;
+        if (kept > most_idle_blocks) kept = most_idle_blocks;
+        __atomic_store_n(&idle_blocks_kept, kept, __ATOMIC_RELAXED);
+    }
+    return kept;
+}
 
 inline void unmap(Block* block) {
     for (unsigned i = 0; i < block->stack_count; i++) munmap(block->stacks[i].lowest, stack_bytes);
@@ -18,9 +32,9 @@ inline void unmap(Block* block) {
 
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
-    for (Block*& slot : idle_blocks) {
+    for (unsigned i = 0; i < kept_idle_blocks(); i++) {
         Block* empty = nullptr;
-        if (__atomic_compare_exchange_n(&slot, &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
+        if (__atomic_compare_exchange_n(&idle_blocks[i], &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
     }
     unmap(block);
 }
