@@ -130,6 +130,25 @@ def test_nothing_is_launched_where_one_device_is_refused():
     assert (y[0] == 7).all()
 
 
+def test_what_a_device_writes_is_its_own():
+    x, flags = parts(2, 10), signals(2)
+    with pytest.raises(ArgumentError, match=r"signals\[1\] shares memory with signals\[0\]"):
+        total(x, numbers(2), [flags[0]] * 2)
+    y = torch.empty(10)
+    with pytest.raises(ArgumentError, match=r"y\[1\] shares memory with y\[0\]"):
+        total(x, numbers(2), flags, y=[y, y])
+    with pytest.raises(ArgumentError, match=r"the output y shares memory with x\[1\]"):
+        total(x, numbers(2), flags, y=[x[1], y])
+    torch.testing.assert_close(total([x[0]] * 2, numbers(2), flags)[0], 2 * x[0])  # what is read may be the same
+
+
+def test_out_is_a_list_with_what_each_device_gets():
+    x, y = parts(2, 10), [torch.empty(10), torch.empty(10)]
+    result = total(x, numbers(2), signals(2), out=y)
+    assert [a.data_ptr() for a in result] == [a.data_ptr() for a in y]
+    torch.testing.assert_close(y[0], sum(x))
+
+
 # ---- errors of a device
 
 
@@ -147,6 +166,38 @@ def test_ctrl_c_ends_a_step_that_waits_for_a_device():
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         total(parts(2, 10), numbers(2), missing, meetings=1000000000)
+
+
+def test_ctrl_c_ends_a_step_whose_first_part_is_done():
+    @tkjit.kernel(
+        SOURCE.replace("if (g.fails == g.dev_idx) __trap();", "if (g.dev_idx == 0) return;"),
+        entry="total<T>",
+        grid=1,
+        block=64,
+        variants={"T": ("float32",)},
+    )
+    def first_leaves(
+        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
+        y: Out[Tensor, "T", "N"], meetings: int = 1, fails: int = -1,
+    ) -> Tensor: ...  # fmt: skip
+
+    first_leaves(parts(2, 10), numbers(2), signals(2), meetings=0)
+    start = time.monotonic()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        first_leaves(parts(2, 10), numbers(2), signals(2))
+    assert 0.4 < time.monotonic() - start < 10
+
+
+def test_a_meeting_may_have_fewer_threads_than_devices():
+    @tkjit.kernel(SOURCE, entry="total<T>", grid=1, block=3, variants={"T": ("float32",)})
+    def few(
+        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
+        y: Out[Tensor, "T", "N"], meetings: int = 2, fails: int = -1,
+    ) -> Tensor: ...  # fmt: skip
+
+    x = parts(8, 10)
+    torch.testing.assert_close(few(x, numbers(8), signals(8))[0], sum(x))
 
 
 # ---- clubs
@@ -214,20 +265,57 @@ def test_a_clubs_threads_end_with_it():
     assert threads() == before
 
 
-def test_one_club_serves_many_threads():
+def test_one_club_serves_many_threads_each_with_its_own_errors():
     x, wanted, failures = parts(3, 10), sum(parts(3, 10)), []
 
-    def call() -> None:
-        for _ in range(50):
-            if not torch.allclose(total(x, numbers(3), signals(3))[0], wanted, atol=1e-6):
-                failures.append("wrong")
+    def call(fails: int) -> None:
+        for _ in range(30):
+            try:
+                good = torch.allclose(total(x, numbers(3), signals(3), fails=fails)[0], wanted, atol=1e-6)
+                failures.extend([] if good and fails < 0 else [f"{fails} came through"])
+            except LaunchError as error:
+                failures.extend([] if f"on device {fails}: " in str(error) else [str(error)])
 
-    threads = [threading.Thread(target=call) for _ in range(4)]
-    for thread in threads:
+    callers = [threading.Thread(target=call, args=(fails,)) for fails in (-1, 2, -1, 1)]
+    for thread in callers:
         thread.start()
-    for thread in threads:
+    for thread in callers:
         thread.join()
     assert not failures
+
+
+def test_a_step_within_a_step_is_refused():
+    club, said = tkjit.Club(["cpu"] * 2), []
+
+    def nested(dev_idx: int) -> None:
+        with pytest.raises(LaunchError) as caught:
+            club.execute(lambda i: None)
+        said.append(str(caught.value))
+
+    club.execute(nested)
+    assert said == ["a club's step cannot begin another step of the same club"] * 2
+    tkjit.Club(["cpu"] * 2).execute(lambda dev_idx: club.execute(lambda i: None))  # of another one it may
+
+
+def test_functions_run_as_their_caller_would():
+    seen: list[bool] = [True] * 3
+
+    def note(dev_idx: int) -> None:
+        seen[dev_idx] = torch.is_grad_enabled()
+
+    with torch.no_grad():
+        tkjit.Club(["cpu"] * 3).execute(note)
+    assert seen == [False] * 3
+
+
+def test_a_club_is_closed_after_the_step_that_is_under_way():
+    club, done = tkjit.Club(["cpu"] * 3), []
+    caller = threading.Thread(target=club.execute, args=(lambda dev_idx: (time.sleep(0.3), done.append(dev_idx)),))
+    caller.start()
+    time.sleep(0.1)
+    club.close()
+    assert sorted(done) == [0, 1, 2]
+    caller.join()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +326,9 @@ def test_one_club_serves_many_threads():
         (["cpu", "meta"], "devices of the kinds cpu, meta"),
         (["nonsense"], "nonsense"),
         ([99], "there is no cuda:99; torch sees"),
+        ("cuda:0", "devices is 'cuda:0'; expected how many CUDA devices, or a list"),
+        (True, "devices is True; expected"),
+        (None, "devices is None; expected"),
     ],
 )
 def test_devices_that_cannot_be_a_club(devices, said):
@@ -284,6 +375,19 @@ os._exit(0)
 
 def test_a_program_ends_while_its_clubs_are_open(python):
     assert python(f"{PROGRAM}\nclub = tkjit.Club(['cpu'] * 3)\nclub.execute(lambda i: None)\nprint('done')") == "done\n"
+
+
+def test_a_program_ends_while_a_thread_of_its_is_in_a_step(python):
+    code = """
+import threading, time
+def steps():
+    while True:
+        gather(rows, flags)
+threading.Thread(target=steps, daemon=True).start()
+time.sleep(0.3)
+print("ended")
+"""
+    assert python(PROGRAM + code) == "ended\n"
 
 
 # ---- make_globals
@@ -369,7 +473,7 @@ def test_gemm_all_reduce(count):
 
 def test_signals_that_are_too_few_are_refused():
     with pytest.raises(ShapeError, match=r"S >= 32 \* num_devices does not hold"):
-        tkjit.load("all_reduce")(parts(2, 8), [torch.zeros(63, dtype=torch.int32)] * 2)
+        tkjit.load("all_reduce")(parts(2, 8), [torch.zeros(63, dtype=torch.int32) for _ in range(2)])
 
 
 def test_the_references_say_the_same():

@@ -17,19 +17,25 @@ import tkjit
 
 RANKS = 4
 PROGRAM = Path(__file__).with_name("ranks.py")
-COLLECTIVES = ("all_reduce", "all_reduce_one_shot", "all_gather", "reduce_scatter", "gemm_all_reduce", "axpy")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
     """What the ranks call is compiled, so that none of them waits for another one's compiler."""
-    flags = [torch.zeros(128, dtype=torch.int32)] * 2
-    for name in COLLECTIVES[:-1]:
-        dtypes = (torch.float32, torch.bfloat16) if name == "all_gather" else (torch.float32,)
-        for dtype in dtypes:
-            x = [torch.ones(2, 8, dtype=dtype) if "all_reduce" not in name or "gemm" in name else torch.ones(8)] * 2
-            given = {"gemm_all_reduce": ([torch.ones(2, 8)] * 2, [torch.ones(8, 8)] * 2, x, x)}.get(name, (x,))
-            tkjit.load(name)(*given, flags)
+    flags = [torch.zeros(128, dtype=torch.int32) for _ in range(2)]
+
+    def two(*shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+        return [torch.ones(shape, dtype=dtype) for _ in range(2)]
+
+    for name in ("all_reduce", "all_reduce_one_shot"):
+        tkjit.load(name)(two(8), flags)
+    for name, dtype in (
+        ("all_gather", torch.float32),
+        ("all_gather", torch.bfloat16),
+        ("reduce_scatter", torch.float32),
+    ):
+        tkjit.load(name)(two(2, 8, dtype=dtype), flags)
+    tkjit.load("gemm_all_reduce")(two(2, 8), two(8, 8), two(2, 8), two(2, 8), flags)
     tkjit.load("axpy")(torch.ones(3), torch.ones(3))
 
 

@@ -48,6 +48,10 @@ def test_a_struct_that_does_not_know_its_device_or_their_number_is_refused(missi
     assert f"say computed={{'{missing}': '{missing}'}}" in said
 
 
+def test_dev_idx_is_no_number_of_the_specs_own():
+    assert "has no dev_idx" in refusal(struct="globals", computed={"dev_idx": 0, "num_devices": "num_devices"})
+
+
 def test_the_number_of_devices_may_be_fixed_by_the_structs_type():
     assert spec(struct="globals", computed={"dev_idx": "dev_idx"}, num_devices=8).num_devices == 8
 
@@ -99,7 +103,7 @@ def test_the_glue_takes_lists_and_a_club():
     def both(x: InOut[ParallelTensor, "float32", "N"], y: In[Tensor, "float32", "N"], n: int = 1): ...
 
     text = rendered(both).glue
-    assert '{"x", true, false, Spread::parallel},' in text
+    assert '{"x", true, false, Spread::parallel, true},' in text
     assert '{"y", true, false, Spread::each},' in text
     assert '{"n", false, false},' in text and '{"club", false, true},' in text
     assert "return dispatch_parallel(call, overloads[0], signature_0, {0, 3, 4});" in text

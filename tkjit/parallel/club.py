@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import contextvars
 import weakref
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from tkjit.config import Settings
@@ -57,7 +58,8 @@ class Club:
         if kind == "cuda":
             _warm(indices)
         # streams that the caller knows nothing of must not overtake the current one, nor be overtaken
-        around = self._order if streams is None and any(self.streams) else None
+        self._orders = streams is None and any(self.streams)
+        around = partial(_order, indices, self.streams) if self._orders else None
         runtime = loader_for(Settings.from_environment()).runtime
         self._club = runtime.Club(kind, list(indices), list(self.streams), around)
         _open_clubs.add(self)
@@ -85,11 +87,27 @@ class Club:
             What the function raised; of several the first device's, with a note of the others.
         """
 
-        def on_device(dev_idx: int) -> None:
-            with _current(self.devices[dev_idx], self.streams[dev_idx]):
-                task(dev_idx)
+        import torch
 
-        raised = [(i, error) for i, error in enumerate(self._club.execute(on_device)) if error is not None]
+        # what holds in the calling thread holds in all of them
+        grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        contexts = [contextvars.copy_context() for _ in self.indices]
+        streams = self._streams_now()
+
+        def on_device(dev_idx: int) -> None:
+            around = _current(self.devices[dev_idx], streams[dev_idx])
+            with torch.inference_mode(inference), torch.set_grad_enabled(grad), around:
+                contexts[dev_idx].run(task, dev_idx)
+
+        if self._orders:
+            _order(self.indices, self.streams, True)
+        try:
+            found = self._club.execute(on_device)
+        except RuntimeError as refusal:  # a step within a step, the interpreter's end
+            raise LaunchError(str(refusal)) from None
+        if self._orders:
+            _order(self.indices, self.streams, False)
+        raised = [(i, error) for i, error in enumerate(found) if error is not None]
         if not raised:
             return
         (first, error), *others = raised
@@ -99,13 +117,16 @@ class Club:
                 error.add_note(f"and on device {i}: {type(other).__name__}: {other}")
         raise error
 
-    def _order(self, before: bool) -> None:
-        """Let the club's own streams wait for the current ones before a step, and these for them after it."""
+    def _streams_now(self) -> list[Any]:
+        """The streams of a step that begins now."""
+        if self.kind == "cpu":
+            return [None] * len(self)
         import torch
 
-        for index, stream in zip(self.indices, self.streams, strict=True):
-            current = torch.cuda.current_stream(index)
-            (stream.wait_stream(current) if before else current.wait_stream(stream))
+        return [
+            torch.cuda.current_stream(index) if stream is None else stream
+            for index, stream in zip(self.indices, self.streams, strict=True)
+        ]
 
     def close(self) -> None:
         """End the threads. A later call starts them again."""
@@ -124,14 +145,16 @@ class Club:
 @cache
 def club_for(kind: str, indices: tuple[int, ...]) -> Club:
     """The process's own club of some devices, which calls without one use; asked by the runtime."""
-    return Club(["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices])
+    devices = ["cpu"] * len(indices) if kind == "cpu" else [f"{kind}:{i}" for i in indices]
+    enable_peer_access(devices)  # its kernels reach the other devices' parts
+    return Club(devices)
 
 
 @atexit.register
 def _close_all() -> None:
     """No thread of a club outlives the interpreter, into which it might call."""
     for club in list(_open_clubs):
-        club.close()
+        club._club.close_for_good()
 
 
 def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> None:
@@ -158,11 +181,14 @@ def enable_peer_access(devices: int | Sequence[int | str | torch.device]) -> Non
     for device in indices:
         for peer in indices:
             if device != peer:
-                _reach(device, peer)
+                reach(device, peer)
 
 
-def _reach(device: int, peer: int) -> None:
-    """A copy between two devices is what makes torch enable the access, for its expandable segments too."""
+def reach(device: int, peer: int) -> None:
+    """Let a device read and write another's memory.
+
+    A copy between two devices is what makes torch enable the access, for its expandable segments too.
+    """
     import torch
 
     torch.empty(1, device=f"cuda:{peer}").copy_(torch.ones(1, device=f"cuda:{device}"))
@@ -173,6 +199,9 @@ def _devices_of(devices: int | Sequence[int | str | torch.device]) -> tuple[str,
     """The kind of devices, and their numbers; those of the CPU are counted."""
     import torch
 
+    if isinstance(devices, (str, bool)) or not isinstance(devices, (int, Iterable)):
+        expected = "how many CUDA devices, or a list such as ['cuda:0', 'cuda:1']"
+        raise ArgumentError(f"devices is {devices!r}; expected {expected}")
     listed = list(range(devices)) if isinstance(devices, int) else list(devices)
     if not 1 <= len(listed) <= MAX_DEVICES:
         raise ArgumentError(f"{len(listed)} devices; expected 1 to {MAX_DEVICES}")
@@ -188,6 +217,8 @@ def _devices_of(devices: int | Sequence[int | str | torch.device]) -> tuple[str,
             f"devices of the kinds {', '.join(sorted(kinds))}; expected CUDA devices, or the cpu several times"
         )
     count = torch.cuda.device_count()
+    if count == 0:
+        raise ArgumentError(f"there is no {found[0]}; torch sees 0 CUDA device(s)")
     indices = tuple(torch.cuda.current_device() if device.index is None else device.index for device in found)
     for index in indices:
         if index >= count:
@@ -201,6 +232,9 @@ def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | No
             raise ArgumentError("streams= is for CUDA devices: the cpu has none")
         if len(streams) != len(indices):
             raise ArgumentError(f"{len(streams)} streams for {len(indices)} devices; expected one for each")
+        for index, stream in zip(indices, streams, strict=True):
+            if stream is not None and getattr(stream, "device_index", None) != index:
+                raise ArgumentError(f"{stream!r} is no torch.cuda.Stream of cuda:{index}, whose place it is in")
         return tuple(streams)
     if kind == "cpu" or len(set(indices)) == len(indices):
         return (None,) * len(indices)
@@ -208,6 +242,15 @@ def _streams_of(kind: str, indices: tuple[int, ...], streams: Sequence[Any] | No
 
     # kernels that wait for each other must not wait in one stream
     return tuple(torch.cuda.Stream(index) for index in indices)  # type: ignore[no-untyped-call]
+
+
+def _order(indices: Sequence[int], streams: Sequence[Any], before: bool) -> None:
+    """Let a club's own streams wait for the current ones before a step, and these for them after it."""
+    import torch
+
+    for index, stream in zip(indices, streams, strict=True):
+        current = torch.cuda.current_stream(index)
+        (stream.wait_stream(current) if before else current.wait_stream(stream))
 
 
 def _warm(indices: Sequence[int]) -> None:

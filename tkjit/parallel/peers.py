@@ -6,19 +6,20 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.processes import Process, this_process
 
 WATCH_S = 0.1
-GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be given up; how long the process may still end by itself
+GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be given up; how long it may still end by itself
 
 
 class Peer(NamedTuple):
-    """A process of a group."""
+    """A process of a group, by its rank among all."""
 
     rank: int
     process: Process
@@ -27,43 +28,67 @@ class Peer(NamedTuple):
         return f"rank {self.rank} (process {self.process.pid} on {self.process.host})"
 
 
-_watched: set[Peer] = set()
+class Peers:
+    """The processes of a parallel tensor's group; looked after for as long as the tensor lives.
+
+    Parameters
+    ----------
+    known : object
+        The runtime's, by which launches learn that one has ended.
+    """
+
+    def __init__(self, peers: Sequence[Peer]) -> None:
+        own = this_process()
+        self.others = tuple(peer for peer in peers if peer.process.is_here and peer.process != own)
+        self.known: Any = loader_for(Settings.from_environment()).runtime.Peers()
+
+
+_watched: weakref.WeakSet[Peers] = weakref.WeakSet()
 _watching: list[int] = []  # the process that has the thread, which a forked child does not have
 
 
-def watch(peers: Sequence[Peer]) -> None:
+def watch(peers: Sequence[Peer]) -> Peers:
     """Watch processes of this machine until one of them ends."""
-    own = this_process()
-    _watched.update(peer for peer in peers if peer.process.is_here and peer.process != own)
-    if _watched and os.getpid() not in _watching:
+    group = Peers(peers)
+    _watched.add(group)
+    if os.getpid() not in _watching:
         _watching[:] = [os.getpid()]
         threading.Thread(target=_watch, name="tkjit-peers", daemon=True).start()
+    return group
 
 
 def _watch() -> None:
-    runtime = loader_for(Settings.from_environment()).runtime
     while True:
-        # all of them: who gave up because of another may be gone before that is noticed here
-        ended = sorted(peer for peer in list(_watched) if not peer.process.is_alive)
-        if ended:
-            names = " and ".join(map(str, ended))
-            verb = "has" if len(ended) == 1 else "have"
-            reason = f"{names} {verb} ended, and kernels over several devices wait for it"
-            runtime.give_up(reason)
-            _end_waiting_on_gpu(reason)
-            return
+        groups = list(_watched)
+        for group in groups:
+            # all of them: who gave up because of another may be gone before that is noticed here
+            ended = sorted(peer for peer in group.others if not peer.process.is_alive)
+            if ended:
+                _watched.discard(group)
+                _give_up(group, ended)
+        del groups
         time.sleep(WATCH_S)
 
 
-def _end_waiting_on_gpu(reason: str) -> None:
+def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
+    names = " and ".join(map(str, ended))
+    verb = "has" if len(ended) == 1 else "have"
+    reason = f"{names} {verb} ended, and kernels over several devices wait for it"
+    group.known.give_up(reason)
+    if group.known.stream:
+        threading.Thread(target=_end_if_stuck, args=(group.known.stream, reason), daemon=True).start()
+
+
+def _end_if_stuck(stream: int, reason: str) -> None:
     """End a process whose GPU waits for one that is gone: there is no other way to stop a kernel."""
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_initialized():
-        return
+    import torch
+
+    cuda: Any = torch.cuda
+    done = cuda.Event()
+    done.record(cuda.ExternalStream(stream))  # behind the kernel that may wait
     end = time.monotonic() + GPU_PATIENCE_S
-    stuck = [torch.cuda.current_stream(device) for device in range(torch.cuda.device_count())]
     while time.monotonic() < end:
-        if all(stream.query() for stream in stuck):
+        if done.query():
             return
         time.sleep(WATCH_S)
     print(f"tkjit: {reason}; this process is ended, since its GPU would wait for ever", file=sys.stderr, flush=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
 from tkjit.loader import loader_for
+from tkjit.parallel.club import reach
 from tkjit.parallel.peers import Peer, watch
 from tkjit.processes import this_process
 from tkjit.spec import BY_NAME, ParallelLayout
@@ -24,13 +26,14 @@ class ParallelTensor(ParallelLayout):
     Every process of the group makes it at the same time, with the same shape and dtype. A kernel takes it where its
     spec says ``ParallelTensor``, on the device of each process; every process calls the kernel. It needs nothing but
     torch: on CUDA devices ``torch.distributed._symmetric_memory``, or CUDA IPC for a tensor that exists; on the CPU
-    torch's storages in shared memory.
+    torch's storages in shared memory. Processes that make several make them in one order.
 
     Parameters
     ----------
     tensor : torch.Tensor, or sequence of int
         This process's part, contiguous, of at most 4 dimensions; or its shape. A CPU tensor's storage is moved into
-        shared memory, as ``share_memory_`` does, and the tensor stays what it is.
+        shared memory, as ``share_memory_`` does: the tensor and its views stay what they are, but an array of NumPy's
+        that it was made of, or a process that it was shared with before, keeps the old memory.
     dtype : torch.dtype, optional
         Of a new part; torch's default.
     device : str or torch.device, optional
@@ -88,13 +91,14 @@ class ParallelTensor(ParallelLayout):
         self.group = dist.group.WORLD if group is None else group
         self.rank: int = dist.get_rank(self.group)
         self.world_size: int = dist.get_world_size(self.group)
+        if self.rank < 0:
+            raise ArgumentError("this process is not in the group; only those that are make its parallel tensors")
         is_new = not isinstance(tensor, torch.Tensor)
         if isinstance(tensor, torch.Tensor):
             own, problem = tensor, _problem(tensor, dtype, device, multicast)
         else:
-            own, problem = _empty(tuple(tensor), dtype, device or _device_of(self.group), symmetric=True)
-        peers = self._meet(own, problem)
-        watch(peers)
+            own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
+        self._peers = watch(self._meet(own, problem))
         if own.device.type == "cpu":
             parts: Any = _parts_on_cpu(own, self.group)
             pointers, self.multicast_ptr = [part.data_ptr() for part in parts], 0
@@ -109,7 +113,8 @@ class ParallelTensor(ParallelLayout):
         self.data_ptrs = tuple(pointers)
         self._parts = parts
         runtime = loader_for(Settings.from_environment()).runtime
-        self._layout = runtime.ParallelLayout(list(pointers), self.multicast_ptr, self.rank, own, parts)
+        peers = self._peers.known
+        self._layout = runtime.ParallelLayout(list(pointers), self.multicast_ptr, self.rank, own, parts, peers)
         dist.barrier(self.group)  # nobody frees or writes what another has yet to map
 
     @classmethod
@@ -156,7 +161,7 @@ class ParallelTensor(ParallelLayout):
             () if own is None else tuple(own.shape),
             "" if own is None else str(own.dtype),
             "" if own is None else own.device.type,
-            Peer(self.rank, this_process()),
+            Peer(dist.get_rank(), this_process()),
         )
         all_said: list[Any] = [None] * self.world_size
         dist.all_gather_object(all_said, said, group=self.group)
@@ -208,7 +213,7 @@ def _problem(tensor: torch.Tensor, dtype: Any, device: Any, multicast: bool) -> 
 def _problem_of_shape(shape: tuple[int, ...], dtype: torch.dtype) -> str:
     if len(shape) > MAX_DIMS:
         return f"{shape} has more than {MAX_DIMS} dimensions"
-    if not shape or any(not isinstance(extent, int) or extent < 1 for extent in shape):
+    if not shape or any(extent < 1 for extent in shape):
         return f"{shape} is no shape of a part; expected 1 to {MAX_DIMS} extents of at least 1"
     if str(dtype).removeprefix("torch.") not in BY_NAME:
         return f"{dtype} is no dtype of kernels; known are {', '.join(BY_NAME)}"
@@ -216,20 +221,33 @@ def _problem_of_shape(shape: tuple[int, ...], dtype: torch.dtype) -> str:
 
 
 def _device_of(group: Any) -> str:
+    import torch
     import torch.distributed as dist
 
-    return "cuda" if "nccl" in str(dist.get_backend(group)) else "cpu"
+    # "cpu:gloo,cuda:nccl" of a group that was asked for no backend
+    serves_cuda = "cuda:nccl" in str(dist.get_backend_config(group)) or dist.get_backend(group) == "nccl"
+    return "cuda" if serves_cuda and torch.cuda.is_available() else "cpu"
 
 
-def _empty(shape: tuple[int, ...], dtype: Any, device: Any, *, symmetric: bool) -> tuple[Any, str]:
-    """A new part, or why there can be none."""
+def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, str]:
+    """A new part, or why there can be none; the other processes have to learn of it, whatever it is."""
     import torch
 
-    dtype = dtype or torch.get_default_dtype()
+    try:
+        shape = tuple(operator.index(extent) for extent in given)
+        dtype = torch.get_default_dtype() if dtype is None else dtype
+        if not isinstance(dtype, torch.dtype):
+            return None, f"dtype is {dtype!r}; expected a torch.dtype"
+        where = torch.device(device)
+    except (TypeError, RuntimeError) as error:
+        return None, f"{given!r} on {device!r}: {str(error).splitlines()[0]}; expected a tensor, or a shape"
     if problem := _problem_of_shape(shape, dtype):
         return None, problem
+    if where.type not in ("cpu", "cuda"):
+        return None, f"device={device!r}; expected the cpu or a CUDA device"
+    if multicast and where.type == "cpu":
+        return None, "multicast=True: the cpu has none"
     try:
-        where = torch.device(device)
         if where.type == "cuda":
             import torch.distributed._symmetric_memory as symmetric_memory
 
@@ -262,17 +280,27 @@ def _symmetric(own: torch.Tensor, group: Any) -> tuple[Any, list[int], int]:
     import torch.distributed._symmetric_memory as symmetric_memory
 
     handle = symmetric_memory.rendezvous(own, group)
-    return handle, [int(pointer) for pointer in handle.buffer_ptrs], int(handle.multicast_ptr)
+    # a part may begin behind its segment, everywhere alike
+    offset = own.data_ptr() - int(handle.buffer_ptrs[handle.rank])
+    multicast = int(handle.multicast_ptr)
+    return handle, [int(pointer) + offset for pointer in handle.buffer_ptrs], multicast and multicast + offset
 
 
 def _parts_by_ipc(own: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """All parts, through torch's own CUDA IPC handles."""
+    """All parts, through torch's own CUDA IPC handles: one for each process that opens it, as torch counts them."""
     import torch.distributed as dist
     from torch.multiprocessing.reductions import reduce_tensor
 
-    all_handles: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(all_handles, reduce_tensor(own), group=group)  # type: ignore[no-untyped-call]
-    return [
-        own if rank == dist.get_rank(group) else rebuild(*arguments)
-        for rank, (rebuild, arguments) in enumerate(all_handles)
-    ]
+    rank, size = dist.get_rank(group), dist.get_world_size(group)
+    handles = [None if reader == rank else reduce_tensor(own) for reader in range(size)]  # type: ignore[no-untyped-call]
+    all_handles: list[Any] = [None] * size
+    dist.all_gather_object(all_handles, handles, group=group)
+    parts = []
+    for other, of_other in enumerate(all_handles):
+        if other == rank:
+            parts.append(own)
+            continue
+        rebuild, arguments = of_other[rank]
+        parts.append(rebuild(*arguments))
+        reach(own.device.index, parts[-1].device.index)
+    return parts

@@ -166,7 +166,8 @@ class _Overload:
             f = by_name.get(parameter)
             required = f is not None and f.is_required
             nullable = f is None or f.optional or f.direction == "out"
-            spread = f", {_spread(f)}" if self.spec.is_parallel and f is not None and f.is_tensor else ""
+            spread = f", {_spread(f)}" if self.spec.is_parallel and (f is None or f.is_tensor) else ""
+            spread = "" if parameter in ("club", "stream") else spread
             rows.append(f"    {{{repr_text(parameter)}, {literal(required)}, {literal(nullable)}{spread}}},")
         positional = sum(not f.keyword_only for f in self.spec.fields)
         table = f"parameters_{self.index}"
@@ -284,6 +285,7 @@ class _Overload:
             for f in written
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
+        guard = "" if spec.is_parallel else guard  # other devices may wait for this one
         lines.append(f"if ({guard}!{launch}) return nullptr;")
         where = f"call, {self._given('stream')}, {self.anchor}"
         used = [
@@ -334,9 +336,11 @@ def _all_of(f: Field) -> str:
     return f"{f.name}_list" if f.is_list else f"{f.name}_parallel" if f.is_parallel else local(f.name)
 
 
-def _spread(f: Field) -> str:
-    """How a call over several devices brings a tensor."""
-    return "Spread::parallel" if f.is_parallel else "Spread::each"
+def _spread(f: Field | None) -> str:
+    """How a call over several devices brings a tensor, or ``out``: and whether each device writes its own."""
+    if f is None:
+        return "Spread::each, true"
+    return f"{'Spread::parallel' if f.is_parallel else 'Spread::each'}{', true' if f.is_written else ''}"
 
 
 def _default_value(f: Field) -> tuple[list[str], str]:

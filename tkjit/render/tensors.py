@@ -318,7 +318,7 @@ class TensorChecks:
         earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
         return [
             f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, "
-            f"{f'{other.name}_list' if other.is_list else local(other.name)})) "
+            f"{_whole(other)})) "
             "return nullptr;"
             for other in earlier
         ]
@@ -326,6 +326,11 @@ class TensorChecks:
     def dtype(self, f: Field) -> str:
         chosen_by = self.dtype_of.get(f.dtype)
         return f"{local(chosen_by)}.dtype" if chosen_by else enumerator(BY_NAME[f.dtype])
+
+
+def _whole(f: Field) -> str:
+    """The variable of all of a tensor: a list, the parts of a parallel layout."""
+    return f"{f.name}_list" if f.is_list else f"{f.name}_parallel" if f.is_parallel else local(f.name)
 
 
 def _if(conditions: list[str], then: str) -> list[str]:

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -34,6 +35,11 @@ inline void futex_wait(std::atomic<uint32_t>& word, uint32_t value) {
     while (word.load(std::memory_order_acquire) == value)
         syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
 }
+// Once, and not for long: whoever waits has something else to look at now and then.
+inline void futex_wait_a_while(std::atomic<uint32_t>& word, uint32_t value) {
+    const timespec patience{0, 50'000'000};
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_PRIVATE, value, &patience, nullptr, 0);
+}
 inline void futex_wake(std::atomic<uint32_t>& word, int count) {
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE_PRIVATE, count, nullptr, nullptr, 0);
 }
@@ -43,7 +49,7 @@ public:
     // A part of a step: the error's text, or null. It must not throw.
     using Part = std::function<const char*(int dev_idx)>;
 
-    explicit Club(int devices) : devices_(devices), errors_(size_t(devices)) {
+    explicit Club(int devices) : devices_(devices) {
         static const int watching = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
         (void)watching;
     }
@@ -53,19 +59,27 @@ public:
 
     int devices() const { return devices_; }
 
-    // Does each device's part of a step, and waits for all. Each device's error, empty where there is none; valid until
-    // the next step. To be called without the GIL.
+    // Does each device's part of a step, and waits for all. Each device's error, empty where there is none. To be called
+    // without the GIL; `interrupted` is asked now and then, by the caller, whether the parts that wait should be given up.
     //
     // With `own_threads` each part is done by its device's thread, and by no other; the first by the caller's.
-    const std::vector<std::string>& execute(const Part& part, bool own_threads = false) {
+    std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
+        std::vector<std::string> errors{size_t(devices_)};
         if (devices_ == 1) {
             const char* const error = part(0);
-            errors_[0] = error ? error : "";
-            return errors_;
+            errors[0] = error ? error : "";
+            return errors;
         }
-        State& state = own_state();
-        const std::lock_guard lock(state.stepping);
+        if (in_step_of == this) throw std::runtime_error("a club's step cannot begin another step of the same club");
+        std::shared_ptr<State> held;
+        std::unique_lock<std::mutex> lock;
+        do {  // one that is being closed is not begun with
+            held = own_state();
+            lock = std::unique_lock(held->stepping);
+        } while (held->ends.load());
+        State& state = *held;
         state.part = &part;
+        state.errors = &errors;
         state.failed.store(false, std::memory_order_relaxed);
         state.left.store(uint32_t(devices_), std::memory_order_relaxed);
         const uint32_t step = state.step.fetch_add(1, std::memory_order_acq_rel) + 1;
@@ -73,25 +87,32 @@ public:
         do_part(state, 0);
         for (int i = 1; i < devices_ && !own_threads; ++i)
             if (claim(state, i, step)) do_part(state, i);
-        for (uint32_t left; (left = state.left.load(std::memory_order_acquire)) != 0;) futex_wait(state.left, left);
-        return errors_;
+        for (uint32_t left; (left = state.left.load(std::memory_order_acquire)) != 0;) {
+            futex_wait_a_while(state.left, left);
+            if (state.left.load(std::memory_order_acquire) == left && interrupted()) state.failed.store(true);
+        }
+        return errors;
     }
 
-    // Ends the threads; the next step starts them again.
+    // Ends the threads, once a step that is under way is done; the next step starts them again.
     void close() {
-        std::unique_ptr<State> state;
+        if (in_step_of == this) throw std::runtime_error("a club's step cannot close the club");
+        std::shared_ptr<State> state;
         {
             const std::lock_guard lock(starting());
             state = std::move(state_);
         }
         if (!state) return;
-        if (state->of_fork != forks.load()) {  // the parent's: its threads are not here to be joined
-            for (auto& worker : state->workers) worker.detach();
-            (void)state.release();
+        if (state->of_fork != forks.load()) {
+            forget(std::move(state));
             return;
         }
+        const std::lock_guard lock(state->stepping);
         end(*state);
     }
+
+    // After this no club begins a step: the interpreter ends, into which its parts might call.
+    static void end_all() { all_ended.store(true); }
 
 private:
     struct State {
@@ -101,6 +122,7 @@ private:
         std::atomic<uint32_t> step{0}, left{0};
         std::atomic<bool> ends{false}, failed{false};
         const Part* part = nullptr;
+        std::vector<std::string>* errors = nullptr;  // of the step that is under way
         const unsigned of_fork = forks.load();
         std::vector<std::atomic<uint32_t>> called;  // by device: the step for which its worker was woken last
         std::vector<std::atomic<uint32_t>> begun;   // by device: the step whose part somebody has begun last
@@ -151,14 +173,18 @@ private:
         return mutex;
     }
 
-    State& own_state() {
+    // The parent's threads are not here to be joined, nor its mutex to be destroyed.
+    static void forget(std::shared_ptr<State> state) {
+        for (auto& worker : state->workers) worker.detach();
+        new std::shared_ptr<State>(std::move(state));
+    }
+
+    std::shared_ptr<State> own_state() {
+        if (all_ended.load()) throw std::runtime_error("the interpreter is ending, and its clubs have ended");
         const std::lock_guard lock(starting());
-        if (state_ && state_->of_fork == forks.load()) return *state_;
-        if (state_) {
-            for (auto& worker : state_->workers) worker.detach();
-            (void)state_.release();
-        }
-        auto state = std::make_unique<State>(size_t(devices_));
+        if (state_ && state_->of_fork == forks.load()) return state_;
+        if (state_) forget(std::move(state_));
+        auto state = std::make_shared<State>(size_t(devices_));
         try {
             for (int i = 1; i < devices_; ++i) state->workers.emplace_back([this, &state = *state, i] { work(state, i); });
         } catch (const std::system_error&) {
@@ -166,7 +192,7 @@ private:
             throw;
         }
         state_ = std::move(state);
-        return *state_;
+        return state_;
     }
 
     void work(State& state, int dev_idx) {
@@ -182,17 +208,23 @@ private:
     }
 
     void do_part(State& state, int dev_idx) {
+        std::atomic<bool>* const failed_around = step_failed;  // a step of another club may be around this one
+        const Club* const club_around = in_step_of;
         step_failed = &state.failed;
+        in_step_of = this;
         const char* const error = (*state.part)(dev_idx);
-        errors_[size_t(dev_idx)] = error ? error : "";
-        step_failed = nullptr;
+        (*state.errors)[size_t(dev_idx)] = error ? error : "";
+        step_failed = failed_around;
+        in_step_of = club_around;
         if (error) state.failed.store(true);
         if (state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake(state.left, 1);
     }
 
+    inline static thread_local const Club* in_step_of = nullptr;
+    inline static std::atomic<bool> all_ended{false};
+
     const int devices_;
-    std::vector<std::string> errors_;
-    std::unique_ptr<State> state_;
+    std::shared_ptr<State> state_;
 };
 
 }  // namespace tkjit::runtime

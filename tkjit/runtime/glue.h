@@ -90,13 +90,20 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
         return true;
     }
-    PyThreadState* const state = PyEval_SaveThread();
-    const char* error = launcher(args, on.device, stream);
-    PyEval_RestoreThread(state);
+    const char* lost = call.peers ? call.table.waits_for(call.peers, stream) : nullptr;
+    const char* error = lost;
+    if (!error) {
+        PyThreadState* const state = PyEval_SaveThread();
+        error = launcher(args, on.device, stream);
+        PyEval_RestoreThread(state);
+    }
+    if (call.peers) {
+        lost = call.table.waits_for(call.peers, nullptr);
+        call.table.waits_for(nullptr, nullptr);
+    }
     if (!error) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
-    if (std::strncmp(error, "interrupted", 11) == 0)
-        if (const char* const reason = call.table.given_up()) error = reason;
+    if (lost) error = lost;
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = std::strncmp(error, about_shapes, sizeof about_shapes - 1) == 0;
     PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel,

@@ -17,6 +17,7 @@ struct Parameter {
     bool required;
     bool nullable;   // None means: not given
     Spread spread = Spread::same;
+    bool written = false;  // of a call over several devices: each writes its own
     PyObject* interned = nullptr;
 };
 
@@ -57,6 +58,7 @@ struct Call {
     bool other_stream = false;  // the call has a stream of its own, not the current one
     Batch* batch = nullptr;     // where launches are kept for later
     int dev_idx = 0;            // in a call over several devices: which one
+    void* peers = nullptr;      // processes that the kernel may wait for
     PyObject* const* bound = nullptr;  // arguments that are at their parameters' positions already
 };
 

@@ -48,14 +48,13 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
         if (PyErr_Occurred()) return false;
         return refuse_object(call, name, object, "a tkjit.ParallelTensor, or a list with a tensor for each device");
     }
-    if (const char* const reason = call.table.given_up()) {
-        PyErr_Format(call.table.launch_error, "%s: %s", call.kernel, reason);
-        return false;
-    }
+    call.peers = view.peers;
     parallel.object = view.tensor;
     parallel.name = name;
     parallel.layout = view.layout;
-    return read(call, name, view.tensor, parallel.own);
+    if (!read(call, name, view.tensor, parallel.own)) return false;
+    if (parallel.own.data == view.layout.data[view.layout.dev_idx]) return true;
+    return refuse_object(call, name, view.tensor, "the memory that the ParallelTensor was made with; make another of it");
 }
 
 // Parallel layouts of one call are over the same devices.
@@ -95,6 +94,24 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 
 // ---- a call with lists ---------------------------------------------------------------------------------------------
 
+// What a device writes must be its own: no two parts of a list may share memory.
+inline bool parts_apart(const Call& call, const TensorList& list) {
+    for (int i = 1; i < list.count; ++i)
+        for (int k = 0; k < i; ++k)
+            if (list.items[i].view.device == list.items[k].view.device &&
+                !apart(call, list.items[i].name, list.items[i].view, list.items[k].name, list.items[k].view))
+                return false;
+    return true;
+}
+inline bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const ParallelTensor& parallel) {
+    if (!parallel.list) return apart(call, name, view, other, parallel.own);
+    for (int i = 0; i < parallel.list->count; ++i) {
+        const TensorList::Item& item = parallel.list->items[i];
+        if (item.view.device == view.device && !apart(call, name, view, item.name, item.view)) return false;
+    }
+    return true;
+}
+
 // Where a call's arguments are that are no fields.
 struct Places {
     int anchor;  // the parallel parameter that says how many devices there are, and which
@@ -125,6 +142,10 @@ inline bool read_lists(Call& call, const Signature& signature, PyObject** given,
         if (parameter.spread == Spread::parallel &&
             (!read(call, parameter.name, tensors, count, lists[i]) || !alike(call, lists[i])))
             return false;
+        if (parameter.spread == Spread::each && parameter.written && !PyTuple_Check(PyTuple_GET_ITEM(tensors, 0)) &&
+            !read(call, parameter.name, tensors, count, lists[i]))
+            return false;
+        if (parameter.written && !parts_apart(call, lists[i])) return false;
     }
     return true;
 }

@@ -19,15 +19,30 @@ namespace py = pybind11;
 
 // ---- processes that are lost ---------------------------------------------------------------------------------------
 
-// Why every launch that waits for another process should be given up; set once, by whoever watches them.
-inline std::atomic<const char*> lost{nullptr};
+// The processes of a group, as each of its parallel tensors knows them.
+struct Peers {
+    std::atomic<const char*> lost{nullptr};  // why launches that wait for them should be given up
+    std::atomic<void*> stream{nullptr};      // on which a kernel was launched last that may wait for them
 
-inline void give_up(const std::string& reason) {
-    const char* none = nullptr;
-    char* const text = strdup(reason.c_str());  // for the rest of the process
-    if (!lost.compare_exchange_strong(none, text)) free(text);
+    void give_up(const std::string& reason) {
+        const char* none = nullptr;
+        char* const text = strdup(reason.c_str());  // for the rest of the process
+        if (!lost.compare_exchange_strong(none, text)) free(text);
+    }
+};
+
+// Whom the launch of this thread waits for.
+inline thread_local const Peers* waits_for = nullptr;
+
+inline const char* given_up() { return waits_for ? waits_for->lost.load() : nullptr; }
+
+inline const char* waits_on(void* peers, void* stream) {
+    auto* const those = static_cast<Peers*>(peers);
+    waits_for = those;
+    if (!those) return nullptr;
+    if (stream) those->stream.store(stream);
+    return those->lost.load();
 }
-inline const char* given_up() { return lost.load(); }
 
 // ---- a parallel tensor's layout ------------------------------------------------------------------------------------
 
@@ -38,6 +53,7 @@ struct ParallelLayout {
     int dev_idx;
     py::object tensor;  // this process's part
     py::object parts;   // what keeps the others mapped
+    std::shared_ptr<Peers> peers;
 };
 
 inline PyObject* parallel_layout_type = nullptr;
@@ -58,6 +74,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
         view->layout.multicast = reinterpret_cast<void*>(layout.multicast);
         view->layout.count = int32_t(layout.pointers.size());
         view->layout.dev_idx = layout.dev_idx;
+        view->peers = layout.peers.get();
     }
     Py_DECREF(held);
     return is_layout;
@@ -141,53 +158,80 @@ inline const std::string* first_error(const std::vector<std::string>& errors, si
     return found;
 }
 
+// The caller of a step that waits for its devices may be interrupted.
+inline bool asks_python() {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
+    PyGILState_Release(state);
+    return raises;
+}
+
+// A step without the GIL. Not by pybind11's guards: a daemon thread that asks for the GIL when the interpreter ends is
+// ended there, which a destructor would turn into an abort.
+inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part, bool own_threads, std::string& failure) {
+    std::vector<std::string> errors;
+    PyThreadState* const state = PyEval_SaveThread();
+    try {
+        errors = club.execute(part, asks_python, own_threads);
+    } catch (const std::exception& error) {  // the system refuses a thread, a step within a step
+        failure = error.what();
+    }
+    PyEval_RestoreThread(state);
+    return errors;
+}
+
 inline bool execute(const char* kernel, PyObject* club, const Step* steps, int count) {
-    std::string error;
+    std::string error, failure;
     size_t where = 0;
     try {
         auto& members = py::handle(club).cast<PythonClub&>();
         if (!members.around.is_none()) members.around(true);
-        const py::gil_scoped_release unlocked;
         const Club::Part part = [&](int dev_idx) -> const char* {
             if (dev_idx >= count) return nullptr;  // a step with nothing to launch
             const Step& step = steps[dev_idx];
             return step.launch(step.args, step.device, step.stream);
         };
-        if (const std::string* const found = first_error(members.club.execute(part), where)) error = *found;
-        const py::gil_scoped_acquire locked;
+        const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
+        if (PyErr_Occurred()) return false;
+        if (const std::string* const found = first_error(errors, where)) error = *found;
         if (!members.around.is_none()) members.around(false);
-    } catch (py::error_already_set& failure) {
-        failure.restore();
+    } catch (py::error_already_set& raised) {
+        raised.restore();
         return false;
-    } catch (const std::exception& failure) {  // the system refuses a thread
-        PyErr_Format(launch_error, "%s: %s", kernel, failure.what());
+    }
+    if (!failure.empty()) {
+        PyErr_Format(launch_error, "%s: %s", kernel, failure.c_str());
         return false;
     }
     if (error.empty()) return true;
-    if (PyErr_Occurred() || PyErr_CheckSignals()) return false;
-    if (error.rfind("interrupted", 0) == 0)
-        if (const char* const reason = given_up()) error = reason;
+    if (PyErr_CheckSignals()) return false;
     static constexpr char about_shapes[] = "shape: ";
     const bool shapes = error.rfind(about_shapes, 0) == 0;
-    PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s", kernel, where,
-                 error.c_str() + (shapes ? sizeof about_shapes - 1 : 0));
+    PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where,
+                 error.c_str() + (shapes ? sizeof about_shapes - 1 : 0),
+                 count > 1 ? "; what the step writes is not to be relied on, and signals have to be zeroed" : "");
     return false;
 }
 
 // Calls a Python function in each device's thread, with its number; every exception, or None.
 inline py::list execute_in_python(PythonClub& members, const py::function& task) {
     std::vector<PyObject*> raised(members.devices.size());
-    {
-        const py::gil_scoped_release unlocked;
-        members.club.execute([&](int dev_idx) -> const char* {
-            const py::gil_scoped_acquire locked;
-            try {
-                task(dev_idx);
-            } catch (py::error_already_set& error) {
-                raised[size_t(dev_idx)] = py::object(error.value()).release().ptr();
-            }
-            return nullptr;
-        }, /*own_threads=*/true);
+    std::string failure;
+    const Club::Part part = [&](int dev_idx) -> const char* {
+        const PyGILState_STATE state = PyGILState_Ensure();
+        try {
+            task(dev_idx);
+        } catch (py::error_already_set& error) {
+            raised[size_t(dev_idx)] = py::object(error.value()).release().ptr();
+        }
+        PyGILState_Release(state);
+        return nullptr;
+    };
+    unlocked_step(members.club, part, true, failure);
+    if (!failure.empty()) throw std::runtime_error(failure);
+    if (PyErr_Occurred()) {  // Ctrl-C, while the caller waited for the others
+        for (PyObject* const error : raised) Py_XDECREF(error);
+        throw py::error_already_set();
     }
     py::list all;
     for (PyObject* const error : raised) all.append(error ? py::reinterpret_steal<py::object>(error) : py::none());
@@ -195,10 +239,15 @@ inline py::list execute_in_python(PythonClub& members, const py::function& task)
 }
 
 inline void define_parallel(py::module_& module) {
+    py::class_<Peers, std::shared_ptr<Peers>> peers(module, "Peers", py::module_local(), "The processes of a group.");
+    peers.def(py::init<>());
+    peers.def("give_up", &Peers::give_up, "Ends every launch that waits for them, with this reason.");
+    peers.def_property_readonly("stream", [](const Peers& self) { return reinterpret_cast<uintptr_t>(self.stream.load()); });
     // local: a process may load the runtimes of several caches
     py::class_<ParallelLayout> layout(module, "ParallelLayout", py::module_local(), "Where each device's part of a parallel tensor lies.");
-    layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts) {
-        return ParallelLayout{std::move(pointers), multicast, dev_idx, std::move(tensor), std::move(parts)};
+    layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts,
+                           std::shared_ptr<Peers> peers) {
+        return ParallelLayout{std::move(pointers), multicast, dev_idx, std::move(tensor), std::move(parts), std::move(peers)};
     }));
     layout.def_readonly("pointers", &ParallelLayout::pointers);
     layout.def_readonly("multicast", &ParallelLayout::multicast);
@@ -207,10 +256,12 @@ inline void define_parallel(py::module_& module) {
     py::class_<PythonClub> club(module, "Club", py::module_local(), "A thread for each device.");
     club.def(py::init<std::string, std::vector<int>, std::vector<py::object>, py::object>());
     club.def("execute", &execute_in_python);
+    club.def("close_for_good", [](PythonClub& members) {
+        Club::end_all();
+        members.club.close();
+    }, py::call_guard<py::gil_scoped_release>());
     club.def("close", [](PythonClub& members) { members.club.close(); }, py::call_guard<py::gil_scoped_release>());
     python_club_type = club.ptr();
-    module.def("give_up", &give_up, "Ends every launch that waits for another process, with this reason.");
-    module.def("given_up", [] { const char* const reason = given_up(); return std::string(reason ? reason : ""); });
 }
 
 }  // namespace tkjit::runtime

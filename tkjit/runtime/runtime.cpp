@@ -313,7 +313,7 @@ void fill_table() {
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        as_array,        empty,         stream,        record_stream, resolve,
              watched,        through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
-             deprecated,     parallel,      club,            club_stream,   execute,       given_up,
+             deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};
 }

@@ -129,6 +129,7 @@ struct Step {
 struct ParallelView {
     PyObject* tensor = nullptr;  // the part of this process; borrowed
     TkjitParallel layout{};
+    void* peers = nullptr;  // the processes of its group
 };
 
 struct Table;
@@ -193,8 +194,9 @@ struct Table {
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
     // Launches each step in the club's own thread for it, and waits until all have launched.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count);
-    // Why a launch was given up, where that was not by Ctrl-C: another process of a parallel tensor has ended. Or null.
-    const char* (*given_up)();
+    // Notes which processes the next launch of this thread waits for, and on which stream; null for none. Why it should be
+    // given up, if one of them has ended, or null.
+    const char* (*waits_for)(void* peers, void* stream);
 
     // The error kinds of tkjit/errors.py.
     PyObject* argument_error;

@@ -247,7 +247,8 @@ def _check_parallel(spec: Spec) -> None:
     if spec.struct:
         computed = dict(spec.computed)
         for name in ("dev_idx", "num_devices"):
-            if name not in computed and not (name == "num_devices" and spec.num_devices):
+            fixed = name == "num_devices" and spec.num_devices
+            if not fixed and (name not in computed or computed[name].text != name):
                 how = " or num_devices=8, where its type fixes it" if name == "num_devices" else ""
                 _fail(
                     spec,

@@ -60,12 +60,16 @@ template <class Signals>
 __device__ void device_barrier(const Signals& signals, int slot, int dev_idx, int num_devices TKJIT_DEVICE_BARRIER_SITE) {
     static_assert(sizeof(typename Signals::dtype) == 4, "signals are 32-bit integers");
     __syncthreads();
-    const int peer = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    if (peer < num_devices) {
+    const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+    const int threads = blockDim.x * blockDim.y * blockDim.z;
+    // all are told before one is waited for, where a thread has several
+    for (int peer = thread; peer < num_devices; peer += threads) {
         const size_t first = size_t(slot) * num_devices;
         auto* const theirs = reinterpret_cast<uint32_t*>(signals[peer].raw_ptr) + first + dev_idx;
-        auto* const own = reinterpret_cast<uint32_t*>(signals[dev_idx].raw_ptr) + first + peer;
         while (!detail::replace_release(theirs, 0, 1)) TKJIT_WAIT_A_LITTLE;  // a peer may not have left the one before
+    }
+    for (int peer = thread; peer < num_devices; peer += threads) {
+        auto* const own = reinterpret_cast<uint32_t*>(signals[dev_idx].raw_ptr) + size_t(slot) * num_devices + peer;
         while (!detail::replace_acquire(own, 1, 0)) TKJIT_WAIT_A_LITTLE;
     }
     __syncthreads();
