@@ -196,6 +196,7 @@ class Loader:
         if (kept := self._failures.pop(plan.recipe, None)) is not None:
             raise kept
         check_may_compile(plan, self.settings)
+        _settle_sysconfig()
         beside = meanwhile() if meanwhile else None
         with announce(beside.what if beside else plan.what) as say, self._at_once(beside):
             recipe, inputs = plan.rendered
@@ -277,6 +278,17 @@ class Loader:
         import torch
 
         return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))
+
+
+_sysconfig_lock = Renewed()
+
+
+def _settle_sysconfig() -> None:
+    """Have Python's configuration read by one thread: another one that asks meanwhile gets a half of it (CPython 3.11)."""
+    import sysconfig
+
+    with _sysconfig_lock:
+        sysconfig.get_config_vars()
 
 
 @cache

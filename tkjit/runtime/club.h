@@ -64,7 +64,7 @@ public:
     //
     // With `own_threads` each part is done by its device's thread, and by no other; the first by the caller's.
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
-        std::vector<std::string> errors{size_t(devices_)};
+        std::vector<std::string> errors(static_cast<size_t>(devices_));
         if (devices_ == 1) {
             const char* const error = part(0);
             errors[0] = error ? error : "";
