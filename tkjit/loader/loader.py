@@ -284,7 +284,7 @@ _sysconfig_lock = Renewed()
 
 
 def _settle_sysconfig() -> None:
-    """Have Python's configuration read by one thread: another one that asks meanwhile gets a half of it (CPython 3.11)."""
+    """Have Python's configuration read by one thread: another that asks meanwhile gets a half of it (CPython 3.11)."""
     import sysconfig
 
     with _sysconfig_lock:
