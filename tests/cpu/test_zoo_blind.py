@@ -46,6 +46,4 @@ def test_a_mistake_is_found_as_stated(mistake: str, tmp_path: Path):
         shutil.copy(ZOO / f"{kernel}{suffix}", tmp_path)
     subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, check=True)
     stated = set(result["kinds"].split(", ")) if result["kinds"] else set()
-    found = kinds_found(tmp_path / f"{kernel}.py")
-    # blocks that wait for each other wrongly may also hang or crash, when the machine's pace has it so
-    assert found - {"fault"} == stated - {"fault"} and (not stated) == (not found)
+    assert kinds_found(tmp_path / f"{kernel}.py") == stated

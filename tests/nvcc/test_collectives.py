@@ -16,7 +16,7 @@ def test_compiles(loader, sass, name, arch):
     spec = tkjit.find(name).specs[0]
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
     code = sass(entry.shared_object)
-    assert entry.manifest["spill_store_bytes"] <= 4  # a register around a barrier's loops, and none in those over data
+    assert entry.manifest["spill_store_bytes"] == 0
     assert "ATOMG" in code and "STRONG.SYS" in code  # the flags of other devices
     has_multicast = name == "all_reduce" and arch == "90a"
     assert ("LDGMC" in code or "MULTIMEM" in code) == has_multicast

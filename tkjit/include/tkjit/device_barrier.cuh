@@ -51,7 +51,7 @@ __device__ __forceinline__ bool replace_acquire(uint32_t* flag, uint32_t from, u
 #define TKJIT_WAIT_A_LITTLE detail::wait_a_little(site)
 #else
 #define TKJIT_DEVICE_BARRIER_SITE
-#define TKJIT_WAIT_A_LITTLE
+#define TKJIT_WAIT_A_LITTLE ((void)0)
 #endif
 
 /// Waits until the blocks of this slot on all devices have come; what any of their threads wrote before, all of them see
@@ -62,15 +62,17 @@ __device__ void device_barrier(const Signals& signals, int slot, int dev_idx, in
     __syncthreads();
     const int thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     const int threads = blockDim.x * blockDim.y * blockDim.z;
-    // all are told before one is waited for, where a thread has several
-    for (int peer = thread; peer < num_devices; peer += threads) {
-        const size_t first = size_t(slot) * num_devices;
-        auto* const theirs = reinterpret_cast<uint32_t*>(signals[peer].raw_ptr) + first + dev_idx;
-        while (!detail::replace_release(theirs, 0, 1)) TKJIT_WAIT_A_LITTLE;  // a peer may not have left the one before
+    const auto flags_of = [&](int device) {
+        return reinterpret_cast<uint32_t*>(signals[device].raw_ptr) + size_t(slot) * num_devices;
+    };
+    // all are told before one is waited for, where a thread has several; a peer may not have left the barrier before this
+    for (int peer = thread; peer < num_devices;) {
+        if (detail::replace_release(flags_of(peer) + dev_idx, 0, 1)) peer += threads;
+        else TKJIT_WAIT_A_LITTLE;
     }
-    for (int peer = thread; peer < num_devices; peer += threads) {
-        auto* const own = reinterpret_cast<uint32_t*>(signals[dev_idx].raw_ptr) + size_t(slot) * num_devices + peer;
-        while (!detail::replace_acquire(own, 1, 0)) TKJIT_WAIT_A_LITTLE;
+    for (int peer = thread; peer < num_devices;) {
+        if (detail::replace_acquire(flags_of(dev_idx) + peer, 1, 0)) peer += threads;
+        else TKJIT_WAIT_A_LITTLE;
     }
     __syncthreads();
 }
