@@ -14,6 +14,7 @@ struct Grid {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned blocks;
+    unsigned begun;
     unsigned waiting;
     unsigned ended;
     unsigned phase;
@@ -106,9 +107,15 @@ inline void pass_on(Block& block) {
     registers.restore();
 }
 
-inline void begin_block_of_grid(Grid& grid) {
+/// In the checked builds none runs before the OS threads of all have come: blocks that have had no turn yet would look as if
+/// they never made the others' waits end.
+inline void begin_block_of_grid(Launch& launch) {
     if (!one_at_a_time) return;
+    Grid& grid = *launch.grid_barrier;
     pthread_mutex_lock(&grid.mutex);
+    grid.begun++;
+    pthread_cond_broadcast(&grid.changed);
+    while (grid.begun < grid.blocks && !launch_failed(launch)) wait_for_change(grid);  // it fails if there is no thread for one
     take_turn(grid);
     pthread_mutex_unlock(&grid.mutex);
 }

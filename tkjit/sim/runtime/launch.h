@@ -62,7 +62,7 @@ inline void work(Launch& launch, Helpers* helpers) {
         put_idle_block(block);
         return;
     }
-    if (launch.grid_barrier) begin_block_of_grid(*launch.grid_barrier);
+    if (launch.grid_barrier) begin_block_of_grid(launch);
     block->launch = &launch;
     block->helpers = helpers;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
@@ -268,7 +268,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.helpers = &helpers;
     launch.ticks_at_interruption = ~0u;
     const ActiveLaunch active(launch);
-    Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0, 0, 0};
+    Grid all{PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, unsigned(launch.block_count), 0, 0, 0, 0, 0, 0};
     if (cooperative) {
         launch.grid_barrier = &all;
         create_threads(launch, helpers, static_cast<int>(launch.block_count) - 1);
