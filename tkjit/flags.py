@@ -75,7 +75,7 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
         Whether code for the CPU keeps each line and variable for a debugger to show.
     """
     # a source's own directory is where its quoted includes are found
-    libraries_of = [library.root / path for library in spec.headers if library.root for path in library.include_dirs]
+    libraries_of = [path for library in spec.headers for path in library.include_paths]
     directories = [
         INCLUDE,
         *([SIMULATOR] if target.is_cpu else []),
@@ -99,7 +99,7 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
             "-fPIC",
             "-fvisibility=hidden",
         ]
-        preprocessor, linker = _common_flags(given)
+        preprocessor, linker = common_flags(given)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries))
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
@@ -154,7 +154,7 @@ def _march(target: Target) -> list[str]:
     return [f"-march={target.cpu_level}"] if target.cpu_level.startswith("x86-64") else []
 
 
-def _common_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:
+def common_flags(flags: Iterable[str]) -> tuple[list[str], list[str]]:
     """Of nvcc's flags, those that every C++ compiler reads: the preprocessor's, and the linker's."""
     preprocessor: list[str] = []
     linker: list[str] = []

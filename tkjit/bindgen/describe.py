@@ -10,11 +10,12 @@ from tkjit.bindgen.dtypes import is_integer
 from tkjit.bindgen.facts import Found, Instance, Part
 from tkjit.bindgen.parameters import Parameters
 from tkjit.bindgen.shapes import Shape, shape_of
-from tkjit.bindgen.text import comments, dict_text, list_text, quoted, tuple_text
+from tkjit.bindgen.text import comments, dict_text, list_text, tuple_text
 from tkjit.bindgen.variants import Described, described
 from tkjit.bindgen.words import replaced, spelled
 from tkjit.errors import SpecError
 from tkjit.render.lexer import Token, tokens_of
+from tkjit.render.text import repr_text
 
 # what a part of the launch is until somebody has said it: it can be loaded, and not compiled
 _OPEN = Shape("TODO", is_cpp=True)
@@ -123,7 +124,7 @@ class _Spec:
 
     def text(self, place: Place) -> str:
         said = comments(self.launch_notes, 4)
-        lines = ["@tkjit.kernel(", f"    {quoted(place.source)},", *said]
+        lines = ["@tkjit.kernel(", f"    {repr_text(place.source)},", *said]
         lines += [f"    {key}={value}," for key, value in self._options(place)]
         lines += [")", f"def {self.name}(", *comments(self.given.notes, 4)]
         lines += [line for parameter in self.given.all for line in parameter.lines]
@@ -131,20 +132,20 @@ class _Spec:
 
     def _options(self, place: Place) -> Iterable[tuple[str, str]]:
         instance = self.one.instance
-        yield "entry", quoted(instance.entry)
+        yield "entry", repr_text(instance.entry)
         if instance.struct:
-            yield "struct", quoted(instance.struct)
+            yield "struct", repr_text(instance.struct)
             if instance.launch and instance.launch.config:
-                yield "config", quoted(instance.launch.config)
+                yield "config", repr_text(instance.launch.config)
         else:
             yield "args", "True"
         given = [*(parameter.name for parameter in self.given.all), *self.given.computed]
         if self.given.order != given:
-            yield "fields", quoted(" ".join(self.given.order))
+            yield "fields", repr_text(" ".join(self.given.order))
         if self.given.computed:
-            yield "computed", dict_text((name, quoted(value)) for name, value in self.given.computed.items())
+            yield "computed", dict_text((name, repr_text(value)) for name, value in self.given.computed.items())
         if self.given.behind:
-            yield "behind", quoted(" ".join(self.given.behind))
+            yield "behind", repr_text(" ".join(self.given.behind))
         if self.given.num_devices:
             yield "num_devices", str(self.given.num_devices)
         for what, shape in self.launch:
@@ -156,7 +157,7 @@ class _Spec:
         if place.include_dirs:
             yield "include_dirs", list_text(place.include_dirs)
         if place.defines:
-            yield "defines", dict_text((name, quoted(value)) for name, value in place.defines)
+            yield "defines", dict_text((name, repr_text(value)) for name, value in place.defines)
 
     def _returns(self) -> str:
         written = sum(parameter.is_written for parameter in self.given.all)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from tkjit.bindgen.dtypes import annotation_of, dtype_of, is_integer
 from tkjit.bindgen.facts import Type
-from tkjit.bindgen.text import WIDTH, listed, quoted
+from tkjit.bindgen.text import WIDTH, listed
 from tkjit.bindgen.variants import Described
 from tkjit.errors import SpecError
 from tkjit.expr import EXTENTS
+from tkjit.render.text import repr_text
 from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
 
 _OF_DEVICES = ("dev_idx", "num_devices")
@@ -141,9 +142,9 @@ class Parameters:
         if member in CPP_KEYWORDS:
             raise SpecError(f"{member} is a word of C++")
         self._taken.add(name)
-        items = ["ParallelTensor" if type_.kind == "parallel" else "Tensor", quoted(dtype), *self._dims(name, type_)]
+        items = ["ParallelTensor" if type_.kind == "parallel" else "Tensor", repr_text(dtype), *self._dims(name, type_)]
         if self._instance.struct and name != member:
-            items.append(f"Member({quoted(member)})")
+            items.append(f"Member({repr_text(member)})")
             self.used.add("Member")
         direction = self._direction(name, member, type_)
         self.used |= {direction, items[0]}
@@ -153,15 +154,15 @@ class Parameters:
     def _dims(self, name: str, type_: Type) -> list[str]:
         if type_.kind == "pointer":
             self._pointers.append(name)
-            return [quoted(self._fresh(f"{name}_size"))]
+            return [repr_text(self._fresh(f"{name}_size"))]
         extents = list(zip(EXTENTS, type_.extents, strict=False))
         while len(extents) > 1 and extents[0][1] == 1:
             extents.pop(0)
         self._open_dims = self._open_dims or any(extent == -1 for _, extent in extents)
         return [
-            quoted(self._fresh(f"{name}_{axis}"))
+            repr_text(self._fresh(f"{name}_{axis}"))
             if extent == -1
-            else quoted(extent)
+            else repr_text(extent)
             if isinstance(extent, str)
             else str(extent)
             for axis, extent in extents

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from tkjit.render.text import repr_text
+
 WIDTH = 120
 
 
@@ -22,19 +24,14 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def tuple_text(options: Sequence[str | int]) -> str:
-    listed = ", ".join(quoted(option) if isinstance(option, str) else str(option) for option in options)
+    listed = ", ".join(repr_text(option) if isinstance(option, str) else str(option) for option in options)
     return f"({listed},)" if len(options) == 1 else f"({listed})"
 
 
 def list_text(texts: Sequence[str]) -> str:
-    return quoted(texts[0]) if len(texts) == 1 else f"[{', '.join(map(quoted, texts))}]"
+    return repr_text(texts[0]) if len(texts) == 1 else f"[{', '.join(map(repr_text, texts))}]"
 
 
 def dict_text(pairs: Iterable[tuple[str, str]]) -> str:
-    return f"{{{', '.join(f'{quoted(key)}: {value}' for key, value in pairs)}}}"
+    return f"{{{', '.join(f'{repr_text(key)}: {value}' for key, value in pairs)}}}"

@@ -11,11 +11,10 @@ from typing import Any
 
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
+from tkjit.flags import common_flags
 from tkjit.headers import find_root
 from tkjit.spec import LIBRARIES, HeaderLibrary
 from tkjit.targets import gpu_target
-
-_PREPROCESSOR = ("-I", "-D", "-U", "-include", "-isystem")
 
 
 def register(commands: Any) -> None:
@@ -105,23 +104,12 @@ def _clang_arguments(
     from tkjit.bindgen.clang import arguments_for
     from tkjit.loader import loader_for
 
-    own = [library.root / path for library in libraries if library.root for path in library.include_dirs]
-    flags = [flag for library in libraries for flag in _preprocessor(library.flags)]
+    own = [path for library in libraries for path in library.include_paths]
+    flags, _ = common_flags(flag for library in libraries for flag in library.flags)
     flags += [f"-D{name}" for library in libraries for name in library.defines_for(arch)]
     flags += [f"-D{name}={value}" for name, value in defines]
     root = loader_for(settings).toolchain.cuda_root
     return arguments_for(arch, root, [*include_dirs, *own], flags, "c++20")
-
-
-def _preprocessor(flags: tuple[str, ...]) -> list[str]:
-    found: list[str] = []
-    following = iter(flags)
-    for flag in following:
-        if flag in _PREPROCESSOR:
-            found += [flag, next(following, "")]
-        elif flag.startswith(("-I", "-D", "-U")):
-            found.append(flag)
-    return found
 
 
 def _place(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, LaunchError
 from tkjit.loader import loader_for
+from tkjit.spec.checks import MAX_DEVICES
 
 if TYPE_CHECKING:
     import torch
 
-MAX_DEVICES = 32  # of include/tkjit/pgl.h
 _open_clubs: weakref.WeakSet[Club] = weakref.WeakSet()
 
 

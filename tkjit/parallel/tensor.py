@@ -13,11 +13,10 @@ from tkjit.parallel.club import reach
 from tkjit.parallel.peers import Peer, watch
 from tkjit.processes import this_process
 from tkjit.spec import BY_NAME, ParallelLayout
+from tkjit.spec.checks import MAX_DIMS
 
 if TYPE_CHECKING:
     import torch
-
-MAX_DIMS = 4
 
 
 class ParallelTensor(ParallelLayout):

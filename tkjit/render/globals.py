@@ -7,7 +7,7 @@ from collections import Counter
 from tkjit.expr import Expr
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
-from tkjit.spec.model import AUTO, DEV_IDX, NUM_DEVICES
+from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 
 
 def _element(spec: Spec, variant: Variant, field: Field) -> str:

@@ -13,7 +13,7 @@ from tkjit.render.globals import (
 )
 from tkjit.render.text import derived_in_order, indent, repr_text, speller
 from tkjit.spec import BY_NAME, CExpr, Spec, Variant
-from tkjit.spec.model import AUTO, DEV_IDX, NUM_DEVICES
+from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 
 _NAME = "launcher.cu"
 

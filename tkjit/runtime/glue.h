@@ -104,10 +104,8 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
     if (!error) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
     if (lost) error = lost;
-    static constexpr char about_shapes[] = "shape: ";
-    const bool shapes = std::strncmp(error, about_shapes, sizeof about_shapes - 1) == 0;
-    PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel,
-                 shapes ? error + sizeof about_shapes - 1 : error);
+    const char* const shapes = about_shapes(error);
+    PyErr_Format(shapes ? call.table.shape_error : call.table.launch_error, "%s: %s", call.kernel, shapes ? shapes : error);
     return false;
 }
 

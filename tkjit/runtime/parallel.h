@@ -62,8 +62,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
     static PyObject* const name = PyUnicode_InternFromString("_layout");
     PyObject* const held = PyObject_GetAttr(object, name);  // the ParallelTensor holds it
     if (!held) {
-        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
-        PyErr_Clear();
+        if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
         return false;
     }
     const bool is_layout = reinterpret_cast<PyObject*>(Py_TYPE(held)) == parallel_layout_type;
@@ -158,8 +157,8 @@ inline const std::string* first_error(const std::vector<std::string>& errors, si
     return found;
 }
 
-// The caller of a step that waits for its devices may be interrupted.
-inline bool asks_python() {
+// Whether the calling thread should raise instead of going on: Ctrl-C.
+inline bool is_interrupted() {
     const PyGILState_STATE state = PyGILState_Ensure();
     const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
     PyGILState_Release(state);
@@ -172,7 +171,7 @@ inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part
     std::vector<std::string> errors;
     PyThreadState* const state = PyEval_SaveThread();
     try {
-        errors = club.execute(part, asks_python, own_threads);
+        errors = club.execute(part, is_interrupted, own_threads);
     } catch (const std::exception& error) {  // the system refuses a thread, a step within a step
         failure = error.what();
     }
@@ -205,10 +204,8 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     }
     if (error.empty()) return true;
     if (PyErr_CheckSignals()) return false;
-    static constexpr char about_shapes[] = "shape: ";
-    const bool shapes = error.rfind(about_shapes, 0) == 0;
-    PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where,
-                 error.c_str() + (shapes ? sizeof about_shapes - 1 : 0),
+    const char* const shapes = about_shapes(error.c_str());
+    PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where, shapes ? shapes : error.c_str(),
                  count > 1 ? "; what the step writes is not to be relied on, and signals have to be zeroed" : "");
     return false;
 }

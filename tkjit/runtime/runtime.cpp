@@ -272,9 +272,7 @@ py::object collect(const py::object& dispatcher, const py::tuple& args, const py
 int32_t interrupted(int32_t waits_for_devices) {
     // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
     if (waits_for_devices && ((step_failed && step_failed->load()) || given_up())) return true;
-    const PyGILState_STATE state = PyGILState_Ensure();
-    const bool raises = PyErr_Occurred() || PyErr_CheckSignals() != 0;
-    PyGILState_Release(state);
+    const bool raises = is_interrupted();
     if (raises && step_failed) step_failed->store(true);
     return raises;
 }

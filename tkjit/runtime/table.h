@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 
 namespace tkjit {
 
@@ -71,6 +72,12 @@ struct Expected {
     const char* like;     // or: the argument whose dtype it must share
     int32_t like_dtype;
 };
+
+// The text of a launcher's error that is about extents, behind the mark of such; null for any other.
+inline const char* about_shapes(const char* error) {
+    static constexpr char mark[] = "shape: ";
+    return std::strncmp(error, mark, sizeof mark - 1) == 0 ? error + sizeof mark - 1 : nullptr;
+}
 
 // Memory for the values of one call: what a string or a list is copied to, and objects that must live as long.
 class Values {

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_DIMS = 4
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
+DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several devices knows of itself
+AUTO = "auto"  # the struct that an entry takes, whatever it is called
 MAX_CLUSTER_BLOCKS = 16  # of Hopper and later, where a kernel asks for more than the portable 8
 NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
 MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
@@ -73,7 +75,7 @@ def _fail(spec: Spec, text: str) -> None:
 
 
 def _check_names(spec: Spec) -> None:
-    reserved = (*RESERVED, *(("dev_idx", "num_devices", "club") if spec.is_parallel else ()))
+    reserved = (*RESERVED, *((DEV_IDX, NUM_DEVICES, "club") if spec.is_parallel else ()))
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
     if not any(f.is_tensor and f.is_required and not f.optional for f in spec.fields):
@@ -144,7 +146,7 @@ def _check_dtypes(spec: Spec) -> None:
 def _bound_names(spec: Spec) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
     alone = [f for f in spec.inputs if not f.is_list]
-    own = {"dev_idx", "num_devices"} if spec.is_parallel else set()
+    own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
     tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
     return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *own}
 
@@ -214,7 +216,7 @@ def _check_launch(spec: Spec) -> None:
         _fail(spec, "entry is empty; expected the name of a __global__ function")
     if spec.args and spec.struct:
         _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
-    if spec.struct == "auto" and spec.config:
+    if spec.struct == AUTO and spec.config:
         _fail(spec, "config= asks for the struct's name: nobody can take the address of a __device__ function")
     if spec.args and spec.config:
         _fail(spec, "config= is for an entry that takes a globals struct, and not plain arguments")
@@ -246,10 +248,10 @@ def _check_parallel(spec: Spec) -> None:
         _fail(spec, f"num_devices={spec.num_devices}; expected up to {MAX_DEVICES}")
     if spec.struct:
         computed = dict(spec.computed)
-        for name in ("dev_idx", "num_devices"):
-            fixed = name == "num_devices" and spec.num_devices
+        for name in (DEV_IDX, NUM_DEVICES):
+            fixed = name == NUM_DEVICES and spec.num_devices
             if not fixed and (name not in computed or computed[name].text != name):
-                how = " or num_devices=8, where its type fixes it" if name == "num_devices" else ""
+                how = " or num_devices=8, where its type fixes it" if name == NUM_DEVICES else ""
                 _fail(
                     spec,
                     f"the struct {spec.struct} has no {name}, by which a kernel over several devices knows itself; "

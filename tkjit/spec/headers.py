@@ -76,6 +76,11 @@ class HeaderLibrary:
         """The variable of the environment that says where it lies."""
         return f"{self.name.upper()}_ROOT"
 
+    @property
+    def include_paths(self) -> tuple[Path, ...]:
+        """Where its headers are searched; nowhere while it has no root."""
+        return tuple(self.root / path for path in self.include_dirs) if self.root else ()
+
     def defines_for(self, arch: str) -> tuple[str, ...]:
         """The macros for an architecture.
 

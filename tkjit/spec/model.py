@@ -25,8 +25,6 @@ class _Missing:
 
 
 MISSING = _Missing()
-DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several devices knows of itself
-AUTO = "auto"  # the struct that an entry takes, whatever it is called
 
 
 @dataclass(frozen=True)
