@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,29 @@ RACY = """__global__ void reverse(Globals g) {
     g.y[threadIdx.x] = tile[127 - threadIdx.x];
 }"""
 CLEAN = RACY.replace("    g.y", "    __syncthreads();\n    g.y")
+
+# every thread that a program starts sleeps before it does anything, as on a machine with more to do than it can
+LATE = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+
+using Routine = void* (*)(void*);
+struct Start { Routine routine; void* argument; };
+
+static void* late(void* given) {
+    const Start start = *static_cast<Start*>(given);
+    delete static_cast<Start*>(given);
+    const timespec nap{0, 300'000'000};
+    nanosleep(&nap, nullptr);
+    return start.routine(start.argument);
+}
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* with, Routine routine, void* argument) noexcept {
+    static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+    return real(thread, with, late, new Start{routine, argument});
+}
+"""
 
 
 def found(kernel, *args, **options):
@@ -178,6 +202,20 @@ def test_a_wait_for_what_nobody_does():
 }"""
     (fault,) = [one for one in found(reverse(source), modes=["race"]) if one.kind == "fault"]
     assert fault.text.startswith("deadlock") and fault.here.line == 5
+
+
+def test_a_block_whose_thread_comes_late_is_waited_for(tmp_path, monkeypatch):
+    source = """__device__ unsigned arrived = 0;
+__global__ void reverse(Globals g) {
+    __threadfence();
+    atomicAdd(&arrived, 1u);
+    while (atomicAdd(&arrived, 0u) < 4) {}
+    if (blockIdx.x == 0) for (int i = 0; i < 128; ++i) g.y[i] = g.x[127 - i];
+}"""
+    (tmp_path / "late.cpp").write_text(LATE)
+    subprocess.run(["g++", "-shared", "-fPIC", tmp_path / "late.cpp", "-o", tmp_path / "late.so", "-ldl"], check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(tmp_path / "late.so"))
+    assert check(reverse(source, grid=4, block=1, cooperative=True), modes=["race", "order"]).findings == []
 
 
 def test_a_fence_orders_what_is_told_through_an_atomic():
