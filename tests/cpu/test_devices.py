@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -42,6 +43,24 @@ def total(
     fails: int = -1,
 ) -> Tensor:
     """A sum over devices, times a number of each device's own, plus the device's number."""
+
+
+def starts_with(code: str) -> tkjit.Kernel:
+    """The kernel, with other code before its meetings."""
+
+    @tkjit.kernel(
+        SOURCE.replace("if (g.fails == g.dev_idx) __trap();", code),
+        entry="total<T>",
+        grid=1,
+        block=64,
+        variants={"T": ("float32",)},
+    )
+    def changed(
+        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
+        y: Out[Tensor, "T", "N"], meetings: int = 1, fails: int = -1,
+    ) -> Tensor: ...  # fmt: skip
+
+    return changed
 
 
 def parts(count: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
@@ -169,18 +188,7 @@ def test_ctrl_c_ends_a_step_that_waits_for_a_device():
 
 
 def test_ctrl_c_ends_a_step_whose_first_part_is_done():
-    @tkjit.kernel(
-        SOURCE.replace("if (g.fails == g.dev_idx) __trap();", "if (g.dev_idx == 0) return;"),
-        entry="total<T>",
-        grid=1,
-        block=64,
-        variants={"T": ("float32",)},
-    )
-    def first_leaves(
-        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
-        y: Out[Tensor, "T", "N"], meetings: int = 1, fails: int = -1,
-    ) -> Tensor: ...  # fmt: skip
-
+    first_leaves = starts_with("if (g.dev_idx == 0) return;")
     first_leaves(parts(2, 10), numbers(2), signals(2), meetings=0)
     start = time.monotonic()
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -198,6 +206,50 @@ def test_a_meeting_may_have_fewer_threads_than_devices():
 
     x = parts(8, 10)
     torch.testing.assert_close(few(x, numbers(8), signals(8))[0], sum(x))
+
+
+# ---- devices that wait in vain
+
+
+def test_a_device_that_waits_for_one_that_has_ended_is_a_deadlock():
+    with pytest.raises(LaunchError) as caught:
+        starts_with("if (g.dev_idx == 1) return;")(parts(4, 10), numbers(4), signals(4))
+    text = str(caught.value)
+    who = re.search(r"on device (\d): deadlock in block \(0, 0, 0\)", text)  # each of them may find it first
+    assert who
+    # a flag for each device: that of device 1 is what is waited for
+    assert "1 of 64 threads, (1, 0, 0) wait in a wait for other devices" in text
+    others = " and ".join(sorted({"0", "2", "3"} - {who[1]}))
+    assert f"\n  device 1 has ended, devices {others} wait as well" in text
+
+
+def test_devices_that_all_wait_are_a_deadlock():
+    flags = signals(2)
+    flags[0][0] = flags[1][1] = 1  # as a step that failed may leave them
+    with pytest.raises(LaunchError, match=r"(?s)deadlock .*\n  device \d waits as well; .*signals have to be zeroed"):
+        total(parts(2, 10), numbers(2), flags)
+
+
+def test_a_device_that_waits_for_itself_is_a_deadlock():
+    flags = signals(1)
+    flags[0][:] = 1
+    with pytest.raises(LaunchError, match=r"on device 0: deadlock in block"):
+        total(parts(1, 10), numbers(1), flags)
+
+
+def test_a_device_that_works_for_long_is_waited_for():
+    # longer than the patience with devices that wait for each other
+    works = starts_with("""if (g.dev_idx == 1 && threadIdx.x == 0) {
+        volatile float heat = 0;
+        timespec begin, now;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        do {
+            for (int i = 0; i < 100000; ++i) heat = heat + 1;
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        } while (now.tv_sec - begin.tv_sec < 7);
+    }""")
+    x = parts(2, 10)
+    torch.testing.assert_close(works(x, numbers(2), signals(2))[0], sum(x))
 
 
 # ---- clubs

@@ -25,9 +25,40 @@
 
 namespace tkjit::runtime {
 
-// What the simulator's launch asks in the middle of a kernel: whether another device's part of the step has failed, so that
-// waiting for it is in vain.
-inline thread_local std::atomic<bool>* step_failed = nullptr;
+// How a step is getting on, which the simulator's launch asks in the middle of a kernel.
+struct Progress {
+    std::atomic<bool> failed{false};   // a part has, so that waiting for it is in vain
+    std::atomic<uint32_t> left{0};     // parts that have not ended
+    std::atomic<uint32_t> in_vain{0};  // of these, who have done nothing but wait for long
+};
+
+// The part of a step that a thread does.
+class Doing {
+public:
+    explicit Doing(Progress& step) : step_(step), around_(current) { current = this; }
+    ~Doing() {
+        set_in_vain(false);
+        current = around_;
+    }
+    Doing(const Doing&) = delete;
+    Doing& operator=(const Doing&) = delete;
+
+    inline static thread_local Doing* current = nullptr;
+
+    bool failed() const { return step_.failed.load(); }
+    void fail() { step_.failed.store(true); }
+    void set_in_vain(bool in_vain) {
+        if (in_vain != in_vain_) in_vain ? step_.in_vain.fetch_add(1) : step_.in_vain.fetch_sub(1);
+        in_vain_ = in_vain;
+    }
+    // Nobody is left who could end the waiting.
+    bool is_deadlock() const { return in_vain_ && step_.in_vain.load() == step_.left.load(); }
+
+private:
+    Progress& step_;
+    Doing* const around_;  // a step of another club may be around this one
+    bool in_vain_ = false;
+};
 
 inline std::atomic<unsigned> forks{0};
 
@@ -66,7 +97,7 @@ public:
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
         std::vector<std::string> errors(static_cast<size_t>(devices_));
         if (devices_ == 1) {
-            const char* const error = part(0);
+            const char* const error = Doing::current ? part(0) : do_alone(part);
             errors[0] = error ? error : "";
             return errors;
         }
@@ -80,16 +111,17 @@ public:
         State& state = *held;
         state.part = &part;
         state.errors = &errors;
-        state.failed.store(false, std::memory_order_relaxed);
-        state.left.store(uint32_t(devices_), std::memory_order_relaxed);
+        state.progress.failed.store(false, std::memory_order_relaxed);
+        state.progress.left.store(uint32_t(devices_), std::memory_order_relaxed);
         const uint32_t step = state.step.fetch_add(1, std::memory_order_acq_rel) + 1;
         wake(state, 1, step);
         do_part(state, 0);
         for (int i = 1; i < devices_ && !own_threads; ++i)
             if (claim(state, i, step)) do_part(state, i);
-        for (uint32_t left; (left = state.left.load(std::memory_order_acquire)) != 0;) {
-            futex_wait_a_while(state.left, left);
-            if (state.left.load(std::memory_order_acquire) == left && interrupted()) state.failed.store(true);
+        std::atomic<uint32_t>& waited_for = state.progress.left;
+        for (uint32_t left; (left = waited_for.load(std::memory_order_acquire)) != 0;) {
+            futex_wait_a_while(waited_for, left);
+            if (waited_for.load(std::memory_order_acquire) == left && interrupted()) state.progress.failed.store(true);
         }
         return errors;
     }
@@ -119,8 +151,9 @@ private:
         explicit State(size_t devices) : called(devices), begun(devices) {}
 
         std::mutex stepping;
-        std::atomic<uint32_t> step{0}, left{0};
-        std::atomic<bool> ends{false}, failed{false};
+        std::atomic<uint32_t> step{0};
+        std::atomic<bool> ends{false};
+        Progress progress;  // of the step that is under way
         const Part* part = nullptr;
         std::vector<std::string>* errors = nullptr;  // of the step that is under way
         const unsigned of_fork = forks.load();
@@ -207,17 +240,24 @@ private:
         }
     }
 
+    static const char* do_alone(const Part& part) {
+        Progress progress;
+        progress.left.store(1, std::memory_order_relaxed);
+        const Doing doing(progress);
+        return part(0);
+    }
+
     void do_part(State& state, int dev_idx) {
-        std::atomic<bool>* const failed_around = step_failed;  // a step of another club may be around this one
         const Club* const club_around = in_step_of;
-        step_failed = &state.failed;
         in_step_of = this;
-        const char* const error = (*state.part)(dev_idx);
-        (*state.errors)[size_t(dev_idx)] = error ? error : "";
-        step_failed = failed_around;
+        {
+            Doing doing(state.progress);
+            const char* const error = (*state.part)(dev_idx);
+            (*state.errors)[size_t(dev_idx)] = error ? error : "";
+            if (error) doing.fail();
+        }
         in_step_of = club_around;
-        if (error) state.failed.store(true);
-        if (state.left.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake(state.left, 1);
+        if (state.progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake(state.progress.left, 1);
     }
 
     inline static thread_local const Club* in_step_of = nullptr;

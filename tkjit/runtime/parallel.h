@@ -157,6 +157,22 @@ inline const std::string* first_error(const std::vector<std::string>& errors, si
     return found;
 }
 
+// What the other devices do while one waits in vain: "device 0 has ended, devices 2 and 3 wait as well".
+inline std::string others_of_deadlock(const std::vector<std::string>& errors, size_t where) {
+    const auto devices = [&](bool ended, const char* one, const char* several) {
+        std::vector<size_t> those;
+        for (size_t i = 0; i < errors.size(); ++i)
+            if (i != where && errors[i].empty() == ended) those.push_back(i);
+        if (those.empty()) return std::string();
+        std::string text = those.size() > 1 ? "devices " : "device ";
+        for (size_t i = 0; i < those.size(); ++i)
+            text += (i == 0 ? "" : i + 1 == those.size() ? " and " : ", ") + std::to_string(those[i]);
+        return text + (those.size() > 1 ? several : one);
+    };
+    const std::string ended = devices(true, " has ended", " have ended"), waiting = devices(false, " waits as well", " wait as well");
+    return (ended.empty() && waiting.empty() ? "" : "\n  ") + ended + (ended.empty() || waiting.empty() ? "" : ", ") + waiting;
+}
+
 // Whether the calling thread should raise instead of going on: Ctrl-C.
 inline bool is_interrupted() {
     const PyGILState_STATE state = PyGILState_Ensure();
@@ -193,6 +209,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
         const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
         if (PyErr_Occurred()) return false;
         if (const std::string* const found = first_error(errors, where)) error = *found;
+        if (error.rfind("deadlock", 0) == 0) error += others_of_deadlock(errors, where);
         if (!members.around.is_none()) members.around(false);
     } catch (py::error_already_set& raised) {
         raised.restore();

@@ -11,6 +11,8 @@
 #include "tensor_view.h"
 #include "values.h"
 
+#include <tkjit/sim_verdict.h>
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #endif
@@ -268,13 +270,17 @@ py::object collect(const py::object& dispatcher, const py::tuple& args, const py
 
 // ---- launchers -----------------------------------------------------------------------------------------------------
 
-// Asked by the simulator now and then, in the thread that called the kernel: whether that should raise instead.
-int32_t interrupted(int32_t waits_for_devices) {
+// Asked by the simulator now and then, in the thread that called the kernel: whether to go on.
+sim::Verdict judge(sim::Waits waits) {
+    Doing* const step = Doing::current;
     // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
-    if (waits_for_devices && ((step_failed && step_failed->load()) || given_up())) return true;
-    const bool raises = is_interrupted();
-    if (raises && step_failed) step_failed->store(true);
-    return raises;
+    if (waits != sim::Waits::no && ((step && step->failed()) || given_up())) return sim::Verdict::interrupted;
+    if (is_interrupted()) {
+        if (step) step->fail();
+        return sim::Verdict::interrupted;
+    }
+    if (step) step->set_in_vain(waits == sim::Waits::in_vain);
+    return step && step->is_deadlock() ? sim::Verdict::deadlock : sim::Verdict::go_on;
 }
 
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
@@ -288,7 +294,7 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
     }
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
-    if (auto* const hook = static_cast<int32_t (**)(int32_t)>(dlsym(library, "tkjit_sim_interrupted"))) *hook = interrupted;
+    if (auto* const hook = static_cast<sim::Judge*>(dlsym(library, "tkjit_sim_judge"))) *hook = judge;
     if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
     return reinterpret_cast<uintptr_t>(entry);
 }

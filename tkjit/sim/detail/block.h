@@ -127,7 +127,7 @@ struct Block {
     unsigned events_until_tick;
     unsigned vain_atomics;  // see atomics.h
     unsigned vain_spins;    // see note_spin in runtime/launch.h
-    unsigned device_turns;  // of threads that wait for other devices
+    unsigned long long device_turns;  // of threads that wait for other devices
     unsigned long long spin_progress;
     long long spin_start_ns;
     bool spins_in_vain;

@@ -25,10 +25,11 @@ struct Launch {
     Helpers* helpers;
     unsigned ticks;                  // of the caller
     unsigned ticks_at_interruption;  // the last one that is not yet asked about
-    int running;         // OS threads that run a block
-    int in_vain;         // of these, whose block has only waited in loops for long
-    Grid* grid_barrier;  // of a cooperative launch
-    int waits_for_devices;  // whether a thread has waited for another device
+    int running;                    // OS threads that run a block
+    int in_vain;                    // of these, whose block has only waited in loops for long
+    Grid* grid_barrier;             // of a cooperative launch
+    long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
+    int waits_forever;              // for devices that wait as well, or have ended
 };
 
 const char* operation_name(Operation operation) {

@@ -9,11 +9,11 @@
 #include <sched.h>
 #include <time.h>
 
-/// Asks whether the launch should be given up, for example because of a Ctrl-C; called by the thread that launched, now
-/// and then, on its own stack. Told whether the kernel waits for other devices, which may be gone. Set by whoever opens
-/// the launcher.
+#include <tkjit/sim_verdict.h>
+
+/// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
 extern "C" {
-__attribute__((visibility("default"))) int32_t (*tkjit_sim_interrupted)(int32_t waits_for_devices) = nullptr;
+__attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullptr;
 }
 
 namespace tkjit::sim {
@@ -23,6 +23,7 @@ inline constexpr unsigned events_per_tick = 64;
 inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
 inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
 inline constexpr long long interruption_ns = 50'000'000;
+inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 inline int requested_workers = 0;
@@ -136,9 +137,25 @@ __attribute__((noinline)) void tick(Block& block) {
     }
 }
 
+/// Whether every block that runs has done nothing but wait for long. Those that have not started do not help: no OS thread
+/// is left for them.
+inline bool all_in_vain(const Launch& launch) {
+    const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
+    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
+}
+
+/// Whether a thread waits for other devices, or has done so not long ago.
+inline bool waits_for_devices(const Launch& launch) {
+    const long long last_ns = __atomic_load_n(&launch.last_device_turn_ns, __ATOMIC_RELAXED);
+    return last_ns != 0 && now_ns() - last_ns < patience_ns;
+}
+
 inline bool claim_interruption(Launch& launch) {
-    if (tkjit_sim_interrupted == nullptr) return false;
-    if (!tkjit_sim_interrupted(__atomic_load_n(&launch.waits_for_devices, __ATOMIC_RELAXED))) return false;
+    if (tkjit_sim_judge == nullptr) return false;
+    const Waits waits = !waits_for_devices(launch) ? Waits::no : all_in_vain(launch) ? Waits::in_vain : Waits::for_devices;
+    const Verdict verdict = tkjit_sim_judge(waits);
+    if (verdict == Verdict::deadlock) __atomic_store_n(&launch.waits_forever, 1, __ATOMIC_RELAXED);  // its blocks tell where
+    if (verdict != Verdict::interrupted) return false;
     if (claim_fault(launch)) ErrorText(launch.error_text).append("interrupted");
     return true;
 }
@@ -156,24 +173,24 @@ inline void set_in_vain(Block& block, bool in_vain) {
     __atomic_fetch_add(&block.launch->in_vain, in_vain ? 1 : -1, __ATOMIC_RELAXED);
 }
 
-/// Whether nothing has happened in the block for so long, and in no other that runs, that a wait will never end. Blocks
-/// that have not started do not help: no OS thread is left for them.
+/// Whether nothing has happened in the block for so long, and in no other that runs, that a wait will never end. What waits
+/// for other devices may be ended by them, unless they wait as well.
 inline bool spins_forever(Block& block) {
 #ifdef TKJIT_SIM_CHECKED
     return block.vain_spins > 1u << 12;  // one block runs at a time, and the others have had as many turns
 #else
-    constexpr long long patience_ns = 5'000'000'000;
     set_in_vain(block, now_ns() - block.spin_start_ns > patience_ns);
-    const int in_vain = __atomic_load_n(&block.launch->in_vain, __ATOMIC_RELAXED);
-    return block.spins_in_vain && in_vain >= __atomic_load_n(&block.launch->running, __ATOMIC_RELAXED);
+    if (!block.spins_in_vain || !all_in_vain(*block.launch)) return false;
+    return !waits_for_devices(*block.launch) || __atomic_load_n(&block.launch->waits_forever, __ATOMIC_RELAXED);
 #endif
 }
 
-/// Counts the turns of threads that wait in loops of their own.
+/// Counts the turns of threads that wait in loops of their own, or for other devices.
 void note_spin(Block& block) {
     constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
-    if (block.spin_progress != block.progress) {
-        block.spin_progress = block.progress;
+    const unsigned long long progress = block.progress - block.device_turns;
+    if (block.spin_progress != progress) {
+        block.spin_progress = progress;
         block.vain_spins = 0;
     }
     if (++block.vain_spins % spins_per_check) return;
@@ -191,14 +208,17 @@ __attribute__((noinline)) void yield_to_devices(Site site) {
     Block& block = *thread.block;
     thread.waiting_in = Operation::device_barrier;
     thread.site = site;
-    block.progress++;  // whoever waits for this thread does not wait in vain
-    __atomic_store_n(&block.launch->waits_for_devices, 1, __ATOMIC_RELAXED);
+    if (block.device_turns % turns_before_sleep == 0) {
+        __atomic_store_n(&block.launch->last_device_turn_ns, now_ns(), __ATOMIC_RELAXED);
+    }
+    block.progress++;  // whoever polls for this thread does not do so in vain
     if (++block.device_turns % turns_before_sleep) {
         sched_yield();
     } else {
         nanosleep(&nap, nullptr);
     }
     tick(block);
+    note_spin(block);
     yield();
     thread.waiting_in = Operation::none;
 }
