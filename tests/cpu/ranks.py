@@ -127,10 +127,39 @@ def killed(note: dict[str, Any]) -> None:
     note["alone"] = axpy(torch.ones(3), torch.ones(3)).tolist()
 
 
+def unmapped(note: dict[str, Any]) -> None:
+    """Rank 1 can share its memory and cannot map that of others, as where there is no address space left."""
+    opened = torch.UntypedStorage._new_shared_filename_cpu
+
+    def fails(*name: Any) -> None:
+        raise RuntimeError("unable to mmap 16 bytes: Cannot allocate memory (12)\nand a stack of C++")
+
+    if dist.get_rank() == 1:
+        torch.UntypedStorage._new_shared_filename_cpu = fails
+    note["refused"] = refusal(lambda: tkjit.ParallelTensor((4,)))
+    torch.UntypedStorage._new_shared_filename_cpu = opened
+    note["the next"] = repr(tkjit.ParallelTensor((4,)))
+
+
+def absent(note: dict[str, Any]) -> None:
+    """Rank 2 is killed before it has made anything."""
+    if dist.get_rank() == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    note["refused"] = refusal(signals)
+
+
+def broken_off(note: dict[str, Any]) -> None:
+    """Rank 2 is killed while it makes a parallel tensor with the others."""
+    if dist.get_rank() == 2:
+        torch.UntypedStorage._new_shared_filename_cpu = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+    note["refused"] = refusal(signals)
+
+
 if __name__ == "__main__":
     program, directory = sys.argv[1:]
     dist.init_process_group("gloo")
     seen: dict[str, Any] = {}
     globals()[program](seen)
     (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))
-    os._exit(0) if program == "killed" else dist.destroy_process_group()
+    # a group that has lost a process cannot be taken down in order
+    os._exit(0) if program in ("killed", "absent", "broken_off") else dist.destroy_process_group()

@@ -99,23 +99,68 @@ def test_parallel_tensors_and_what_they_refuse(tmp_path):
         )
 
 
-def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
-    # not under torchrun, which would end them itself
+def without_torchrun(program: str, directory: Path) -> list[subprocess.Popen[bytes]]:
+    """The ranks' processes, of which rank 2 is killed; torchrun would end the others itself."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     around = {**os.environ, "WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    ranks = [
-        subprocess.Popen([sys.executable, str(PROGRAM), "killed", str(tmp_path)], env={**around, "RANK": str(rank)})
-        for rank in range(RANKS)
-    ]
+    command = [sys.executable, str(PROGRAM), program, str(directory)]
+    ranks = [subprocess.Popen(command, env={**around, "RANK": str(rank)}) for rank in range(RANKS)]
     assert [process.wait(120) for process in ranks] == [0, 0, -9, 0]
+    return ranks
+
+
+def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
+    ranks = without_torchrun("killed", tmp_path)
     for note in notes(tmp_path):
         assert note["waiting"].startswith("LaunchError: all_reduce: ") and note["waiting"].endswith(" wait for it")
         assert f"rank 2 (process {ranks[2].pid} on " in note["waiting"]
         assert note["seconds"] < 10
         assert f"rank 2 (process {ranks[2].pid} on " in note["the next"]
         assert note["alone"] == [2.0, 2.0, 2.0]
+
+
+def test_a_rank_that_was_killed_before_it_made_anything_is_named(tmp_path):
+    without_torchrun("absent", tmp_path)
+    # who hears of it late may find that others have given up meanwhile
+    said = [note["refused"] for note in notes(tmp_path)]
+    assert all(text.startswith("LaunchError: ") and "rank 2" in text and "not come" in text for text in said), said
+
+
+def test_a_rank_that_is_killed_while_it_makes_a_parallel_tensor_is_named(tmp_path):
+    ranks = without_torchrun("broken_off", tmp_path)
+    said = [note["refused"] for note in notes(tmp_path)]
+    assert all(f"rank 2 (process {ranks[2].pid} on " in text and "ended" in text for text in said), said
+
+
+def test_a_part_that_one_rank_cannot_map_is_an_error_of_all(tmp_path):
+    for rank, note in enumerate(torchrun("unmapped", tmp_path)):
+        assert note["refused"] == "LaunchError: rank 1: unable to mmap 16 bytes: Cannot allocate memory (12)"
+        assert note["the next"].endswith(f"rank {rank} of {RANKS}>")
+
+
+def test_a_process_whose_gpu_waits_for_one_that_is_gone_is_ended():
+    program = """if True:
+        import sys, time, torch
+        from tkjit.parallel import peers
+
+        device, seconds = map(float, sys.argv[1:])
+        seen = []
+        torch.cuda.synchronize = lambda given: (seen.append(given), time.sleep(seconds))
+        peers.GPU_PATIENCE_S = 0.5
+        peers._end_if_stuck(int(device), "rank 3 (process 7 on there) has ended")
+        print("goes on", seen)
+    """
+
+    def ends(device: int, seconds: float) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program, str(device), str(seconds)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    stuck, done = ends(1, 50), ends(1, 0)
+    assert (stuck.returncode, stuck.stdout) == (1, "")
+    assert stuck.stderr.startswith("tkjit: rank 3 (process 7 on there) has ended; this process is ended")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "goes on [1]\n", "")
 
 
 def test_without_a_process_group_it_says_what_to_do():

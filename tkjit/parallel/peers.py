@@ -8,24 +8,15 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
-from tkjit.processes import Process, this_process
+from tkjit.parallel.exchange import Peer
+from tkjit.processes import this_process
 
 WATCH_S = 0.1
 GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be given up; how long it may still end by itself
-
-
-class Peer(NamedTuple):
-    """A process of a group, by its rank among all."""
-
-    rank: int
-    process: Process
-
-    def __str__(self) -> str:
-        return f"rank {self.rank} (process {self.process.pid} on {self.process.host})"
 
 
 class Peers:
@@ -75,21 +66,17 @@ def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
     verb = "has" if len(ended) == 1 else "have"
     reason = f"{names} {verb} ended, and kernels over several devices wait for it"
     group.known.give_up(reason)
-    if group.known.stream:
-        threading.Thread(target=_end_if_stuck, args=(group.known.stream, reason), daemon=True).start()
+    if group.known.device >= 0:
+        threading.Thread(target=_end_if_stuck, args=(group.known.device, reason), daemon=True).start()
 
 
-def _end_if_stuck(stream: int, reason: str) -> None:
+def _end_if_stuck(device: int, reason: str) -> None:
     """End a process whose GPU waits for one that is gone: there is no other way to stop a kernel."""
     import torch
 
-    cuda: Any = torch.cuda
-    done = cuda.Event()
-    done.record(cuda.ExternalStream(stream))  # behind the kernel that may wait
-    end = time.monotonic() + GPU_PATIENCE_S
-    while time.monotonic() < end:
-        if done.query():
-            return
-        time.sleep(WATCH_S)
-    print(f"tkjit: {reason}; this process is ended, since its GPU would wait for ever", file=sys.stderr, flush=True)
-    os._exit(1)
+    waiting = threading.Thread(target=torch.cuda.synchronize, args=(device,), daemon=True)
+    waiting.start()
+    waiting.join(GPU_PATIENCE_S)
+    if waiting.is_alive():
+        print(f"tkjit: {reason}; this process is ended, since its GPU would wait for ever", file=sys.stderr, flush=True)
+        os._exit(1)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError
+from tkjit.errors import ArgumentError, LaunchError
 from tkjit.loader import loader_for
-from tkjit.parallel.club import reach
-from tkjit.parallel.peers import Peer, watch
+from tkjit.parallel.exchange import Peer, exchange
+from tkjit.parallel.parts import CUDA_IPC, SHARED_MEMORY, SYMMETRIC_MEMORY, open_parts
+from tkjit.parallel.peers import watch
 from tkjit.processes import this_process
 from tkjit.spec import BY_NAME, ParallelLayout
 from tkjit.spec.checks import MAX_DIMS
@@ -57,6 +58,8 @@ class ParallelTensor(ParallelLayout):
     ------
     ArgumentError
         If there is no process group, or the processes do not bring the same; on all of them alike.
+    LaunchError
+        If one of them has ended, or cannot map the others' parts, by its rank; or there is no multicast.
 
     Examples
     --------
@@ -87,7 +90,8 @@ class ParallelTensor(ParallelLayout):
                 "there is no process group: start the program with torchrun and call "
                 "torch.distributed.init_process_group(); in one process a kernel takes lists, a tensor for each device"
             )
-        self.group = dist.group.WORLD if group is None else group
+        everyone: Any = dist.group.WORLD
+        self.group = everyone if group is None else group
         self.rank: int = dist.get_rank(self.group)
         self.world_size: int = dist.get_world_size(self.group)
         if self.rank < 0:
@@ -98,23 +102,17 @@ class ParallelTensor(ParallelLayout):
         else:
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
         self._peers = watch(self._meet(own, problem))
-        if own.device.type == "cpu":
-            parts: Any = _parts_on_cpu(own, self.group)
-            pointers, self.multicast_ptr = [part.data_ptr() for part in parts], 0
-        elif is_new:
-            parts, pointers, self.multicast_ptr = _symmetric(own, self.group)
-            if multicast and not self.multicast_ptr:
-                raise ArgumentError("multicast=True: these devices have no multicast (it takes NVLink switches)")
-        else:
-            parts = _parts_by_ipc(own, self.group)
-            pointers, self.multicast_ptr = [part.data_ptr() for part in parts], 0
+        cpu = own.device.type == "cpu"
+        parts = open_parts(SHARED_MEMORY if cpu else SYMMETRIC_MEMORY if is_new else CUDA_IPC, own, self.group)
+        if multicast and not parts.multicast_ptr:
+            raise LaunchError("multicast=True: these devices have no multicast (it takes NVLink switches)")
         self.tensor = own
-        self.data_ptrs = tuple(pointers)
-        self._parts = parts
+        self.data_ptrs = tuple(parts.pointers)
+        self.multicast_ptr = parts.multicast_ptr
+        self._parts = parts.held
         runtime = loader_for(Settings.from_environment()).runtime
         peers = self._peers.known
-        self._layout = runtime.ParallelLayout(list(pointers), self.multicast_ptr, self.rank, own, parts, peers)
-        dist.barrier(self.group)  # nobody frees or writes what another has yet to map
+        self._layout = runtime.ParallelLayout(parts.pointers, parts.multicast_ptr, self.rank, own, parts.held, peers)
 
     @classmethod
     def zeros(
@@ -127,11 +125,13 @@ class ParallelTensor(ParallelLayout):
         multicast: bool = False,
     ) -> ParallelTensor:
         """A new one of zeros: what the signals of kernels that wait for each other have to be."""
-        import torch.distributed as dist
+        import torch
 
         made = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
         made.tensor.zero_()
-        dist.barrier(made.group)
+        if made.device.type == "cuda":
+            torch.cuda.current_stream(made.device).synchronize()
+        exchange(made.group)  # nobody sets what another has yet to make zero
         return made
 
     @property
@@ -156,18 +156,14 @@ class ParallelTensor(ParallelLayout):
         import torch.distributed as dist
 
         said = Brought(
-            problem,
             () if own is None else tuple(own.shape),
             "" if own is None else str(own.dtype),
             "" if own is None else own.device.type,
             Peer(dist.get_rank(), this_process()),
         )
-        all_said: list[Any] = [None] * self.world_size
-        dist.all_gather_object(all_said, said, group=self.group)
-        first: Brought = all_said[0]
+        all_said: list[Brought] = exchange(self.group, said, problem or None, ArgumentError)
+        first = all_said[0]
         for rank, other in enumerate(all_said):
-            if other.problem:
-                raise ArgumentError(f"rank {rank}: {other.problem}")
             if other.what != first.what:
                 raise ArgumentError(f"rank {rank} brings {other.text}, rank 0 {first.text}; the parts have to be alike")
             if other.kind == "cpu" and other.peer.process.machine != first.peer.process.machine:
@@ -181,7 +177,6 @@ class ParallelTensor(ParallelLayout):
 class Brought(NamedTuple):
     """What one process says of its part."""
 
-    problem: str
     shape: tuple[int, ...]
     dtype: str
     kind: str
@@ -254,52 +249,3 @@ def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, s
         return torch.empty(shape, dtype=dtype, device=where), ""
     except (RuntimeError, AssertionError) as error:  # no such device, no memory, a torch without CUDA
         return None, str(error).split("\n", 1)[0]
-
-
-def _parts_on_cpu(own: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """All parts, in shared memory that torch's own manager looks after: it removes what killed processes leave."""
-    import torch
-    import torch.distributed as dist
-
-    # a storage has one name, and asking moves it into shared memory
-    name = own.untyped_storage()._share_filename_cpu_()
-    all_names: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(all_names, (name, own.storage_offset()), group=group)
-    parts = []
-    for rank, (storage, offset) in enumerate(all_names):
-        if rank == dist.get_rank(group):
-            parts.append(own)
-            continue
-        shared = torch.UntypedStorage._new_shared_filename_cpu(*storage)
-        parts.append(torch.empty(0, dtype=own.dtype).set_(shared, offset, own.shape, own.stride()))
-    return parts
-
-
-def _symmetric(own: torch.Tensor, group: Any) -> tuple[Any, list[int], int]:
-    import torch.distributed._symmetric_memory as symmetric_memory
-
-    handle = symmetric_memory.rendezvous(own, group)
-    # a part may begin behind its segment, everywhere alike
-    offset = own.data_ptr() - int(handle.buffer_ptrs[handle.rank])
-    multicast = int(handle.multicast_ptr)
-    return handle, [int(pointer) + offset for pointer in handle.buffer_ptrs], multicast and multicast + offset
-
-
-def _parts_by_ipc(own: torch.Tensor, group: Any) -> list[torch.Tensor]:
-    """All parts, through torch's own CUDA IPC handles: one for each process that opens it, as torch counts them."""
-    import torch.distributed as dist
-    from torch.multiprocessing.reductions import reduce_tensor
-
-    rank, size = dist.get_rank(group), dist.get_world_size(group)
-    handles = [None if reader == rank else reduce_tensor(own) for reader in range(size)]  # type: ignore[no-untyped-call]
-    all_handles: list[Any] = [None] * size
-    dist.all_gather_object(all_handles, handles, group=group)
-    parts = []
-    for other, of_other in enumerate(all_handles):
-        if other == rank:
-            parts.append(own)
-            continue
-        rebuild, arguments = of_other[rank]
-        parts.append(rebuild(*arguments))
-        reach(own.device.index, parts[-1].device.index)
-    return parts

@@ -90,7 +90,7 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
         return true;
     }
-    const char* lost = call.peers ? call.table.waits_for(call.peers, stream) : nullptr;
+    const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
     if (!error) {
         PyThreadState* const state = PyEval_SaveThread();
@@ -98,8 +98,8 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         PyEval_RestoreThread(state);
     }
     if (call.peers) {
-        lost = call.table.waits_for(call.peers, nullptr);
-        call.table.waits_for(nullptr, nullptr);
+        lost = call.table.waits_for(call.peers, -1);
+        call.table.waits_for(nullptr, -1);
     }
     if (!error) return true;
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran

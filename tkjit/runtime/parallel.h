@@ -22,7 +22,7 @@ namespace py = pybind11;
 // The processes of a group, as each of its parallel tensors knows them.
 struct Peers {
     std::atomic<const char*> lost{nullptr};  // why launches that wait for them should be given up
-    std::atomic<void*> stream{nullptr};      // on which a kernel was launched last that may wait for them
+    std::atomic<int> device{-1};             // the GPU on which a kernel was launched last that may wait for them
 
     void give_up(const std::string& reason) {
         const char* none = nullptr;
@@ -36,11 +36,11 @@ inline thread_local const Peers* waits_for = nullptr;
 
 inline const char* given_up() { return waits_for ? waits_for->lost.load() : nullptr; }
 
-inline const char* waits_on(void* peers, void* stream) {
+inline const char* waits_on(void* peers, int32_t device) {
     auto* const those = static_cast<Peers*>(peers);
     waits_for = those;
     if (!those) return nullptr;
-    if (stream) those->stream.store(stream);
+    if (device >= 0) those->device.store(device);
     return those->lost.load();
 }
 
@@ -256,7 +256,7 @@ inline void define_parallel(py::module_& module) {
     py::class_<Peers, std::shared_ptr<Peers>> peers(module, "Peers", py::module_local(), "The processes of a group.");
     peers.def(py::init<>());
     peers.def("give_up", &Peers::give_up, "Ends every launch that waits for them, with this reason.");
-    peers.def_property_readonly("stream", [](const Peers& self) { return reinterpret_cast<uintptr_t>(self.stream.load()); });
+    peers.def_property_readonly("device", [](const Peers& self) { return self.device.load(); });
     // local: a process may load the runtimes of several caches
     py::class_<ParallelLayout> layout(module, "ParallelLayout", py::module_local(), "Where each device's part of a parallel tensor lies.");
     layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts,

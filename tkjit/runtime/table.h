@@ -201,9 +201,9 @@ struct Table {
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
     // Launches each step in the club's own thread for it, and waits until all have launched.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count);
-    // Notes which processes the next launch of this thread waits for, and on which stream; null for none. Why it should be
-    // given up, if one of them has ended, or null.
-    const char* (*waits_for)(void* peers, void* stream);
+    // Notes which processes the next launch of this thread waits for, and on which GPU, if it is one; null for none. Why it
+    // should be given up, if one of them has ended, or null.
+    const char* (*waits_for)(void* peers, int32_t device);
 
     // The error kinds of tkjit/errors.py.
     PyObject* argument_error;
