@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -102,6 +103,19 @@ def test_tuples_and_arrays_of_other_frameworks_are_parts_too():
     result = total(tuple(a.numpy() for a in x), numbers(2), signals(2))
     assert all(isinstance(a, np.ndarray) for a in result)
     np.testing.assert_allclose(result[0], sum(x).numpy(), rtol=1e-6)
+
+
+def test_results_become_arrays_of_the_callers_framework_when_they_are_written():
+    class Copying(np.ndarray):
+        """An array of a framework that copies what it is given."""
+
+        def __array_namespace__(self, api_version=None):
+            return SimpleNamespace(from_dlpack=lambda tensor: np.from_dlpack(tensor).copy())
+
+    x = parts(2, 10)
+    y = total([a.numpy().view(Copying) for a in x], numbers(2), signals(2))
+    for i, result in enumerate(y):
+        np.testing.assert_allclose(result, (sum(x) * (i + 1) + i).numpy(), rtol=1e-6)
 
 
 # ---- refusals

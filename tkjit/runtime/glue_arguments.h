@@ -32,6 +32,13 @@ constexpr int kMaxOutputs = 32;  // tkjit/spec/model.py refuses more
 
 struct TensorList;
 
+// An output that becomes an array of the caller's framework once it is written.
+struct Conversion {
+    PyObject* tensor;
+    PyObject* like;
+    const Conversion* before;
+};
+
 // The launches of a call that does not make them at once: one over several devices, or one that is only looked at.
 struct Batch {
     Step* steps;
@@ -39,6 +46,7 @@ struct Batch {
     bool collects = false;             // nothing is launched, and so nothing has to be compiled
     int overload = 0;                  // which one took the call
     const TensorList* lists = nullptr; // by parameter: the tensors of a parallel one
+    const Conversion* conversions = nullptr;
 };
 
 struct Call {

@@ -150,23 +150,35 @@ inline bool read_lists(Call& call, const Signature& signature, PyObject** given,
     return true;
 }
 
+inline PyObject* converted(const Call& call, PyObject* result) {
+    for (const Conversion* known = call.batch->conversions; known; known = known->before)
+        if (known->tensor == result) return call.table.as_array(result, known->like);
+    return Py_NewRef(result);
+}
+
 // The results of all devices: of each value a list.
-inline PyObject* gathered(PyObject** results, int count) {
+inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     if (results[0] == Py_None) return Py_NewRef(Py_None);
     if (!PyTuple_Check(results[0])) {
-        PyObject* const list = PyList_New(count);
-        for (int i = 0; list && i < count; ++i) PyList_SET_ITEM(list, i, Py_NewRef(results[i]));
+        PyObject* list = PyList_New(count);
+        for (int i = 0; list && i < count; ++i) {
+            PyObject* const result = converted(call, results[i]);
+            if (result) PyList_SET_ITEM(list, i, result);
+            else Py_CLEAR(list);
+        }
         return list;
     }
     const Py_ssize_t values = PyTuple_GET_SIZE(results[0]);  // a named tuple
     PyObject* items[kMaxOutputs];
     PyObject* column[kMaxParallelDevices];
+    bool ok = true;
     for (Py_ssize_t k = 0; k < values; ++k) {
         for (int i = 0; i < count; ++i) column[i] = PyTuple_GET_ITEM(results[i], k);
-        items[k] = gathered(column, count);
+        items[k] = gathered(call, column, count);
+        ok = ok && items[k];
     }
-    PyObject* const result =
-        PyObject_Vectorcall(reinterpret_cast<PyObject*>(Py_TYPE(results[0])), items, size_t(values), nullptr);
+    PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(results[0]));
+    PyObject* const result = ok ? PyObject_Vectorcall(type, items, size_t(values), nullptr) : nullptr;
     for (Py_ssize_t k = 0; k < values; ++k) Py_XDECREF(items[k]);
     return result;
 }
@@ -216,7 +228,7 @@ inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const S
         ok = results[i] != nullptr;
     }
     if (ok && !batch.collects) ok = call.table.execute(call.kernel, club, batch.steps, batch.count);
-    PyObject* const result = ok ? gathered(results, int(count)) : nullptr;
+    PyObject* const result = ok ? gathered(call, results, int(count)) : nullptr;
     for (int i = 0; i < count; ++i) Py_XDECREF(results[i]);
     return result;
 }

@@ -227,8 +227,15 @@ inline bool allocate(Call& call, Object& object, TensorView& view, const Shape& 
 }
 
 // An output as an array of the caller's framework, where that is not torch.
-inline bool as_given(const Call& call, Object& object, const TensorView& like, PyObject* like_object) {
+inline bool as_given(Call& call, Object& object, const TensorView& like, PyObject* like_object) {
     if (!like.foreign) return true;
+    if (call.batch && call.batch->lists) {  // nothing is launched yet
+        auto* const later = call.values.make<Conversion>(1);
+        if (!later) return false;
+        *later = {object.get(), like_object, call.batch->conversions};
+        call.batch->conversions = later;
+        return true;
+    }
     PyObject* const array = call.table.as_array(object.get(), like_object);
     if (!array) return false;
     Py_DECREF(object.release());
