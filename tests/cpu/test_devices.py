@@ -222,6 +222,17 @@ def test_a_meeting_may_have_fewer_threads_than_devices():
     torch.testing.assert_close(few(x, numbers(8), signals(8))[0], sum(x))
 
 
+def test_blocks_that_wait_may_ask_to_run_at_once():
+    @tkjit.kernel(SOURCE, entry="total<T>", grid=7, block=8, cooperative=True, variants={"T": ("float32",)})
+    def at_once(
+        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
+        y: Out[Tensor, "T", "N"], meetings: int = 2, fails: int = -1,
+    ) -> Tensor: ...  # fmt: skip
+
+    x = parts(3, 10)
+    torch.testing.assert_close(at_once(x, numbers(3), signals(3))[2], sum(x) * 3 + 2)
+
+
 # ---- devices that wait in vain
 
 
