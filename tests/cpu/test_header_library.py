@@ -160,3 +160,43 @@ def test_a_library_that_is_not_where_the_spec_says(tmp_path):
 def test_a_library_that_only_gpus_take():
     with pytest.raises(ToolchainError, match="sums_somewhere is written on mittens, which compiles for GPUs alone"):
         sums_of(replace(MITTENS, runs_on_cpu=False))(torch.ones(2, 3))
+
+
+# ---- bundles
+
+SPEC = """
+import tkjit
+from tkjit import In, Out, Tensor
+
+PAWS = tkjit.HeaderLibrary("paws", proof="include/mittens.h", flags=("-DMITTENS_FLAVOUR=7", "-include", "cstdint"))
+
+@tkjit.kernel(
+    "<paws>/kernels/row_scale.cu", headers=PAWS, entry="row_scale<D>", struct="auto", fields="x y factor",
+    variants={"D": (32, 128)},
+)
+def rows_of_paws(x: In[Tensor, "float32", "N", "D"], factor: float, y: Out[Tensor, "float32", "N", "D"]) -> Tensor: ...
+"""
+
+
+def test_a_bundle_carries_the_sources_of_its_header_libraries(tmp_path, fresh, seeded, operators, monkeypatch):
+    kernels, bundle = tmp_path / "kernels", tmp_path / "bundle"
+    kernels.mkdir()
+    (kernels / "rows_of_paws.py").write_text(SPEC)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(kernels))
+    operators(seeded)
+    install(replace(MITTENS, name="paws", root=None), Settings.from_environment(), ROOT)
+    fresh.tkjit("bundle", "rows_of_paws", "--device", "cpu", "-o", bundle).printed()
+    carried = sorted(path.name for path in (bundle / "headers").rglob("*") if path.is_file())
+    assert carried == ["row_scale.cu"]
+    assert fresh.tkjit("cache", "verify", bundle).printed().endswith(" 0 problems\n")
+
+    # on a machine that has the bundle, and neither the library nor leave to compile
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("TKJIT_CACHE_READONLY", str(bundle))
+    call = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"
+    assert fresh.run(call, TKJIT_JIT="0") == "62.0\n"
+    for launcher in bundle.glob("v1/*/cpu-*/rows_of_paws-*/*/launcher.so"):
+        launcher.unlink()
+    compiled = fresh.tkjit("warmup", "rows_of_paws", "--device", "cpu")
+    assert compiled.code == 1
+    assert "has only the sources that are bundled; give HeaderLibrary('paws', root=...)" in compiled.stderr

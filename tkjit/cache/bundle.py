@@ -22,8 +22,15 @@ from tkjit.errors import CacheError
 BUNDLE = "bundle.json"
 
 
-def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -> int:
+def write(
+    directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any], more: Mapping[str, Path] | None = None
+) -> int:
     """Write a bundle and return its size in bytes. A directory that is there already is replaced in one step.
+
+    Parameters
+    ----------
+    more : mapping of str to Path, optional
+        Files to carry beside the entries, by their places in the bundle.
 
     Raises
     ------
@@ -38,6 +45,9 @@ def write(directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any]) -
             # <abi>/<arch>/<name>-<build_key>/<deps_key>
             place = scratch / LAYOUT / Path(*entry.directory.parts[-4:])
             shutil.copytree(entry.directory, place)
+        for name, path in (more or {}).items():
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, scratch / name)
         files = {str(path.relative_to(scratch)): digest_of_file(path) for path in sorted(_files(scratch))}
         signed.write(scratch / BUNDLE, {**facts, "files": files})
         for folder, _, names in os.walk(scratch):

@@ -17,8 +17,10 @@ from tkjit.cli.pool import Outcome, build_all
 from tkjit.cli.selection import add_options, selected
 from tkjit.config import Settings, environment_with, size_of_text
 from tkjit.errors import SpecError, TkjitError
+from tkjit.headers import bundled_sources
 from tkjit.kernel import find_used
 from tkjit.loader import Loader, Plan, loader_for
+from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
 from tkjit.machine import available_memory_bytes, usable_cores
 from tkjit.spec import Variant, variants_of
@@ -146,7 +148,8 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "python": loader.cache.abi,
         "torch": entries[0].manifest["key"]["torch"],
     }
-    size = bundle.write(output, entries, facts)
+    sources = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
+    size = bundle.write(output, entries, facts, sources)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
     print(f"to use it: TKJIT_CACHE_READONLY={output}")
     return 0

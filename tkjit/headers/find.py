@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
 
-DIRECTORY = "headers"  # of the cache: beside the entries, for it does not depend on Python
+DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
 
 
 def cached_root(name: str, settings: Settings) -> Path:
@@ -36,10 +37,7 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
         raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
     if library.in_toolkit:
         return None
-    how = f"give HeaderLibrary({library.name!r}, root=...)"
-    if library.name in LIBRARIES:
-        how = f"set {library.variable}, or install it: python -m tkjit headers add {library.name}"
-    raise ToolchainError(f"the headers of {library.name} are not found; {how}")
+    raise ToolchainError(f"the headers of {library.name} are not found; {_how_to_install(library)}")
 
 
 def located(spec: Spec, settings: Settings) -> Spec:
@@ -52,7 +50,7 @@ def located(spec: Spec, settings: Settings) -> Spec:
     """
     if not spec.headers:
         return spec
-    libraries = tuple(replace(library, root=find_root(library, settings)) for library in spec.headers)
+    libraries = tuple(replace(library, root=_root_or_sources(library, settings)) for library in spec.headers)
     roots = {library.name: library.root for library in libraries}
 
     def place(source: Source) -> Source:
@@ -60,3 +58,48 @@ def located(spec: Spec, settings: Settings) -> Spec:
         return replace(source, path=root / source.path, library="") if root and source.path else source
 
     return replace(spec, headers=libraries, sources=tuple((arch, place(source)) for arch, source in spec.sources))
+
+
+def _root_or_sources(library: HeaderLibrary, settings: Settings) -> Path | None:
+    """A library's root; where there is none, a bundle's, which has the sources that its kernels were compiled from."""
+    try:
+        return find_root(library, settings)
+    except ToolchainError:
+        bundled = [layer / DIRECTORY / library.name for layer in settings.cache_layers]
+        found = next((root for root in bundled if root.is_dir()), None)
+        if found is None or library.root:
+            raise
+        return found
+
+
+def check_whole(spec: Spec) -> None:
+    """Refuse to compile what only the sources are there for.
+
+    Raises
+    ------
+    ToolchainError
+    """
+    for library in spec.headers:
+        if library.root and not (library.root / library.proof).is_file():
+            raise ToolchainError(
+                f"{spec.name} is written on {library.name}, of which {library.root} has only the sources that are "
+                f"bundled; {_how_to_install(library)}"
+            )
+
+
+def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
+    """What of header libraries a bundle needs, for its machine to look kernels up: their sources, by where they lie in it."""
+    found = {}
+    for spec in specs:
+        for library in spec.headers:
+            for _, source in spec.sources:
+                if library.root and source.path and source.path.is_relative_to(library.root):
+                    inside = source.path.relative_to(library.root)
+                    found[f"{DIRECTORY}/{library.name}/{inside.as_posix()}"] = source.path
+    return found
+
+
+def _how_to_install(library: HeaderLibrary) -> str:
+    if library.name in LIBRARIES:
+        return f"set {library.variable}, or install it: python -m tkjit headers add {library.name}"
+    return f"give HeaderLibrary({library.name!r}, root=...)"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.flags import Flags, launcher_flags
+from tkjit.headers import check_whole
 from tkjit.loader.circumstances import Circumstances, rendering_files
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
@@ -73,6 +74,7 @@ class LauncherPlan(Plan):
         from tkjit import build
 
         around = self._around
+        check_whole(self.spec)
         if not self.target.is_cpu:
             around.toolchain.check_arch(self.target)
         objects = [around.simulator(self.target, "")] if self.target.is_cpu else []
