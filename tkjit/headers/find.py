@@ -88,7 +88,7 @@ def check_whole(spec: Spec) -> None:
 
 
 def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
-    """What of header libraries a bundle needs, for its machine to look kernels up: their sources, by where they lie in it."""
+    """The sources by which a bundle's machine looks up kernels of header libraries, by where they lie in the bundle."""
     found = {}
     for spec in specs:
         for library in spec.headers:
