@@ -81,3 +81,38 @@ def test_a_kernel_on_tensors_of_bytes_saturates(name):
     largest = torch.finfo(TYPES[name]).max
     wanted = (x.float() * 3).clamp(-largest, largest).to(TYPES[name])  # torch's cast does not saturate
     np.testing.assert_array_equal(y.float().numpy(), wanted.float().numpy())
+
+
+DEQUANTIZE = """
+#include <cuda_fp4.h>
+#include <tkjit/gl.h>
+__global__ void dequantize(const __grid_constant__ Globals g) {
+    const int pair = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+    if (pair >= g.x.cols()) return;
+    const float2 both = float2(g.x(row, pair));
+    const float scale = float(g.scale[row]);
+    g.y(row, 2 * pair) = both.x * scale;
+    g.y(row, 2 * pair + 1) = both.y * scale;
+}
+"""
+
+
+@tkjit.kernel(DEQUANTIZE, entry="dequantize", grid="cdiv(P, 32), M", block=32)
+def dequantize(
+    x: In[Tensor, "float4_e2m1fn_x2", "M", "P"],
+    scale: In[Tensor, "float8_e8m0fnu", "M"],
+    y: Out[Tensor, "float32", "M", "2 * P"],
+) -> Tensor:
+    """Rows of 4-bit floats, two in a byte, times a power of two for each."""
+
+
+def test_tensors_of_4_bit_floats_and_their_scales():
+    codes = torch.arange(256, dtype=torch.uint8).view(4, 64)
+    scales = torch.tensor([0.5, 1.0, 2.0, 2.0**-20]).to(torch.float8_e8m0fnu)
+    magnitudes = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    values = torch.cat([magnitudes, -magnitudes])
+    pairs = torch.stack([values[(codes & 15).long()], values[(codes >> 4).long()]], -1).view(4, 128)
+    y = dequantize(codes.view(torch.float4_e2m1fn_x2), scales)
+    assert torch.equal(y, pairs * scales.float()[:, None])
+    with pytest.raises(tkjit.ArgumentError, match=r"x is \(4, 64\) uint8 on cpu; expected .*float4_e2m1fn_x2"):
+        dequantize(codes, scales)

@@ -19,6 +19,8 @@ _DTYPES = {
     "double": "float64",
     "__nv_fp8_e4m3": "float8_e4m3fn",
     "__nv_fp8_e5m2": "float8_e5m2",
+    "__nv_fp8_e8m0": "float8_e8m0fnu",
+    "__nv_fp4x2_e2m1": "float4_e2m1fn_x2",
 }
 # Numbers are compared by size and sign.
 _SCALARS = {

@@ -38,6 +38,7 @@ inline int32_t dtype_of(DLDataType type) {
         case kDLBfloat: return by_width(-1, TKJIT_BFLOAT16, -1, -1);
         case kDLFloat8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
         case kDLFloat8_e5m2: return TKJIT_FLOAT8_E5M2;
+        case kDLFloat8_e8m0fnu: return TKJIT_FLOAT8_E8M0FNU;
         default: return -1;
     }
 }

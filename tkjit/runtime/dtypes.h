@@ -26,6 +26,8 @@ inline int32_t dtype_of(c10::ScalarType type) {
         case c10::ScalarType::Double: return TKJIT_FLOAT64;
         case c10::ScalarType::Float8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
         case c10::ScalarType::Float8_e5m2: return TKJIT_FLOAT8_E5M2;
+        case c10::ScalarType::Float8_e8m0fnu: return TKJIT_FLOAT8_E8M0FNU;
+        case c10::ScalarType::Float4_e2m1fn_x2: return TKJIT_FLOAT4_E2M1FN_X2;
         default: return -1;
     }
 }
@@ -33,7 +35,8 @@ inline int32_t dtype_of(c10::ScalarType type) {
 inline const char* dtype_name(int32_t dtype) {
     static constexpr const char* names[TKJIT_DTYPE_COUNT] = {
         "bool",    "uint8",   "int8",    "uint16",   "int16",   "uint32",  "int32",         "uint64",
-        "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
+        "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
+        "float8_e8m0fnu", "float4_e2m1fn_x2"};
     return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
 }
 

@@ -1,11 +1,12 @@
-// The simulator's `cuda_fp8.h`: the 8-bit floats e4m3 and e5m2, pairs and quadruples of them.
-//
-// Constructors saturate to the largest finite number, as CUDA's do; torch's casts do not. Not here: e8m0, the scale of
+// The simulator's `cuda_fp8.h`: the 8-bit floats e4m3 and e5m2, pairs and quadruples of them, and e8m0, the scale of
 // block-scaled formats.
+//
+// Constructors saturate to the largest finite number, as CUDA's do; torch's casts do not. Not here: pairs of e8m0 as types.
 #pragma once
 
 #include "cuda_bf16.h"
 #include "cuda_fp16.h"
+#include "detail/block_scaling.h"
 #include "detail/fp8_rounding.h"
 
 // ---- from wider formats; the element in the low bits comes first
@@ -55,3 +56,37 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
 #define TKJIT_SIM_FP8_NAME e5m2
 #define TKJIT_SIM_FP8_INTERPRETATION __NV_E5M2
 #include "detail/fp8_type.inc"
+
+// ---- scales
+#define TKJIT_SIM_TO_E8M0(source, type, value)                                                               \
+    inline __nv_fp8_storage_t __nv_cvt_##source##_to_e8m0(type x, __nv_saturation_t saturation, cudaRoundMode rounding) { \
+        return tkjit::sim::e8m0_bits(value, saturation, rounding);                                           \
+    }
+TKJIT_SIM_TO_E8M0(float, float, x)
+TKJIT_SIM_TO_E8M0(double, double, x)
+TKJIT_SIM_TO_E8M0(bfloat16raw, __nv_bfloat16_raw, tkjit::sim::bfloat16_value(x.x))
+#undef TKJIT_SIM_TO_E8M0
+
+inline __nv_fp8x2_storage_t __nv_cvt_float2_to_e8m0x2(float2 x, __nv_saturation_t saturation, cudaRoundMode rounding) {
+    const unsigned low = __nv_cvt_float_to_e8m0(x.x, saturation, rounding);
+    return static_cast<__nv_fp8x2_storage_t>(__nv_cvt_float_to_e8m0(x.y, saturation, rounding) << 8 | low);
+}
+
+inline __nv_bfloat16_raw __nv_cvt_e8m0_to_bf16raw(__nv_fp8_storage_t x) {
+    return {static_cast<unsigned short>(__float_as_uint(tkjit::sim::e8m0_value(x)) >> 16)};
+}
+
+struct __align__(1) __nv_fp8_e8m0 {
+    __nv_fp8_storage_t __x;
+
+    __nv_fp8_e8m0() = default;
+    explicit __nv_fp8_e8m0(__half value) : __nv_fp8_e8m0(static_cast<float>(value)) {}
+    explicit __nv_fp8_e8m0(__nv_bfloat16 value) : __nv_fp8_e8m0(static_cast<float>(value)) {}
+    explicit __nv_fp8_e8m0(float value) : __nv_fp8_e8m0(static_cast<double>(value)) {}
+    explicit __nv_fp8_e8m0(double value) : __x(tkjit::sim::e8m0_bits(value, __NV_SATFINITE, cudaRoundPosInf)) {}
+
+    explicit operator float() const { return tkjit::sim::e8m0_value(__x); }
+    explicit operator double() const { return float(*this); }
+    explicit operator __nv_bfloat16() const { return __nv_cvt_e8m0_to_bf16raw(__x); }
+    explicit operator __half() const { return float(*this); }
+};

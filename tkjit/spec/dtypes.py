@@ -44,6 +44,8 @@ DTYPES: tuple[DType, ...] = (
     DType("float64", "double", 8),
     DType("float8_e4m3fn", "__nv_fp8_e4m3", 1, "cuda_fp8.h"),
     DType("float8_e5m2", "__nv_fp8_e5m2", 1, "cuda_fp8.h"),
+    DType("float8_e8m0fnu", "__nv_fp8_e8m0", 1, "cuda_fp8.h"),
+    DType("float4_e2m1fn_x2", "__nv_fp4x2_e2m1", 1, "cuda_fp4.h"),  # extents count pairs, as torch's do
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 
