@@ -194,6 +194,12 @@ def test_a_device_function_that_a_config_launches(importing):
     torch.testing.assert_close(sums, x.sum(1))
 
 
+def test_a_launch_config_with_a_cluster(importing):
+    (spec,) = importing(MITTENS / "kernels/clustered.cu", "-I", str(MITTENS / "include")).values()
+    assert (spec.entry, spec.struct, spec.cluster, spec.pdl) == ("copy", "copy_globals", (2,), True)
+    assert spec.grid == () and spec.block == () and "TODO: grid" not in importing.said  # the struct says them
+
+
 def test_a_parallel_layout(importing):
     (spec,) = importing(MITTENS / "kernels/device_sums.cu", "-I", str(MITTENS / "include")).values()
     assert spec.num_devices == 2 and [name for name, _ in spec.computed] == ["dev_idx"]

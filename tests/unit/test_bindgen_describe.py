@@ -398,6 +398,25 @@ def test_local_names_of_a_launch_are_followed():
     assert launch.text == "k<<<grid, threads, bytes>>>(x, count)"
 
 
+def test_a_launch_config_is_followed():
+    source = """
+    template <class C> void run(globals<C> g, int count) {
+        LaunchConfig<true, C::PDL> config(dim3(count / 64), g.block(), 1024, 0, C::CLUSTER_SIZE);
+        cudaLaunchKernelEx(config, k<C>, g);
+    }
+    int main() { run<shape<2>>(g, 4096); }"""
+    (launch,) = launches_of(source)
+    assert launch.entry == "k<shape<2>>" and launch.line == 4
+    assert {what: part.text for what, part in launch.parts} == {
+        "grid": "dim3(4096 / 64)",
+        "block": "g.block()",
+        "shared_memory": "1024",
+        "cluster": "shape<2>::CLUSTER_SIZE",
+        "pdl": "shape<2>::PDL",
+    }
+    assert launches_of("void f() { Other<true> c(1, 2, 3); cudaLaunchKernelEx(c, k, g); }")[0].parts == ()
+
+
 def test_names_that_change_are_left():
     assert part("void f() { int n = 2; n += 1; k<<<n, 1>>>(x); }").text == "n"
     assert part("void f() { dim3 grid(2); grid.y = 3; k<<<grid, 1>>>(x); }").text == "grid"

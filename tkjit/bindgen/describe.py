@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tkjit.bindgen.dtypes import is_integer
-from tkjit.bindgen.facts import Found, Instance, Part
+from tkjit.bindgen.facts import CONSTANT_PARTS, Found, Instance, Part
 from tkjit.bindgen.parameters import Parameters
 from tkjit.bindgen.shapes import Shape, shape_of
 from tkjit.bindgen.text import comments, dict_text, list_text, tuple_text
@@ -149,7 +149,7 @@ class _Spec:
         if self.given.num_devices:
             yield "num_devices", str(self.given.num_devices)
         for what, shape in self.launch:
-            yield what, str(shape)
+            yield what, shape.text if what in CONSTANT_PARTS else str(shape)
         if self.one.variants:
             yield "variants", dict_text((name, tuple_text(options)) for name, options in self.one.variants)
         if place.headers and not place.source.startswith(tuple(f"<{name}>/" for name in place.headers)):
@@ -202,6 +202,7 @@ def _add_launch(spec: _Spec) -> None:
         elif what == "grid" and part and shape.text.isdigit():
             spec.launch_notes.append(f"grid: {shape.text} wherever the source launches it, whatever the extents")
         spec.launch.append((what, shape or _OPEN))
+    _add_constants(spec, parts)
     if any(shape.is_cpp for _, shape in spec.launch):
         spec.used.add("CExpr")
     if any(shape is _OPEN for _, shape in spec.launch) and launch and launch.text:
@@ -210,6 +211,18 @@ def _add_launch(spec: _Spec) -> None:
         missing = "dynamic_shared_memory" not in instance.own
         if missing and any(shape is _OPEN for _, shape in spec.launch):
             spec.launch_notes.append("shared_memory: none, unless it takes dynamic shared memory")
+
+
+def _add_constants(spec: _Spec, parts: Mapping[str, Part]) -> None:
+    """Blocks of a cluster, and whether launches overlap, where the launch says so."""
+    for what in CONSTANT_PARTS:
+        part = parts.get(what)
+        if part is not None and not part.text.isdigit():
+            spec.launch_notes.append(f"{what}: the source says {part.said}")
+        elif part is not None and what == "cluster" and part.text != "1":
+            spec.launch.append((what, Shape(part.text)))
+        elif part is not None and what == "pdl" and part.text == "1":
+            spec.launch.append((what, Shape("True")))
 
 
 def _integers_passed(spec: _Spec) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+CONSTANT_PARTS = ("cluster", "pdl")  # of a launch, known when it is compiled
 LAUNCH_MEMBERS = ("grid", "block", "dynamic_shared_memory")  # what a struct may say of its own launch
 
 
@@ -38,7 +39,7 @@ class Launch:
     entry : str
         The kernel with its template arguments, which name nothing of the function around the launch any more.
     parts : tuple of (str, Part)
-        ``grid``, ``block`` and ``shared_memory``, as far as the launch says them.
+        ``grid``, ``block``, ``shared_memory``, ``cluster`` and ``pdl``, as far as the launch says them.
     arguments : tuple of str
         What the kernel is given: a name, or an empty text.
     config, struct : str

@@ -16,6 +16,7 @@ from tkjit.render.lexer import Token, closing, opening_angle, tokens_of
 from tkjit.render.scopes import outline
 
 _PARTS = ("grid", "block", "shared_memory")
+_CONFIGURED = (*_PARTS, "", "cluster")  # what ThunderKittens' LaunchConfig is made of; a stream is among it
 _MAX_CONTEXTS = 64
 _MAX_DEPTH = 8
 
@@ -154,17 +155,11 @@ def _launch(context: _Context, mark: int, text: str) -> Launch | None:
     if last is None:
         return None
     arguments = _names(split(body[end + 2 : last]))
-    parts = []
-    for what, part in zip(_PARTS, split(body[mark + 1 : end]), strict=False):
-        closed, borrowed = _closed(part, context, arguments)
-        said = replaced(
-            replaced(part, {name: v for name, v in context.host.values.items() if _is_shape(v)}), context.types
-        )
-        parts.append((what, Part(_without_outer_brackets(closed), borrowed, said=spelled(said))))
+    parts = _parts(zip(_PARTS, split(body[mark + 1 : end]), strict=False), context, arguments)
     entry = _closed(body[start:mark], context)[0]
     return Launch(
         spelled(entry),
-        tuple(parts),
+        parts,
         arguments,
         text=" ".join(text[body[start].start : body[last].end].split()),
         line=text.count("\n", 0, body[mark].start) + 1,
@@ -186,18 +181,46 @@ def _configured(context: _Context, angle: int, text: str) -> Launch | None:
 
 
 def _by_the_runtime(context: _Context, bracket: int, text: str) -> Launch | None:
-    """``cudaLaunchKernelEx(&config, kernel<T>, x, n)``, whose configuration is filled elsewhere."""
+    """``cudaLaunchKernelEx(&config, kernel<T>, x, n)``: its configuration is known where it is a ``LaunchConfig``."""
     body = context.host.body
     last = closing(body, bracket)
     given = split(body[bracket + 1 : last]) if last is not None else []
     if last is None or len(given) < 2 or _callee(given[1], len(given[1])) != 0:
         return None
+    arguments = _names(given[2:])
     return Launch(
         spelled(_closed(given[1], context)[0]),
-        arguments=_names(given[2:]),
+        _parts(_launch_config(body[:bracket], given[0]), context, arguments),
+        arguments,
         text=" ".join(text[body[bracket - 1].start : body[last].end].split()),
         line=text.count("\n", 0, body[bracket].start) + 1,
     )
+
+
+def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, list[Token]]]:
+    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, of ThunderKittens' headers."""
+    for i, token in enumerate(body[:-1]):
+        angle = opening_angle(body, i - 1) if i and body[i - 1].text == ">" else None
+        if len(name) != 1 or token.text != name[0].text or body[i + 1].text not in ("(", "{") or not angle:
+            continue
+        end = closing(body, i + 1)
+        if body[angle - 1].text == "LaunchConfig" and end is not None:
+            yield from zip(_CONFIGURED, split(body[i + 2 : end]), strict=False)
+            yield from zip(("", "pdl"), split(body[angle + 1 : i - 1]), strict=False)
+            return
+
+
+def _parts(
+    said: Iterable[tuple[str, list[Token]]], context: _Context, arguments: tuple[str, ...]
+) -> tuple[tuple[str, Part], ...]:
+    shapes = {name: value for name, value in context.host.values.items() if _is_shape(value)}
+    found = []
+    for what, tokens in said:
+        if what:
+            closed, borrowed = _closed(tokens, context, arguments)
+            by_a_person = spelled(replaced(replaced(tokens, shapes), context.types))
+            found.append((what, Part(_without_outer_brackets(closed), borrowed, said=by_a_person)))
+    return tuple(found)
 
 
 def _names(given: list[list[Token]]) -> tuple[str, ...]:

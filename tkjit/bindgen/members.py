@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.bindgen.clang import Error, Parsed, line_of_question, parse, wrapper_of
-from tkjit.bindgen.facts import LAUNCH_MEMBERS, Instance, Launch, Part, Type
+from tkjit.bindgen.facts import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
 from tkjit.bindgen.words import replaced, spelled
 from tkjit.render.lexer import Token, tokens_of
 
@@ -85,7 +85,7 @@ class _Plan:
             members = ", ".join(f"{self._prefix}_{name} = has_{name}<{first}>" for name in LAUNCH_MEMBERS)
             ask(f"enum : long long {{ {members} }};")
         self._function = function
-        self._parts = {what: self._about_part(part) for what, part in launch.parts}
+        self._parts = {what: self._about_part(what, part) for what, part in launch.parts}
 
     def _about(self, cpp: str, type_: Any, depth: int) -> None:
         """Ask what a record is, and what its members are."""
@@ -107,8 +107,10 @@ class _Plan:
                 inner = f"std::remove_cvref_t<decltype({cpp}::{field.spelling})>"
                 self._about(inner, field.type.get_canonical(), depth - 1)
 
-    def _about_part(self, part: Part) -> tuple[Part, int]:
-        """Ask whether a part of the launch means something beside the kernel's own integers."""
+    def _about_part(self, what: str, part: Part) -> tuple[Part, int]:
+        """Ask what a constant is; of other parts whether they mean something beside the kernel's own integers."""
+        if what in CONSTANT_PARTS:
+            return part, self._ask(f"enum : long long {{ {self._prefix}_{what} = int({part.text}) }};")
         renamed, integers = self._renamed(part.text)
         listed = ", ".join(f"int {name}" for name in integers)
         return replace(part, text=renamed), self._ask(
@@ -131,7 +133,7 @@ class _Plan:
     def answered(self, answers: _Answers) -> Instance:
         launch = self._resolved.launch
         parts = tuple(
-            (what, replace(part, compiles=not answers.is_wrong(index))) for what, (part, index) in self._parts.items()
+            (what, self._answered_part(answers, what, part, index)) for what, (part, index) in self._parts.items()
         )
         parameters = [
             (name, self._type(answers, f"parameter<{self._function}, {index}>", without_reference(type_)))
@@ -151,6 +153,12 @@ class _Plan:
                 own=own,
             )
         return replace(instance, parameters=tuple(parameters))
+
+    def _answered_part(self, answers: _Answers, what: str, part: Part, index: int) -> Part:
+        if answers.is_wrong(index):
+            return replace(part, compiles=False)
+        number = answers.numbers.get(f"{self._prefix}_{what}") if what in CONSTANT_PARTS else None
+        return replace(part, compiles=True, text=part.text if number is None else str(number))
 
     def _type(self, answers: _Answers, cpp: str, type_: Any) -> Type:
         kind, spelling = type_.kind.name, _unqualified(type_.spelling)

@@ -155,4 +155,5 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
             lines.append(f"    .{around} = {{")
         outer = around
         lines.append(f"{'        ' if outer else '    '}.{path[-1]} = {value},")
-    return [f"const {struct} globals{{", *lines, *(["    },"] if outer else []), "};"]
+    const = "" if spec.struct else "const "  # the source's own may say its launch by functions that are not
+    return [f"{const}{struct} globals{{", *lines, *(["    },"] if outer else []), "};"]

@@ -58,10 +58,10 @@ constexpr int num_devices() {
 }
 
 template <class T>
-concept has_grid = requires(const T& globals) { dim3(globals.grid()); };
+concept has_grid = requires(T& globals) { dim3(globals.grid()); };
 template <class T>
-concept has_block = requires(const T& globals) { dim3(globals.block()); };
+concept has_block = requires(T& globals) { dim3(globals.block()); };
 template <class T>
-concept has_dynamic_shared_memory = requires(const T& globals) { (long long)(globals.dynamic_shared_memory()); };
+concept has_dynamic_shared_memory = requires(T& globals) { (long long)(globals.dynamic_shared_memory()); };
 
 }  // namespace tkjit_import

@@ -295,19 +295,19 @@ const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t 
 }
 
 // What a struct says of its own launch, where the spec does not: grid() and block(), which make a dim3, and
-// dynamic_shared_memory() in bytes, which it may leave out.
+// dynamic_shared_memory() in bytes, which it may leave out. They need not be const.
 template <class Globals>
-void use_own_grid(LaunchShape& shape, const Globals& globals) {
+void use_own_grid(LaunchShape& shape, Globals& globals) {
     static_assert(requires { dim3(globals.grid()); }, "the struct has no grid(), and the spec gives no grid");
     shape.set_grid(dim3(globals.grid()));
 }
 template <class Globals>
-void use_own_block(LaunchShape& shape, const Globals& globals) {
+void use_own_block(LaunchShape& shape, Globals& globals) {
     static_assert(requires { dim3(globals.block()); }, "the struct has no block(), and the spec gives no block");
     shape.set_block(dim3(globals.block()));
 }
 template <class Globals>
-void use_own_shared_memory(LaunchShape& shape, const Globals& globals) {
+void use_own_shared_memory(LaunchShape& shape, Globals& globals) {
     if constexpr (requires { Int(globals.dynamic_shared_memory()); })
         shape.set_shared_memory(Int(globals.dynamic_shared_memory()));
 }
@@ -331,16 +331,16 @@ __global__ __launch_bounds__(Config::NUM_THREADS, min_blocks_per_sm<Config>()) v
 }
 
 template <class Config, class Globals>
-void use_config_grid(LaunchShape& shape, const Globals& globals) {
+void use_config_grid(LaunchShape& shape, Globals& globals) {
     if constexpr (requires { Config::NUM_BLOCKS; }) shape.set_grid(Int(Config::NUM_BLOCKS));
     else use_own_grid(shape, globals);
 }
 template <class Config, class Globals>
-void use_config_block(LaunchShape& shape, const Globals&) {
+void use_config_block(LaunchShape& shape, Globals&) {
     shape.set_block(Int(Config::NUM_THREADS));
 }
 template <class Config, class Globals>
-void use_config_shared_memory(LaunchShape& shape, const Globals& globals) {
+void use_config_shared_memory(LaunchShape& shape, Globals& globals) {
     if constexpr (requires { Config::DYNAMIC_SHARED_MEMORY; }) shape.set_shared_memory(Int(Config::DYNAMIC_SHARED_MEMORY));
     else use_own_shared_memory(shape, globals);
 }
