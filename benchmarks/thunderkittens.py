@@ -38,7 +38,8 @@ from tkjit.toolchain import Toolchain
 KERNELS = ROOT / "kernel_sources" / "thunderkittens"
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
-TARGET = gpu_target("90a")
+HELPERS = runpy.run_path(str(KERNELS / "_cases.py"))
+TARGET = gpu_target("90a")  # of cold builds
 RUNS = 3
 
 
@@ -61,6 +62,7 @@ class Line:
 
     kernel: str
     source: str
+    arch: str
     compiled: str
     seconds: str = ""
     registers: str = ""
@@ -68,13 +70,14 @@ class Line:
     verified: str = "not run"
 
     def __str__(self) -> str:
-        cells = f"`{self.kernel}`", f"`{self.source}`", self.compiled, self.seconds, self.registers, self.spill_bytes
-        return f"| {' | '.join(cells)} | {self.verified} |"
+        named = f"`{self.kernel}`", f"`{self.source}`", f"`sm_{self.arch}`"
+        rest = self.compiled, self.seconds, self.registers, self.spill_bytes, self.verified
+        return f"| {' | '.join((*named, *rest))} |"
 
 
 def lines() -> Iterator[Line]:
     """Compile every variant, one after the other, in an empty cache."""
-    cases = runpy.run_path(str(KERNELS / "_cases.py"))["CASES"]
+    cases = HELPERS["CASES"]
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TKJIT_CACHE"] = cache  # for the calls too
         loader = loader_for(Settings.from_environment())
@@ -96,24 +99,26 @@ def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Lin
     if len(tkjit.find(spec.name).specs) > 1:
         kernel += f" {spec.constraints[0].text}"
     source = spec.sources[0][1].place.removeprefix("<thunderkittens>/kernels/")
+    arch = HELPERS["arch_of"](spec)
     try:
-        entry = loader.launcher(located(spec, loader.settings), variant, TARGET)
+        entry = loader.launcher(located(spec, loader.settings), variant, gpu_target(arch))
     except TkjitError as error:
-        return Line(kernel, source, f"no: {str(error).splitlines()[0]}")
+        return Line(kernel, source, arch, f"no: {str(error).splitlines()[0]}")
     registers, spilled = _resources(entry.directory / "build.log", spec, variant)
     seconds = f"{entry.manifest['seconds']:.1f}"
-    return Line(kernel, source, "yes", seconds, registers, spilled, _verified(cases))
+    return Line(kernel, source, arch, "yes", seconds, registers, spilled, _verified(cases, arch))
 
 
 def _resources(log: Path, spec: Spec, variant: Variant) -> tuple[str, str]:
     """The registers and the bytes that the entry's own code spills; a source may have other kernels."""
-    entry = spec.entry
+    entry = "tkjit::configured" if spec.config else spec.entry
     for name, value in (*variant.values, ("false", 0), ("true", 1)):
         entry = re.sub(rf"\b{name}\b", str(value), entry)
     pattern = r"Function properties for (\S+)\n.*?(\d+) bytes spill stores.*?\n.*?Used (\d+) registers"
     for symbol, spilled, registers in re.findall(pattern, log.read_text()):
         name = _demangled(symbol).replace("false", "0").replace("true", "1")
-        if f"{entry.replace(' ', '')}(" in name.replace(" ", "").replace("(int)", "").replace("(bool)", ""):
+        called = f"{entry.replace(' ', '')}{'<' if spec.config else '('}"
+        if called in name.replace(" ", "").replace("(int)", "").replace("(bool)", ""):
             return registers, spilled
     return "", ""
 
@@ -123,8 +128,9 @@ def _demangled(symbol: str) -> str:
     return subprocess.run([tool, symbol], capture_output=True, text=True, check=True).stdout if tool else symbol
 
 
-def _verified(cases: list[Any]) -> str:
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0) or not cases:
+def _verified(cases: list[Any], arch: str) -> str:
+    here = "".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
+    if here != arch.rstrip("af") or not cases:
         return "not run"
     for case in cases:
         errors = case.errors("cuda")
@@ -294,11 +300,11 @@ def written(table: list[Line], rows: list[Row], commits: str) -> str:
     verified = sum(line.verified == "yes" for line in table)
     today = datetime.datetime.now(datetime.timezone.utc).date()
     parts = [
-        f"{today}, {commits}, nvcc {_nvcc_version()}, for `sm_90a`.",
+        f"{today}, {commits}, nvcc {_nvcc_version()}.",
         f"{count} of {len(table)} compile; {verified} are verified on a GPU.",
         "",
-        "| kernel | source | compiles | seconds | registers | bytes spilled | verified on a GPU |",
-        "|---|---|---|---|---|---|---|",
+        "| kernel | source | for | compiles | seconds | registers | bytes spilled | verified on a GPU |",
+        "|---|---|---|---|---|---|---|---|",
         *map(str, table),
     ]
     if rows:

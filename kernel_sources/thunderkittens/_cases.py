@@ -52,7 +52,11 @@ class Case:
                 continue
             shape = [dim.evaluate(self.dims) for dim in field.dims]
             values = torch.zeros(shape) if field.direction == "inout" else torch.randn(shape, generator=generator)
-            made[field.name] = values.to(getattr(torch, field.dtype))
+            if field.dtype == "float4_e2m1fn_x2":  # torch converts to and from them nowhere
+                pairs = torch.randint(256, shape, generator=generator, dtype=torch.uint8)
+                made[field.name] = pairs.view(torch.float4_e2m1fn_x2)
+            else:
+                made[field.name] = values.to(getattr(torch, field.dtype))
         made |= self.prepare(made) if self.prepare else {}
         return {name: values.to(device) for name, values in made.items()}
 
@@ -66,6 +70,11 @@ class Case:
         expected = self.expected(inputs)
         results = _all(tkjit.load(self.kernel)(**inputs))
         return [error(got, right) for got, right in zip(results, expected, strict=True)]
+
+
+def arch_of(spec: tkjit.Spec) -> str:
+    """The architecture that a spec's source is written for."""
+    return spec.sources[0][0] or "90a"
 
 
 def error(got: torch.Tensor, right: torch.Tensor) -> float:
@@ -86,6 +95,24 @@ def _quantized(inputs: Inputs) -> Inputs:
         values = inputs[name].float()
         scale = values.abs().amax(1) / 448
         made |= {name: (values / scale[:, None]).to(inputs[name].dtype), f"scale_{name.lower()}": scale}
+    return made
+
+
+def _powers_of_two(inputs: Inputs) -> Inputs:
+    """Scales of blocks of 8-bit floats, from an eighth to eight."""
+    generator = torch.Generator().manual_seed(1)
+    codes = {name: torch.randint(124, 131, inputs[name].shape, generator=generator) for name in ("A_sc", "B_sc")}
+    return {name: each.to(torch.uint8).view(torch.float8_e8m0fnu) for name, each in codes.items()}
+
+
+def _scales_in_pairs(inputs: Inputs) -> Inputs:
+    """Scales of blocks of 4-bit floats, two in each number of 16 bits, and one for all blocks."""
+    generator = torch.Generator().manual_seed(1)
+    made = {}
+    for name in "AB":
+        scales = torch.rand(*inputs[f"{name}_sc"].shape[:2], 512, generator=generator) + 0.5
+        made[f"{name}_sc"] = scales.to(torch.float8_e4m3fn).view(torch.float16)
+        made[f"{name}_sc_global"] = torch.rand(1, generator=generator) + 0.5
     return made
 
 
@@ -141,6 +168,11 @@ def _filters(points: int, behind: int = 132) -> Callable[[Inputs], Inputs]:
 _HEADS = {"B": 2, "H": 4, "N": 384}
 _GROUPED = {"B": 2, "H": 4, "G": 2, "N": 768}
 
+
+def _tiles(rows: int, columns: int, depth: int) -> dict[str, int]:
+    return {"M_tiles": rows, "N_tiles": columns, "K_tiles": depth}
+
+
 CASES = (
     Case("tk_gemm", {"M": 384, "N": 512, "K": 192}),
     Case("tk_gemm_level_1", {"N": 96}, 1e-5),
@@ -150,6 +182,13 @@ CASES = (
     # an element that is rounded the other way is off by an eighth
     Case("tk_gemm_fp8", {"M": 384, "N": 512, "K": 256}, 0.05),
     Case("tk_gemm_fp8_scaled", {"M": 384, "N": 256, "K": 256}, 0.01, _quantized),
+    Case("tk_gemm_b200", {"M": 1024, "N": 512, "K": 256}),
+    Case("tk_gemm_fp8_b200", {"M": 1024, "N": 512, "K": 256}),
+    Case("tk_gemm_mxfp8", {"M": 512, "N": 256, "K": 384, **_tiles(4, 2, 3)}, 0.01, _powers_of_two),
+    Case("tk_gemm_nvfp4", {"M": 512, "N": 256, "pairs": 128, **_tiles(4, 2, 4)}, 0.01, _scales_in_pairs),
+    Case("tk_mxfp8_quantize", {"M": 256, "K": 384}),
+    Case("tk_mha_b300", {"B": 2, "H": 3, "Nq": 512, "Nk": 384}),
+    Case("tk_mha_b300_causal", {"B": 2, "H": 3, "N": 1024}),
     *(
         Case(kernel, {**_GROUPED, "D": width})
         for kernel in ("tk_mha_forward", "tk_mha_forward_causal", "tk_mha_backward_prep")

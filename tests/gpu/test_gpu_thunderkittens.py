@@ -14,21 +14,20 @@ from tkjit.headers import located
 from tkjit.loader import loader_for
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-CASES = runpy.run_path(str(DIRECTORY / "_cases.py"))["CASES"]
+HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
+CASES = HELPERS["CASES"]
+CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
+MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
 # as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
 SETTINGS = Settings.from_environment()
 
 
-@pytest.fixture
-def hopper(gpu):
-    """The device; another than an H100's kind cannot run what is compiled for sm_90a."""
-    if torch.cuda.get_device_capability(gpu) != (9, 0):
-        pytest.skip(f"written for compute capability 9.0 (H100, H200); {torch.cuda.get_device_name(gpu)} has another")
-    return gpu
-
-
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_agrees_with_its_reference(hopper, case, monkeypatch):
+def test_agrees_with_its_reference(gpu, case, monkeypatch):
+    arch = HELPERS["arch_of"](case.spec)
+    if torch.cuda.get_device_capability(gpu) != CAPABILITIES[arch]:
+        name = torch.cuda.get_device_name(gpu)
+        pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")
     try:
         libraries = located(case.spec, SETTINGS).headers
     except ToolchainError as error:
@@ -38,5 +37,5 @@ def test_agrees_with_its_reference(hopper, case, monkeypatch):
             monkeypatch.setenv(library.variable, str(library.root))
         elif not (loader_for(SETTINGS).toolchain.cuda_root / "include" / library.proof).is_file():
             pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
-    errors = case.errors(hopper)
+    errors = case.errors(gpu)
     assert errors and all(error <= case.tolerance for error in errors), errors

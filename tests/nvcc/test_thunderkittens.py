@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tkjit.spec.plain import is_plain
 from tkjit.targets import gpu_target
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
+arch_of = runpy.run_path(str(DIRECTORY / "_cases.py"))["arch_of"]
 FILES = sorted(DIRECTORY.glob("tk_*.py"))
 CHOICES = [
     pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
@@ -47,7 +49,7 @@ def placed(loader):
 
 @pytest.mark.parametrize(("spec", "variant"), CHOICES)
 def test_compiles(loader, placed, spec, variant):
-    entry = loader.launcher(placed(spec), variant, gpu_target("90a"))
+    entry = loader.launcher(placed(spec), variant, gpu_target(arch_of(spec)))
     assert entry.manifest["registers"] > 0
 
 

@@ -92,6 +92,47 @@ def test_attention_and_its_gradients_are_pytorchs(causal):
         assert HELPERS["error"](got, right) < 0.02  # o is rounded before it is multiplied with its gradient
 
 
+def test_what_is_quantized_is_what_the_block_scaled_gemm_takes():
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(rows, 256, generator=generator).bfloat16() for rows in (256, 128))
+    a[:, 64:96] *= 1000  # a block of its own
+    a[130:140] /= 100
+    (qa, sa), (qb, sb) = (reference("tk_mxfp8_quantize")(x) for x in (a, b))
+    assert sa.shape == (2, 2, 32, 16) and sa.dtype == torch.float8_e8m0fnu
+    # of row 131 and block 2, the second tile of rows, its row 3 of the first 32
+    assert float(sa[1, 0, 3, 2]) == 2 ** (a[131, 64:96].float().abs().max() / 448).log2().ceil()
+    got = reference("tk_gemm_mxfp8")(qa, sa, qb, sb)
+    assert HELPERS["error"](got, a.float() @ b.float().T) < 0.06  # of 8-bit floats
+
+
+def test_4_bit_floats_and_their_scales():
+    inputs = case("tk_gemm_nvfp4").inputs()
+    (d,) = case("tk_gemm_nvfp4").expected(inputs)
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+    def number(name: str, row: int, k: int) -> float:
+        byte = int(inputs[name].view(torch.uint8)[row, k // 2])
+        places = inputs[f"{name}_sc"][row // 128, k // 64].view(torch.float8_e4m3fn).float()
+        scale = places[row % 32 * 16 + row % 128 // 32 * 4 + k % 64 // 16]
+        return float(values[byte >> 4 if k % 2 else byte & 15] * scale)
+
+    row, column = 201, 77
+    exact = sum(number("A", row, k) * number("B", column, k) for k in range(256))
+    exact *= float(inputs["A_sc_global"] * inputs["B_sc_global"])
+    assert float(d[row, column]) == pytest.approx(exact, rel=0.005, abs=0.5)
+
+
+@pytest.mark.parametrize("causal", ["", "_causal"])
+def test_attention_of_wide_keys_is_pytorchs(causal):
+    inputs = case(f"tk_mha_b300{causal}").inputs()
+    q, k, v = (inputs[name].float().transpose(1, 2) for name in "qkv")
+    exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
+    o, logsumexp = case(f"tk_mha_b300{causal}").expected(inputs)
+    assert HELPERS["error"](o, exact.transpose(1, 2)) < 0.005
+    first = q[0, 1, 5] @ k[0, 1, : 6 if causal else None].T / 192**0.5
+    torch.testing.assert_close(logsumexp[0, 1, 0, 5], first.logsumexp(0))
+
+
 def test_mamba_is_its_recurrence():
     inputs = case("tk_mamba2").inputs()
     q, k, v = (inputs[name].float() for name in "QKV")

@@ -11,6 +11,7 @@
 #include "kittens.cuh"
 
 #include <tkjit/launch.h>
+#include <torch/csrc/utils/pybind.h>
 
 namespace at {
 
