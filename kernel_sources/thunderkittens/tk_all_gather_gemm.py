@@ -29,7 +29,7 @@ def tk_all_gather_gemm(
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address
-        Zeros, two layers of M // 256: what is left in it the source's ``epilogue_kernel`` clears.
+        Zeros, two layers of M // 256: what is left in it ``tk_all_gather_gemm_epilogue`` clears.
     num_comm_sms : int
         How many of 132 blocks gather.
     """

@@ -29,7 +29,7 @@ def tk_gemm_all_reduce(
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each, with a multicast address
     barrier : int32 on each, with a multicast address
-        Zeros, (2, M // 128, N // 256): what is left in it the source's ``epilogue_kernel`` clears.
+        Zeros, (2, M // 128, N // 256): what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
     num_comm_sms : int
         How many of 132 blocks sum.
     """

@@ -91,6 +91,28 @@ def test_each_device_gets_its_own_tensors_and_all_parts(count):
         torch.testing.assert_close(result, sum(x) * (i + 1) + i)
 
 
+def test_a_parallel_layout_may_be_an_argument():
+    @tkjit.kernel(
+        """
+        #include <tkjit/pgl.h>
+        __global__ void add(tkjit::pgl<float> x, float* y, int dev_idx, int num_devices) {
+            const int i = threadIdx.x;
+            for (int device = 0; device < num_devices; ++device) y[i] += x[device][i] * (dev_idx + 1);
+        }
+        """,
+        entry="add",
+        args=True,
+        grid=1,
+        block="N",
+        computed={"dev_idx": "dev_idx", "num_devices": "num_devices"},
+    )
+    def add(x: In[ParallelTensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+
+    x, y = parts(3, 10), [torch.zeros(10) for _ in range(3)]
+    for i, result in enumerate(add(x, y)):
+        torch.testing.assert_close(result, sum(x) * (i + 1))
+
+
 def test_given_outputs_are_written_and_returned():
     x, y = parts(2, 10), [torch.empty(10), torch.empty(10)]
     result = total(x, numbers(2), signals(2), y=y)

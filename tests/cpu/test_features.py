@@ -605,9 +605,9 @@ def test_a_type_that_quacks_like_a_global_layout():
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ((2, 5), "foreign_sum: x has cols=5; the struct's type fixes 4"),
-        ((3, 1, 2, 4), "foreign_sum: x has batch=3; the struct's type fixes 1"),
-        ((3, 2, 4), "foreign_sum: x has depth=3; the struct's type fixes 1"),
+        ((2, 5), "foreign_sum: x has cols=5; its type fixes 4"),
+        ((3, 1, 2, 4), "foreign_sum: x has batch=3; its type fixes 1"),
+        ((3, 2, 4), "foreign_sum: x has depth=3; its type fixes 1"),
     ],
 )
 def test_extents_that_contradict_the_types_own(shape, message):
@@ -629,7 +629,7 @@ def test_a_foreign_layout_as_a_field_of_a_rendered_struct():
         flags=["-include", "foreign.h"],  # it has to be declared before the rendered struct
     )
     assert kernel(torch.ones(3, 4))[0, 0].item() == 35
-    with pytest.raises(ShapeError, match=r"feature_\d+: x has cols=5; the struct's type fixes 4"):
+    with pytest.raises(ShapeError, match=r"feature_\d+: x has cols=5; its type fixes 4"):
         kernel(torch.ones(3, 5))
 
 
@@ -643,7 +643,7 @@ def test_compile_time_extents_of_our_own_layout():
     )
     assert kernel(torch.ones(3, 4))[0, 0].item() == 34
     x = torch.ones(2, 3, 4)
-    with pytest.raises(ShapeError, match=r"feature_\d+: x has depth=2; the struct's type fixes 1"):
+    with pytest.raises(ShapeError, match=r"feature_\d+: x has depth=2; its type fixes 1"):
         kernel(x)
     assert (x == 1).all()
 
@@ -1019,3 +1019,31 @@ def test_an_output_that_shares_memory_is_refused():
         ):
             kernel(x, out=y)
     assert kernel(memory[:4], out=memory[4:]).tolist() == [0, 1, 2, 3]
+
+
+def test_an_entry_that_is_a_template_of_its_struct_of_the_name_globals():
+    kernel = define(
+        "struct globals { tkjit::gl<float> x; };\n"
+        "template <class G> __global__ void f(const __grid_constant__ G g) { g.x[threadIdx.x] += 1; }",
+        '(x: InOut[Tensor, "float32", "N"]) -> Tensor',
+        entry="f<globals>",
+        struct="globals",
+        grid=1,
+        block="N",
+    )
+    assert kernel(torch.zeros(3)).tolist() == [1, 1, 1]
+
+
+def test_compile_time_extents_of_a_layout_that_is_an_argument():
+    kernel = define(
+        "#include <tkjit/gl.h>\n"
+        "__global__ void f(tkjit::gl<float, 1, 1, -1, 4> x, float* y, int n) { y[0] = x.cols() + 10 * x.rows() + n; }",
+        '(x: In[Tensor, "float32", "M", "N"], y: InOut[Tensor, "float32", 1], n: int = 100) -> Tensor',
+        entry="f",
+        args=True,
+        grid=1,
+        block=1,
+    )
+    assert kernel(torch.ones(3, 4), torch.zeros(1)).item() == 134
+    with pytest.raises(ShapeError, match=r"feature_\d+: x has cols=5; its type fixes 4"):
+        kernel(torch.ones(3, 5), torch.zeros(1))

@@ -91,7 +91,7 @@ def test_a_tensor_that_contradicts_a_fixed_extent_is_refused():
     )
     def scale(x: In[Tensor, "float32", "N", "K"], factor: float, y: Out[Tensor, "float32", "N", "K"]) -> Tensor: ...
 
-    with pytest.raises(ShapeError, match="x has cols=64; the struct's type fixes 32"):
+    with pytest.raises(ShapeError, match="x has cols=64; its type fixes 32"):
         scale(torch.randn(2, 64), 1.0)
     assert scale(torch.ones(2, 32), 2.0).sum() == 128
 

@@ -76,14 +76,13 @@ class Parameters:
         instance = self._instance
         parallel = [type_ for _, type_ in instance.parameters if type_.kind == "parallel"]
         self.num_devices = parallel[0].num_devices if parallel else 0
-        if parallel and not instance.struct:
-            raise SpecError("it takes a parallel layout as an argument; tkjit fills them in structs alone")
         for name, type_ in instance.parameters:
             self._add(name, type_, is_parallel=bool(parallel))
         for name, type_ in instance.behind:
             self._add_behind(name, type_)
         if parallel and "dev_idx" not in self.computed:
-            raise SpecError(f"{instance.struct} has a parallel layout and no dev_idx, by which it knows its device")
+            taker = instance.struct or instance.entry
+            raise SpecError(f"{taker} has a parallel layout and no dev_idx, by which it knows its device")
         self._check_device()
         self._note()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.globals import (
     argument_checks,
@@ -16,6 +18,7 @@ from tkjit.spec import BY_NAME, CExpr, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 
 _NAME = "launcher.cu"
+_ENTRY = "tkjit_entry"
 
 
 def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str, *, on_cpu: bool = False) -> str:
@@ -73,6 +76,7 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
 def _entry(spec: Spec, variant: Variant) -> list[str]:
     struct = "TkjitGlobals" if spec.struct else "Globals"
     body = [
+        *([f"const auto {_ENTRY} = {spec.entry};"] if _is_hidden(spec) else []),
         *([] if spec.args else extent_checks(spec, struct)),
         *_dims(spec),
         *_computed_checks(spec),
@@ -198,14 +202,23 @@ def _launch(spec: Spec) -> list[str]:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
         lines, given = _arguments(spec)
+        if any(not f.is_list for f in spec.tensors):
+            names = ", ".join(map(repr_text, spec.order))
+            check = f"tkjit::check_arguments({spec.entry}, {given}, {{{names}}})"
+            lines.append(f"if (const char* error = {check}) return error;")
         return [*lines, f"return tkjit::{function}({spec.entry}, {shape}device, stream, {given});"]
     if spec.host:
         return [f"return tkjit::call_host({spec.entry}, device, stream, globals);"]
-    entry = spec.entry
+    entry = _ENTRY if _is_hidden(spec) else spec.entry
     if spec.config:
         entry = f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
     behind = "".join(f", {value}" for value in _behind(spec))
     return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
+
+
+def _is_hidden(spec: Spec) -> bool:
+    """Whether the entry, ``kernel<globals>``, means another thing where the struct is filled under that name."""
+    return not (spec.args or spec.host or spec.config) and re.search(r"\bglobals\b", spec.entry) is not None
 
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:

@@ -238,23 +238,24 @@ def _check_parallel(spec: Spec) -> None:
         if spec.num_devices:
             _fail(spec, "num_devices= is of kernels with a ParallelTensor among their parameters")
         return
-    if spec.args or spec.host or spec.backward:
-        _fail(spec, "a kernel over several devices takes a globals struct, and has no backward=")
+    if spec.host or spec.backward:
+        _fail(spec, "a kernel over several devices is launched, and has no backward=")
     if any(f.is_list or f.optional for f in spec.tensors):
         _fail(
             spec, "a kernel over several devices has no lists of tensors, and no optional ones: its calls bring lists"
         )
     if not 0 <= spec.num_devices <= MAX_DEVICES:
         _fail(spec, f"num_devices={spec.num_devices}; expected up to {MAX_DEVICES}")
-    if spec.struct:
+    if spec.struct or spec.args:
         computed = dict(spec.computed)
+        taker = f"struct {spec.struct}" if spec.struct else f"entry {spec.entry}"
         for name in (DEV_IDX, NUM_DEVICES):
             fixed = name == NUM_DEVICES and spec.num_devices
             if not fixed and (name not in computed or computed[name].text != name):
                 how = " or num_devices=8, where its type fixes it" if name == NUM_DEVICES else ""
                 _fail(
                     spec,
-                    f"the struct {spec.struct} has no {name}, by which a kernel over several devices knows itself; "
+                    f"the {taker} has no {name}, by which a kernel over several devices knows itself; "
                     f"say computed={{{name!r}: {name!r}}}{how}",
                 )
 

@@ -84,12 +84,12 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
         static thread_local char text[160];
         const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
         if (parallel.count != int(Field::num_devices)) {
-            std::snprintf(text, sizeof text, "shape: %s is on %d devices; the struct's type fixes %d", name, int(parallel.count),
+            std::snprintf(text, sizeof text, "shape: %s is on %d devices; its type fixes %d", name, int(parallel.count),
                           int(Field::num_devices));
             return text;
         }
         if (Field::multicast && !parallel.multicast) {
-            std::snprintf(text, sizeof text, "%s has no multicast pointer, which the struct's type asks for; make it a "
+            std::snprintf(text, sizeof text, "%s has no multicast pointer, which its type asks for; make it a "
                           "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
             return text;
         }
@@ -100,7 +100,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
         for (int axis = 0; axis < 4; ++axis) {
             const int fixed = static_extents<Field>::value[axis];
             if (fixed < 0 || !arg.present || arg.extents[axis] == fixed) continue;
-            std::snprintf(text, sizeof text, "shape: %s has %s=%lld; the struct's type fixes %d", name, axes[axis],
+            std::snprintf(text, sizeof text, "shape: %s has %s=%lld; its type fixes %d", name, axes[axis],
                           static_cast<long long>(arg.extents[axis]), fixed);
             return text;
         }

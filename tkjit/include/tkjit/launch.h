@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <initializer_list>
 #include <type_traits>
 #include <utility>
 
@@ -265,6 +266,20 @@ const char* call_host(Function&& function, int32_t device, void* stream, Argumen
 }
 
 #endif  // TKJIT_SIM
+
+// An error text if a tensor contradicts what the type of a function's parameter fixes, else null. `names` are those of the
+// parameters; a stream, which stands last, has none.
+template <class Result, class... Parameters>
+const char* check_arguments(Result (*)(Parameters...), const TkjitArg* args, std::initializer_list<const char*> names) {
+    const char* error = nullptr;
+    size_t i = 0;
+    const auto check = [&]<class Parameter>() {
+        if (!error && i < names.size()) error = check_extents<Parameter>(args[i], names.begin()[i]);
+        ++i;
+    };
+    (check.template operator()<std::remove_cvref_t<Parameters>>(), ...);
+    return error;
+}
 
 // A kernel, or a host function, that takes plain arguments: one TkjitArg for each parameter.
 template <class... Parameters>
