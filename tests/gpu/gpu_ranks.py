@@ -1,0 +1,112 @@
+"""One process of a group on GPUs: ``gpu_ranks.py PROGRAM DIRECTORY``; it notes what it saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+import tkjit
+
+DEVICE = torch.device("cuda", int(os.environ["RANK"]) % torch.cuda.device_count())
+
+
+def part(rank: int, *shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(rank)).to(DEVICE, torch.bfloat16)
+
+
+def parts(*shape: int) -> list[torch.Tensor]:
+    """What all processes bring."""
+    return [part(rank, *shape) for rank in range(dist.get_world_size())]
+
+
+def existing(note: dict[str, Any]) -> None:
+    """Tensors that exist, through CUDA IPC; several processes may share one GPU."""
+    rank = dist.get_rank()
+    flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
+    wanted = sum(each.float() for each in parts(5003)).bfloat16()
+    x = part(rank, 5003)
+    shared = tkjit.ParallelTensor(x)
+    note["one shot"] = bool(torch.equal(tkjit.load("all_reduce_one_shot")(shared, flags), wanted))
+    tkjit.load("all_reduce")(shared, flags)
+    note["two shots"] = bool(torch.equal(x, wanted))
+    note["signals are zero"] = not flags.tensor.any()
+    note["own"] = shared.data_ptrs[rank] == x.data_ptr()
+    dist.barrier()  # nobody ends while its part is read
+
+
+def collectives(note: dict[str, Any]) -> None:
+    """Each collective in symmetric memory against NCCL's."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    flags = tkjit.ParallelTensor.zeros((64 * size,), dtype=torch.int32)
+
+    def shared(values: torch.Tensor) -> tkjit.ParallelTensor:
+        made = tkjit.ParallelTensor(tuple(values.shape), dtype=values.dtype)
+        made.tensor.copy_(values)
+        return made
+
+    x, wanted = part(rank, 20011), part(rank, 20011)
+    dist.all_reduce(wanted)
+    exact = sum(each.float() for each in parts(20011)).bfloat16()
+    y = tkjit.load("all_reduce_one_shot")(shared(x), flags)
+    note["exact"] = bool(torch.equal(y, exact))
+    note["all_reduce"] = float((y.float() - wanted.float()).abs().max() / wanted.float().abs().max())
+
+    rows = part(rank, 6, 5)
+    gathered = torch.empty(6 * size, 5, device=DEVICE, dtype=rows.dtype)
+    dist.all_gather_into_tensor(gathered, rows)
+    note["all_gather"] = bool(torch.equal(tkjit.load("all_gather")(shared(rows), flags), gathered))
+
+    rows = part(rank, 3 * size, 8)
+    share = torch.empty(3, 8, device=DEVICE, dtype=rows.dtype)
+    dist.reduce_scatter_tensor(share, rows)
+    own = tkjit.load("reduce_scatter")(shared(rows), flags)
+    note["reduce_scatter"] = float((own.float() - share.float()).abs().max() / share.float().abs().max())
+    note["signals are zero"] = not flags.tensor.any()
+    dist.barrier()
+
+
+def multicast(note: dict[str, Any]) -> None:
+    """A sum by the switch, where there is one; it is in an order of its own."""
+    flags = tkjit.ParallelTensor.zeros((64 * dist.get_world_size(),), dtype=torch.int32)
+    try:
+        x = tkjit.ParallelTensor((8192,), dtype=torch.bfloat16, multicast=True)
+    except tkjit.LaunchError as error:
+        note["refused"] = str(error)
+        return
+    x.tensor.copy_(part(dist.get_rank(), 8192))
+    tkjit.load("all_reduce")(x, flags)
+    wanted = sum(each.float() for each in parts(8192))
+    note["address"] = x.multicast_ptr != 0
+    note["error"] = float((x.tensor.float() - wanted).abs().max() / wanted.abs().max())
+    dist.barrier()
+
+
+def killed(note: dict[str, Any]) -> None:
+    """Rank 1 is killed; the GPU of rank 0 waits for it, and so rank 0 is ended."""
+    flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
+    x = tkjit.ParallelTensor(part(dist.get_rank(), 1000))
+    all_reduce = tkjit.load("all_reduce")
+    all_reduce(x, flags)
+    torch.cuda.synchronize()
+    dist.barrier()
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    all_reduce(x, flags)
+    torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    program, directory = sys.argv[1:]
+    torch.cuda.set_device(DEVICE)
+    dist.init_process_group("nccl" if program in ("collectives", "multicast") else "gloo")
+    seen: dict[str, Any] = {}
+    globals()[program](seen)
+    (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))
+    dist.destroy_process_group()

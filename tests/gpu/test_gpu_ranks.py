@@ -1,0 +1,74 @@
+"""One process for each GPU: parallel tensors over CUDA IPC, for which two may share a GPU, and symmetric memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+PROGRAM = Path(__file__).with_name("gpu_ranks.py")
+
+
+def processes(program: str, directory: Path, count: int) -> list[subprocess.CompletedProcess[str]]:
+    """A group of processes that has come to its end, one way or the other."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    around = {**os.environ, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    command = [sys.executable, str(PROGRAM), program, str(directory)]
+    started = [
+        subprocess.Popen(command, env={**around, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
+        for rank in range(count)
+    ]
+    ended = []
+    for process in started:
+        _, said = process.communicate(timeout=240)
+        ended.append(subprocess.CompletedProcess(command, process.returncode, None, said))
+    return ended
+
+
+def notes(program: str, directory: Path, count: int) -> list[dict[str, Any]]:
+    ended = processes(program, directory, count)
+    assert all(process.returncode == 0 for process in ended), "\n".join(process.stderr for process in ended)
+    return [json.loads((directory / f"{rank}.json").read_text()) for rank in range(count)]
+
+
+@pytest.fixture
+def several(gpu) -> int:
+    """How many GPUs there are, of which a test needs two."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU; run on a machine with several")
+    return min(8, torch.cuda.device_count())
+
+
+def test_tensors_that_exist(gpu, tmp_path):
+    for note in notes("existing", tmp_path, max(2, min(8, torch.cuda.device_count()))):
+        assert note == {"one shot": True, "two shots": True, "signals are zero": True, "own": True}
+
+
+def test_symmetric_memory_against_nccl(several, tmp_path):
+    for note in notes("collectives", tmp_path, several):
+        assert note.pop("all_reduce") < 0.02 and note.pop("reduce_scatter") < 0.02  # NCCL rounds on its way
+        assert note == {"exact": True, "all_gather": True, "signals are zero": True}
+
+
+def test_multicast(several, tmp_path):
+    for note in notes("multicast", tmp_path, several):
+        if "refused" in note:
+            assert "these devices have no multicast" in note["refused"]
+            pytest.skip(note["refused"])
+        assert note["address"] and note["error"] < 0.02
+
+
+def test_a_process_whose_gpu_waits_for_a_killed_one_is_ended(gpu, tmp_path):
+    left, lost = processes("killed", tmp_path, 2)
+    assert lost.returncode == -9 and left.returncode == 1
+    assert "tkjit: rank 1 (process " in left.stderr
+    assert "this process is ended, since its GPU would wait for ever" in left.stderr or "LaunchError" in left.stderr
