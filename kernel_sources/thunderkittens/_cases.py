@@ -72,6 +72,51 @@ class Case:
         return [error(got, right) for got, right in zip(results, expected, strict=True)]
 
 
+@dataclass(frozen=True)
+class CaseOf8:
+    """One call over 8 devices.
+
+    Parameters
+    ----------
+    shapes : dict
+        Of each tensor, on each device.
+    multicast : str
+        The tensors that need a multicast address.
+    zeros : str
+        The tensors that begin as zeros.
+    clears : str
+        What has to be called behind it, with the same arguments.
+    """
+
+    kernel: str
+    shapes: dict[str, tuple[int, ...]]
+    multicast: str = ""
+    zeros: str = ""
+    clears: str = ""
+
+    def __str__(self) -> str:
+        return self.kernel
+
+    @property
+    def spec(self) -> tkjit.Spec:
+        return tkjit.find(self.kernel).specs[0]
+
+    def part(self, name: str, rank: int) -> torch.Tensor:
+        """What a device brings."""
+        dtype = next(getattr(torch, field.dtype) for field in self.spec.fields if field.name == name)
+        if name in self.zeros.split():
+            return torch.zeros(self.shapes[name], dtype=dtype)
+        generator = torch.Generator().manual_seed(100 * rank + len(name))
+        return torch.randn(self.shapes[name], generator=generator).to(dtype)
+
+    def expected(self) -> dict[str, list[torch.Tensor]]:
+        """What each device has afterwards of what is written, but for counts of barriers."""
+        parts = {name: [self.part(name, rank) for rank in range(8)] for name in self.shapes}
+        tkjit.find(self.kernel).reference(**parts)
+        written = [f.name for f in self.spec.fields if f.direction == "inout" and f.name != "barrier"]
+        return {name: parts[name] for name in written}
+
+
 def arch_of(spec: tkjit.Spec) -> str:
     """The architecture that a spec's source is written for."""
     return spec.sources[0][0] or "90a"
@@ -212,4 +257,25 @@ CASES = (
     Case("tk_fftconv_non_pc", {"batch": 4}, 0.02, _filters(4096, behind=0)),
     Case("tk_flux_gate", {"M": 256, "N": 384, "K": 192}, 0.01, _weight),
     *(Case("tk_flux_gelu", {"M": rows, "N": 384, "K": 192}, 0.01, _weight) for rows in (384, 256)),
+)
+
+_SQUARE = {"A": (512, 256), "B": (256, 512), "C": (512, 512)}
+CASES_OF_8 = (
+    CaseOf8("tk_all_reduce", {"tensor": (64, 256)}, "tensor"),
+    CaseOf8("tk_all_reduce_educational", {"d_data": (4096, 4096)}, "d_data"),
+    CaseOf8("tk_all_gather", {"output": (256, 8 * 128), "input": (256, 128)}, "output"),
+    CaseOf8("tk_reduce_scatter", {"output": (2, 256, 128), "input": (2, 256, 8 * 128)}, "input"),
+    CaseOf8("tk_all_to_all", {"output": (2, 32, 8 * 16, 128), "input": (2, 8 * 32, 16, 128)}),
+    CaseOf8("tk_gemm_reduce_scatter", {"A": (2048, 256), "B": (256, 512), "C": (256, 512)}, zeros="C"),
+    *(
+        CaseOf8(kernel, {**_SQUARE, "barrier": (2, 4, 2)}, "C barrier", "barrier", "tk_gemm_all_reduce_epilogue")
+        for kernel in ("tk_gemm_all_reduce", "tk_gemm_all_reduce_lcsc")
+    ),
+    CaseOf8(
+        "tk_all_gather_gemm",
+        {"A": (2048, 256), "B": (256, 512), "C": (2048, 512), "barrier": (2, 1, 8)},
+        "A barrier",
+        "barrier",
+        "tk_all_gather_gemm_epilogue",
+    ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import signal
 import sys
 from pathlib import Path
@@ -88,6 +89,34 @@ def multicast(note: dict[str, Any]) -> None:
     dist.barrier()
 
 
+def thunderkittens(note: dict[str, Any]) -> None:
+    """ThunderKittens' kernels over 8 devices against their references."""
+    rank = dist.get_rank()
+    directory = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
+    helpers = runpy.run_path(str(directory / "_cases.py"))
+    met = tkjit.ParallelTensor.zeros((1,), dtype=torch.int32, multicast=True)
+    wait = tkjit.load("tk_device_barrier")
+    for case in helpers["CASES_OF_8"]:
+        given: dict[str, Any] = {}
+        for field in (field for field in case.spec.fields if field.is_tensor):
+            own = case.part(field.name, rank).to(DEVICE)
+            given[field.name] = own
+            if field.is_parallel:
+                many = field.name in case.multicast.split()
+                given[field.name] = tkjit.ParallelTensor(tuple(own.shape), dtype=own.dtype, multicast=many)
+                given[field.name].tensor.copy_(own)
+        wait(met)
+        tkjit.load(case.kernel)(**given)
+        if case.clears:
+            tkjit.load(case.clears)(**given)
+        wait(met)
+        errors = {}
+        for name, parts in case.expected().items():
+            got = getattr(given[name], "tensor", given[name])
+            errors[name] = helpers["error"](got.cpu(), parts[rank])
+        note[case.kernel] = errors
+
+
 def killed(note: dict[str, Any]) -> None:
     """Rank 1 is killed; the GPU of rank 0 waits for it, and so rank 0 is ended."""
     flags = tkjit.ParallelTensor(torch.zeros(64 * dist.get_world_size(), dtype=torch.int32, device=DEVICE))
@@ -105,7 +134,7 @@ def killed(note: dict[str, Any]) -> None:
 if __name__ == "__main__":
     program, directory = sys.argv[1:]
     torch.cuda.set_device(DEVICE)
-    dist.init_process_group("nccl" if program in ("collectives", "multicast") else "gloo")
+    dist.init_process_group("gloo" if program in ("existing", "killed") else "nccl")
     seen: dict[str, Any] = {}
     globals()[program](seen)
     (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))

@@ -13,6 +13,12 @@ from typing import Any
 import pytest
 import torch
 
+import tkjit
+from tkjit.config import Settings
+from tkjit.headers import located
+
+# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+SETTINGS = Settings.from_environment()
 PROGRAM = Path(__file__).with_name("gpu_ranks.py")
 
 
@@ -65,6 +71,19 @@ def test_multicast(several, tmp_path):
             assert "these devices have no multicast" in note["refused"]
             pytest.skip(note["refused"])
         assert note["address"] and note["error"] < 0.02
+
+
+def test_thunderkittens_over_8_devices(gpu, tmp_path, monkeypatch):
+    if torch.cuda.device_count() < 8 or torch.cuda.get_device_capability(gpu) != (9, 0):
+        pytest.skip("written for 8 GPUs of compute capability 9.0 (H100, H200) and NVLink switches")
+    try:
+        (library,) = located(tkjit.find("tk_all_reduce").specs[0], SETTINGS).headers
+    except tkjit.ToolchainError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv(library.variable, str(library.root))
+    for note in notes("thunderkittens", tmp_path, 8):
+        # sums by the switch round on their way
+        assert all(error < 0.03 for errors in note.values() for error in errors.values()), note
 
 
 def test_a_process_whose_gpu_waits_for_a_killed_one_is_ended(gpu, tmp_path):

@@ -17,7 +17,7 @@ from tkjit.spec.plain import is_plain
 from tkjit.targets import gpu_target
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-arch_of = runpy.run_path(str(DIRECTORY / "_cases.py"))["arch_of"]
+HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
 FILES = sorted(DIRECTORY.glob("tk_*.py"))
 CHOICES = [
     pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
@@ -49,8 +49,21 @@ def placed(loader):
 
 @pytest.mark.parametrize(("spec", "variant"), CHOICES)
 def test_compiles(loader, placed, spec, variant):
-    entry = loader.launcher(placed(spec), variant, gpu_target(arch_of(spec)))
+    entry = loader.launcher(placed(spec), variant, gpu_target(HELPERS["arch_of"](spec)))
     assert entry.manifest["registers"] > 0
+
+
+@pytest.mark.parametrize("case", [*HELPERS["CASES"], *HELPERS["CASES_OF_8"]], ids=str)
+def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, case, monkeypatch):
+    for library in placed(case.spec).headers:
+        if library.root:
+            monkeypatch.setenv(library.variable, str(library.root))
+    if hasattr(case, "inputs"):
+        (found,) = tkjit.make_globals(case.kernel, **case.inputs())
+    else:
+        parts = {name: [case.part(name, rank) for rank in range(8)] for name in case.shapes}
+        *_, found = tkjit.make_globals(case.kernel, **parts)
+    assert set(found) == {field.name for field in case.spec.fields}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import runpy
 from pathlib import Path
 
@@ -53,6 +54,29 @@ def test_every_kernel_of_one_device_has_a_case_for_each_variant():
     for kernel in known:
         options = dict(every[kernel].variants)
         assert {case.dims["D"] for case in CASES if case.kernel == kernel and options} == set(options.get("D", ()))
+
+
+@pytest.mark.parametrize("case", HELPERS["CASES_OF_8"], ids=str)
+def test_a_case_of_8_devices_is_a_call_that_its_spec_takes(case):
+    fields = {field.name: field for field in case.spec.fields if field.is_tensor}
+    assert set(case.shapes) == set(fields)
+    assert {*case.multicast.split(), *case.zeros.split()} <= set(fields)
+    if sum(math.prod(shape) for shape in case.shapes.values()) > MANY:
+        return
+    results = case.expected()
+    assert results
+    for name, parts in results.items():
+        assert len(parts) == 8 and all(tuple(part.shape) == case.shapes[name] for part in parts)
+        assert all(bool(part.float().isfinite().all()) and part.float().abs().max() > 0 for part in parts)
+    if case.clears:
+        assert {f.name for f in tkjit.find(case.clears).specs[0].fields} == {f.name for f in case.spec.fields}
+
+
+def test_every_kernel_of_8_devices_has_a_case():
+    every = {path.stem for path in DIRECTORY.glob("tk_*.py")} - {case.kernel for case in CASES}
+    cases = HELPERS["CASES_OF_8"]
+    called = {case.kernel for case in cases} | {case.clears for case in cases if case.clears}
+    assert every == called | {"tk_device_barrier"}
 
 
 def test_the_error_is_of_the_worst_row_and_no_row_near_zero_is_the_worst():
