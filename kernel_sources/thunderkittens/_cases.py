@@ -103,10 +103,11 @@ class CaseOf8:
 
     def part(self, name: str, rank: int) -> torch.Tensor:
         """What a device brings."""
-        dtype = next(getattr(torch, field.dtype) for field in self.spec.fields if field.name == name)
+        number, field = next((i, field) for i, field in enumerate(self.spec.fields) if field.name == name)
+        dtype = getattr(torch, field.dtype)
         if name in self.zeros.split():
             return torch.zeros(self.shapes[name], dtype=dtype)
-        generator = torch.Generator().manual_seed(100 * rank + len(name))
+        generator = torch.Generator().manual_seed(100 * rank + number)
         return torch.randn(self.shapes[name], generator=generator).to(dtype)
 
     def expected(self) -> dict[str, list[torch.Tensor]]:
@@ -259,21 +260,21 @@ CASES = (
     *(Case("tk_flux_gelu", {"M": rows, "N": 384, "K": 192}, 0.01, _weight) for rows in (384, 256)),
 )
 
-_SQUARE = {"A": (512, 256), "B": (256, 512), "C": (512, 512)}
+_MATRICES = {"A": (512, 768), "B": (768, 512), "C": (512, 512)}  # more than the stages of a pipeline deep
 CASES_OF_8 = (
     CaseOf8("tk_all_reduce", {"tensor": (64, 256)}, "tensor"),
     CaseOf8("tk_all_reduce_educational", {"d_data": (4096, 4096)}, "d_data"),
     CaseOf8("tk_all_gather", {"output": (256, 8 * 128), "input": (256, 128)}, "output"),
     CaseOf8("tk_reduce_scatter", {"output": (2, 256, 128), "input": (2, 256, 8 * 128)}, "input"),
     CaseOf8("tk_all_to_all", {"output": (2, 32, 8 * 16, 128), "input": (2, 8 * 32, 16, 128)}),
-    CaseOf8("tk_gemm_reduce_scatter", {"A": (2048, 256), "B": (256, 512), "C": (256, 512)}, zeros="C"),
+    CaseOf8("tk_gemm_reduce_scatter", {"A": (2048, 512), "B": (512, 512), "C": (256, 512)}, zeros="C"),
     *(
-        CaseOf8(kernel, {**_SQUARE, "barrier": (2, 4, 2)}, "C barrier", "barrier", "tk_gemm_all_reduce_epilogue")
+        CaseOf8(kernel, {**_MATRICES, "barrier": (2, 4, 2)}, "C barrier", "barrier", "tk_gemm_all_reduce_epilogue")
         for kernel in ("tk_gemm_all_reduce", "tk_gemm_all_reduce_lcsc")
     ),
     CaseOf8(
         "tk_all_gather_gemm",
-        {"A": (2048, 256), "B": (256, 512), "C": (2048, 512), "barrier": (2, 1, 8)},
+        {"A": (2048, 512), "B": (512, 512), "C": (2048, 512), "barrier": (2, 1, 8)},
         "A barrier",
         "barrier",
         "tk_all_gather_gemm_epilogue",

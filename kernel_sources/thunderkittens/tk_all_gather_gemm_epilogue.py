@@ -10,7 +10,14 @@ from tkjit import In, InOut, ParallelTensor, Tensor
     struct="globals",
     config="config",
     fields="A B C barrier dev_idx num_comm_sms num_comp_sms",
-    constraints=["M % 2048 == 0", "N % 256 == 0", "K % 256 == 0", "num_comm_sms < 132"],
+    constraints=[
+        "M % 2048 == 0",
+        "M == 256 * M_blocks",
+        "N % 256 == 0",
+        "K % 256 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 132",
+    ],
     computed={"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
     num_devices=8,
 )
@@ -18,7 +25,7 @@ def tk_all_gather_gemm_epilogue(
     A: InOut[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
     C: InOut[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", "..."],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm`` has left in ``barrier``, and wait for all devices; with the same arguments."""

@@ -10,7 +10,13 @@ from tkjit import In, InOut, ParallelTensor, Tensor
     struct="globals",
     config="config",
     fields="A B C barrier dev_idx num_comm_sms num_comp_sms",
-    constraints=["M % 128 == 0", "N % 256 == 0", "K % 64 == 0", "num_comm_sms < 132"],
+    constraints=[
+        "M == 128 * M_blocks",
+        "N == 256 * N_blocks",
+        "K % 256 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 132",
+    ],
     computed={"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
     num_devices=8,
 )
@@ -18,7 +24,7 @@ def tk_gemm_all_reduce(
     A: In[Tensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
     C: InOut[ParallelTensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", "..."],
+    barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
     num_comm_sms: int = 16,
 ) -> None:
     """C <- the sum of all devices' A @ B, on each.
@@ -29,7 +35,7 @@ def tk_gemm_all_reduce(
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each, with a multicast address
     barrier : int32 on each, with a multicast address
-        Zeros, (2, M // 128, N // 256): what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
+        Zeros, (2, M // 128, N // 256); what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
     num_comm_sms : int
         How many of 132 blocks sum.
     """

@@ -9,7 +9,7 @@ from tkjit import In, InOut, ParallelTensor, Tensor
     entry="matmul_reduce_scatter::kernel",
     struct="matmul_reduce_scatter::globals",
     config="matmul_reduce_scatter::config",
-    constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 64 == 0"],
+    constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 256 == 0"],
     computed={"dev_idx": "dev_idx"},
     num_devices=8,
 )

@@ -20,7 +20,7 @@ def tk_mxfp8_quantize(
     import torch
 
     blocks = A_bf16.float().unflatten(1, (-1, 32))
-    exponents = (blocks.abs().amax(2) / 448).clamp(min=2.0**-127).log2().ceil()
+    exponents = (blocks.abs().amax(2) / 448).clamp(min=1e-12).log2().ceil()
     values = (blocks / exponents.exp2()[:, :, None]).flatten(1).to(torch.float8_e4m3fn)
     scales = (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
     tiles = scales.view(torch.uint8).unflatten(0, (-1, 4, 32)).unflatten(3, (-1, 4)).permute(0, 3, 2, 1, 4)

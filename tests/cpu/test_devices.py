@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -284,19 +285,50 @@ def test_a_device_that_waits_for_itself_is_a_deadlock():
         total(parts(1, 10), numbers(1), flags)
 
 
-def test_a_device_that_works_for_long_is_waited_for():
-    # longer than the patience with devices that wait for each other
-    works = starts_with("""if (g.dev_idx == 1 && threadIdx.x == 0) {
-        volatile float heat = 0;
-        timespec begin, now;
-        clock_gettime(CLOCK_MONOTONIC, &begin);
-        do {
-            for (int i = 0; i < 100000; ++i) heat = heat + 1;
-            clock_gettime(CLOCK_MONOTONIC, &now);
-        } while (now.tv_sec - begin.tv_sec < 7);
-    }""")
-    x = parts(2, 10)
-    torch.testing.assert_close(works(x, numbers(2), signals(2))[0], sum(x))
+WORK = """
+        if (threadIdx.x == 0) {
+            volatile float heat = 0;
+            timespec begin, now;
+            clock_gettime(CLOCK_MONOTONIC, &begin);
+            do {
+                for (int i = 0; i < 100000; ++i) heat = heat + 1;
+                clock_gettime(CLOCK_MONOTONIC, &now);
+            } while ((now.tv_sec - begin.tv_sec) + 1e-9 * (now.tv_nsec - begin.tv_nsec) < 6);
+        }
+"""
+
+
+def test_devices_that_work_in_turns_for_long_are_waited_for():
+    """Each longer than the patience with devices that all wait; barriers of its own may follow a wait, or none."""
+
+    def agrees(between: str) -> bool:
+        in_turns = starts_with(f"""
+            if (g.dev_idx == 1) {{ {WORK} }}
+            tkjit::device_barrier(g.signals, blockIdx.x, g.dev_idx, g.num_devices);
+            if (g.dev_idx == 0) {{ {between} {WORK} }}
+        """)
+        x = parts(2, 10)
+        return bool(torch.allclose(in_turns(x, numbers(2), signals(2), club=tkjit.Club(["cpu"] * 2))[0], sum(x)))
+
+    with ThreadPoolExecutor() as both:
+        assert all(both.map(agrees, ["", "for (int i = 0; i < 300; ++i) __syncthreads();"]))
+
+
+def test_blocks_that_sync_the_grid_while_one_waits_for_a_device_are_a_deadlock():
+    @tkjit.kernel(
+        "#include <cooperative_groups.h>\n" + SOURCE.replace(
+            "if (g.fails == g.dev_idx) __trap();",
+            "if (g.dev_idx == 1) return;\n if (blockIdx.x) cooperative_groups::this_grid().sync();",
+        ),
+        entry="total<T>", grid=3, block=8, cooperative=True, variants={"T": ("float32",)},
+    )  # fmt: skip
+    def meets(
+        x: In[ParallelTensor, "T", "N"], own: In[Tensor, "T", 1], signals: InOut[ParallelTensor, "int32", "S"],
+        y: Out[Tensor, "T", "N"], meetings: int = 1, fails: int = -1,
+    ) -> Tensor: ...  # fmt: skip
+
+    with pytest.raises(LaunchError, match=r"on device 0: deadlock in block \(0, 0, 0\)(?s:.*)device 1 has ended"):
+        meets(parts(2, 10), numbers(2), signals(2))
 
 
 # ---- clubs

@@ -121,10 +121,12 @@ def test_what_is_quantized_is_what_the_block_scaled_gemm_takes():
     a, b = (torch.randn(rows, 256, generator=generator).bfloat16() for rows in (256, 128))
     a[:, 64:96] *= 1000  # a block of its own
     a[130:140] /= 100
+    a[7] = 0  # as rows that fill up a batch
     (qa, sa), (qb, sb) = (reference("tk_mxfp8_quantize")(x) for x in (a, b))
     assert sa.shape == (2, 2, 32, 16) and sa.dtype == torch.float8_e8m0fnu
     # of row 131 and block 2, the second tile of rows, its row 3 of the first 32
     assert float(sa[1, 0, 3, 2]) == 2 ** (a[131, 64:96].float().abs().max() / 448).log2().ceil()
+    assert float(sa[0, 0, 7, 0]) == 2**-39  # the source takes no block to be smaller than 1e-12
     got = reference("tk_gemm_mxfp8")(qa, sa, qb, sb)
     assert HELPERS["error"](got, a.float() @ b.float().T) < 0.06  # of 8-bit floats
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,39 +26,65 @@
 
 namespace tkjit::runtime {
 
+inline int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+constexpr size_t kMostDevices = 32;
+
 // How a step is getting on, which the simulator's launch asks in the middle of a kernel.
-struct Progress {
-    std::atomic<bool> failed{false};   // a part has, so that waiting for it is in vain
-    std::atomic<uint32_t> left{0};     // parts that have not ended
-    std::atomic<uint32_t> in_vain{0};  // of these, who have done nothing but wait for long
+class Progress {
+public:
+    std::atomic<bool> failed{false};  // a part has, so that waiting for it is in vain
+    std::atomic<uint32_t> left{0};    // parts that have not ended
+
+    void begin(size_t devices) {
+        failed.store(false, std::memory_order_relaxed);
+        for (size_t i = 0; i < devices; ++i) said_ns_[i].store(0, std::memory_order_relaxed);
+        ended_ns_.store(0, std::memory_order_relaxed);
+        devices_ = devices;
+        left.store(uint32_t(devices), std::memory_order_relaxed);
+    }
+    // A part says that it has long done nothing but wait for others.
+    void waits_in_vain(int dev_idx) { said_ns_[size_t(dev_idx)].store(now_ns()); }
+    void goes_on(int dev_idx) { said_ns_[size_t(dev_idx)].store(0); }
+    void ends(int dev_idx) {
+        ended_ns_.store(now_ns());
+        said_ns_[size_t(dev_idx)].store(kEnded);
+    }
+    // Nobody is left who could end the waiting: all have ended or said so just now, and not while one was ending.
+    bool is_deadlock() const {
+        const int64_t now = now_ns();
+        if (now - ended_ns_.load() < kToNoticeNs) return false;
+        for (size_t i = 0; i < devices_; ++i) {
+            const int64_t said = said_ns_[i].load();
+            if (said != kEnded && now - said > kFreshNs) return false;
+        }
+        return true;
+    }
+
+private:
+    static constexpr int64_t kEnded = INT64_MAX;
+    static constexpr int64_t kFreshNs = 500'000'000;       // a launch asks every 50 ms, unless it computes
+    static constexpr int64_t kToNoticeNs = 1'000'000'000;  // until who waits has seen what the part did that has ended
+
+    size_t devices_ = 0;
+    std::atomic<int64_t> said_ns_[kMostDevices] = {};  // when a part said last that it waits in vain
+    std::atomic<int64_t> ended_ns_{0};                 // when a part ended last
 };
 
 // The part of a step that a thread does.
-class Doing {
-public:
-    explicit Doing(Progress& step) : step_(step), around_(current) { current = this; }
-    ~Doing() {
-        set_in_vain(false);
-        current = around_;
-    }
+struct Doing {
+    Doing(Progress& step, int dev_idx) : step(step), dev_idx(dev_idx), around(current) { current = this; }
+    ~Doing() { current = around; }
     Doing(const Doing&) = delete;
     Doing& operator=(const Doing&) = delete;
 
     inline static thread_local Doing* current = nullptr;
 
-    bool failed() const { return step_.failed.load(); }
-    void fail() { step_.failed.store(true); }
-    void set_in_vain(bool in_vain) {
-        if (in_vain != in_vain_) in_vain ? step_.in_vain.fetch_add(1) : step_.in_vain.fetch_sub(1);
-        in_vain_ = in_vain;
-    }
-    // Nobody is left who could end the waiting.
-    bool is_deadlock() const { return in_vain_ && step_.in_vain.load() == step_.left.load(); }
-
-private:
-    Progress& step_;
-    Doing* const around_;  // a step of another club may be around this one
-    bool in_vain_ = false;
+    Progress& step;
+    const int dev_idx;
+    Doing* const around;  // a step of another club may be around this one
 };
 
 inline std::atomic<unsigned> forks{0};
@@ -111,8 +138,7 @@ public:
         State& state = *held;
         state.part = &part;
         state.errors = &errors;
-        state.progress.failed.store(false, std::memory_order_relaxed);
-        state.progress.left.store(uint32_t(devices_), std::memory_order_relaxed);
+        state.progress.begin(size_t(devices_));
         const uint32_t step = state.step.fetch_add(1, std::memory_order_acq_rel) + 1;
         wake(state, 1, step);
         do_part(state, 0);
@@ -242,8 +268,8 @@ private:
 
     static const char* do_alone(const Part& part) {
         Progress progress;
-        progress.left.store(1, std::memory_order_relaxed);
-        const Doing doing(progress);
+        progress.begin(1);
+        const Doing doing(progress, 0);
         return part(0);
     }
 
@@ -251,12 +277,13 @@ private:
         const Club* const club_around = in_step_of;
         in_step_of = this;
         {
-            Doing doing(state.progress);
+            const Doing doing(state.progress, dev_idx);
             const char* const error = (*state.part)(dev_idx);
             (*state.errors)[size_t(dev_idx)] = error ? error : "";
-            if (error) doing.fail();
+            if (error) state.progress.failed.store(true);
         }
         in_step_of = club_around;
+        state.progress.ends(dev_idx);
         if (state.progress.left.fetch_sub(1, std::memory_order_acq_rel) == 1) futex_wake(state.progress.left, 1);
     }
 

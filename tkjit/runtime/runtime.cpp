@@ -272,15 +272,20 @@ py::object collect(const py::object& dispatcher, const py::tuple& args, const py
 
 // Asked by the simulator now and then, in the thread that called the kernel: whether to go on.
 sim::Verdict judge(sim::Waits waits) {
-    Doing* const step = Doing::current;
+    Doing* const doing = Doing::current;
     // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
-    if (waits != sim::Waits::no && ((step && step->failed()) || given_up())) return sim::Verdict::interrupted;
+    if (waits != sim::Waits::no && ((doing && doing->step.failed.load()) || given_up())) return sim::Verdict::interrupted;
     if (is_interrupted()) {
-        if (step) step->fail();
+        if (doing) doing->step.failed.store(true);
         return sim::Verdict::interrupted;
     }
-    if (step) step->set_in_vain(waits == sim::Waits::in_vain);
-    return step && step->is_deadlock() ? sim::Verdict::deadlock : sim::Verdict::go_on;
+    if (!doing || waits_for) return sim::Verdict::go_on;  // what another process does, nobody here knows
+    if (waits != sim::Waits::in_vain) {
+        doing->step.goes_on(doing->dev_idx);
+        return sim::Verdict::go_on;
+    }
+    doing->step.waits_in_vain(doing->dev_idx);
+    return doing->step.is_deadlock() ? sim::Verdict::deadlock : sim::Verdict::go_on;
 }
 
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.

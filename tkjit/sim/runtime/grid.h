@@ -76,6 +76,7 @@ void wait_for_grid(Block& block, Site site) {
         pthread_cond_broadcast(&grid.changed);
     }
     if (one_at_a_time) end_turn(grid);
+    if (!one_at_a_time) set_in_vain(block, true);  // for others to find out that they all wait
     bool in_vain = false;
     while (grid.phase == phase && !launch_failed(*block.launch) && !in_vain) {
         in_vain = grid.ended > 0 && grid.waiting + grid.ended == grid.blocks;
@@ -89,6 +90,7 @@ void wait_for_grid(Block& block, Site site) {
     if (one_at_a_time) take_turn(grid);
     pthread_mutex_unlock(&grid.mutex);
     registers.restore();
+    set_in_vain(block, false);
     race::leave(&grid);
     race::arrive(&block.barriers[0]);  // the block's other threads learn it from the barrier that they wait at
     if (in_vain) fail(site, "deadlock: a sync of the grid waits for blocks that have exited");

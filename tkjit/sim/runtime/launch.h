@@ -53,8 +53,6 @@ struct Helpers {
     pthread_t threads[max_helpers];
 };
 
-inline void set_in_vain(Block& block, bool in_vain);
-
 /// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
 inline void work(Launch& launch, Helpers* helpers) {
     Block* block = take_idle_block();
@@ -154,7 +152,7 @@ inline bool claim_interruption(Launch& launch) {
     if (tkjit_sim_judge == nullptr) return false;
     const Waits waits = !waits_for_devices(launch) ? Waits::no : all_in_vain(launch) ? Waits::in_vain : Waits::for_devices;
     const Verdict verdict = tkjit_sim_judge(waits);
-    if (verdict == Verdict::deadlock) __atomic_store_n(&launch.waits_forever, 1, __ATOMIC_RELAXED);  // its blocks tell where
+    __atomic_store_n(&launch.waits_forever, verdict == Verdict::deadlock, __ATOMIC_RELAXED);  // its blocks tell where
     if (verdict != Verdict::interrupted) return false;
     if (claim_fault(launch)) ErrorText(launch.error_text).append("interrupted");
     return true;
@@ -165,12 +163,6 @@ bool is_interrupted(Block& block) {
     if (!claim_interruption(*block.launch)) return false;
     block.abandoned = true;
     return true;
-}
-
-inline void set_in_vain(Block& block, bool in_vain) {
-    if (block.spins_in_vain == in_vain) return;
-    block.spins_in_vain = in_vain;
-    __atomic_fetch_add(&block.launch->in_vain, in_vain ? 1 : -1, __ATOMIC_RELAXED);
 }
 
 /// Whether nothing has happened in the block for so long, and in no other that runs, that a wait will never end. What waits

@@ -14,9 +14,17 @@ void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 
+/// Notes whether a block has done nothing but wait for long.
+inline void set_in_vain(Block& block, bool in_vain) {
+    if (block.spins_in_vain == in_vain) return;
+    block.spins_in_vain = in_vain;
+    __atomic_fetch_add(&block.launch->in_vain, in_vain ? 1 : -1, __ATOMIC_RELAXED);
+}
+
 /// Counts barriers, exits and collectives; now and then `tick` looks at the clock and at the other workers.
 inline void count_event(Block& block) {
     block.progress++;
+    if (__builtin_expect(block.spins_in_vain, false)) set_in_vain(block, false);
     if (--block.events_until_tick == 0) tick(block);
 }
 
