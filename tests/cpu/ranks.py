@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,33 @@ def unmapped(note: dict[str, Any]) -> None:
     note["the next"] = repr(tkjit.ParallelTensor((4,)))
 
 
+def some(note: dict[str, Any]) -> None:
+    """A group of some processes, whose numbers in it are others than among all."""
+    some = dist.new_group([1, 3])
+    if dist.get_rank() in (1, 3):
+        odd = dist.get_rank() == 3
+        note["refused"] = refusal(lambda: tkjit.ParallelTensor((4 + odd,), group=some))
+        note["made"] = repr(tkjit.ParallelTensor((4,), group=some))
+
+
+def late(note: dict[str, Any]) -> None:
+    """Rank 1 does not come in the group's time."""
+    signals()
+    start = time.monotonic()
+    if dist.get_rank() == 1:
+        time.sleep(24)
+    else:
+        note["refused"] = refusal(signals)
+    note["seconds"] = time.monotonic() - start
+
+
+def no_runtime(note: dict[str, Any]) -> None:
+    """Rank 3 has nothing compiled, and may not compile."""
+    if dist.get_rank() == 3:
+        os.environ.update(TKJIT_CACHE=f"{os.environ['HOME']}/no/cache", TKJIT_JIT="0")
+    note["refused"] = refusal(signals)
+
+
 def absent(note: dict[str, Any]) -> None:
     """Rank 2 is killed before it has made anything."""
     if dist.get_rank() == 2:
@@ -157,7 +185,8 @@ def broken_off(note: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     program, directory = sys.argv[1:]
-    dist.init_process_group("gloo")
+    # more than torch.distributed.run takes to start them all
+    dist.init_process_group("gloo", timeout=timedelta(seconds=20 if program == "late" else 300))
     seen: dict[str, Any] = {}
     globals()[program](seen)
     (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))

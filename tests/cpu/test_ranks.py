@@ -140,6 +140,45 @@ def test_a_part_that_one_rank_cannot_map_is_an_error_of_all(tmp_path):
         assert note["the next"].endswith(f"rank {rank} of {RANKS}>")
 
 
+def test_ranks_are_named_by_their_numbers_among_all(tmp_path):
+    found = torchrun("some", tmp_path)
+    said = "ArgumentError: rank 3 brings (5,) float32 on cpu, rank 1 (4,) float32 on cpu; the parts have to be alike"
+    assert [found[rank]["refused"] for rank in (1, 3)] == [said, said]
+    assert [found[rank]["made"].split()[-3:] for rank in (1, 3)] == [["0", "of", "2>"], ["1", "of", "2>"]]
+
+
+def test_a_rank_that_does_not_come_in_the_groups_time_is_named(tmp_path):
+    for rank, note in enumerate(torchrun("late", tmp_path)):
+        if rank != 1:
+            assert note["refused"] == "LaunchError: rank 1 has not come, in 20 s"
+            assert 20 <= note["seconds"] < 24
+
+
+def test_another_group_that_the_same_store_serves(python):
+    said = python("""if True:
+        import torch.distributed as dist
+        import tkjit
+        from tkjit.parallel.exchange import exchange
+
+        store = dist.HashStore()
+        for said in ("first", "second"):
+            dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+            print([exchange(dist.group.WORLD, f"{said} {i}") for i in range(3)], tkjit.ParallelTensor((4,)).world_size)
+            dist.destroy_process_group()
+        print(store.num_keys() < 20)
+    """)
+    assert said.split("\n")[:3] == [
+        "[['first 0'], ['first 1'], ['first 2']] 1",
+        "[['second 0'], ['second 1'], ['second 2']] 1",
+        "True",
+    ]
+
+
+def test_a_rank_that_cannot_have_the_runtime_is_named(tmp_path):
+    for note in torchrun("no_runtime", tmp_path):
+        assert note["refused"].startswith("LaunchError: rank 3: ") and "TKJIT_JIT=0" in note["refused"]
+
+
 def test_a_process_whose_gpu_waits_for_one_that_is_gone_is_ended():
     program = """if True:
         import sys, time, torch

@@ -7,9 +7,11 @@ still holds its connections, as torch's manager of shared memory does.
 from __future__ import annotations
 
 import pickle
+import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from tkjit.errors import LaunchError, TkjitError
@@ -18,8 +20,10 @@ from tkjit.processes import Process, this_process
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
-END_S = 2.0  # how long a process that is being killed may look alive to others
+DYING_S = 2.0  # how long a process that is being killed may look alive to others
 LONGEST_PAUSE_S = 0.05
+
+T = TypeVar("T")
 
 
 class Peer(NamedTuple):
@@ -32,6 +36,14 @@ class Peer(NamedTuple):
         return f"rank {self.rank} (process {self.process.pid} on {self.process.host})"
 
 
+def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """What a task gives, or why it fails: the other processes, which wait, have to learn of it, whatever it is."""
+    try:
+        return task(), None
+    except Exception as error:
+        return None, error
+
+
 def exchange(
     group: ProcessGroup, said: Any = None, error: Exception | str | None = None, kind: type[TkjitError] = LaunchError
 ) -> list[Any]:
@@ -40,103 +52,120 @@ def exchange(
     Parameters
     ----------
     error : Exception or str, optional
-        Why this process has nothing to say. All processes raise it then.
+        Why this process has nothing to say. All processes raise it then, with this one's rank among all.
     kind : type
-        What is raised for it.
+        What all of them raise for it.
 
     Raises
     ------
     LaunchError
-        If a process ends, or does not come within torch's default timeout of groups.
+        If a process ends, or does not come within the group's timeout.
     """
     board = _boards.get(group) or _boards.setdefault(group, _Board(group))
-    problem = "" if error is None else str(error).split("\n", 1)[0] or type(error).__name__
-    answers = board.exchange((problem, said))
-    for rank, (problem, _) in enumerate(answers):
-        if problem:
-            raise kind(f"rank {rank}: {problem}") from (error if isinstance(error, Exception) else None)
-    return [answer for _, answer in answers]
+    problem = (str(error).split("\n", 1)[0] or type(error).__name__) if error else ""
+    answers = board.exchange((kind, problem, said))
+    for rank, (of_kind, other, _) in zip(board.ranks, answers, strict=True):
+        if other:
+            raise of_kind(f"rank {rank}: {other}") from (error if isinstance(error, Exception) else None)
+    return [answer for *_, answer in answers]
+
+
+def have(who: Sequence[object], what: str) -> str:
+    """A sentence of those who have done something: ``rank 1 and rank 2 have ended``; empty where there are none."""
+    return f"{' and '.join(map(str, who))} {'has' if len(who) == 1 else 'have'} {what}" if who else ""
 
 
 class _Board:
-    """Where the processes of a group leave what they say: the group's store."""
+    """Where the processes of a group leave what they say: the group's store.
+
+    Parameters
+    ----------
+    ranks : list of int
+        The processes, by their ranks among all.
+    """
 
     def __init__(self, group: ProcessGroup) -> None:
         import torch.distributed as dist
 
         self._store: Any = group.get_group_store()
         self._rank = group.rank()
-        self._ranks = dist.get_process_group_ranks(group)  # among all
+        self.ranks = dist.get_process_group_ranks(group)
         self._number = 0
-        self._peers = self._meet(group)
+        self._peers, self._name = self._meet(group)
 
     def exchange(self, said: Any) -> list[Any]:
         self._number += 1
-        keys = self._keys(self._number)
-        read = f"tkjit/{self._number}/read"
+        keys, read = self._keys(self._number)
         try:
             self._store.set(keys[self._rank], pickle.dumps(said))
-            self._wait_until(lambda: self._store.check(keys), keys)
+            self._wait_until(lambda: self._store.check(keys), lambda: self._absent(keys))
             answers = [pickle.loads(self._store.get(key)) for key in keys]
-            readers = self._store.add(read, 1)
-            if self._ranks[self._rank] == 0:  # which mostly keeps the store, and may end after this
-                self._wait_until(lambda: self._store.add(read, 0) == len(keys), keys)
-            if readers == len(keys):  # nobody reads the one before any more
-                for key in (*self._keys(self._number - 1), f"tkjit/{self._number - 1}/read"):
+            if self._rank == 0:  # all have come here, and so none reads the one before any more
+                before, read_before = self._keys(self._number - 1)
+                for key in (*before, read_before):
                     self._store.delete_key(key)
+            self._store.add(read, 1)
+            if self.ranks[self._rank] == 0:  # which mostly keeps the store, and may end after this
+                readers = len(keys)
+                self._wait_until(lambda: self._store.add(read, 0) >= readers, lambda: "a process does not go on")
+        except LaunchError:
+            raise
         except RuntimeError as failure:  # of the store
-            raise LaunchError(self._ended() or f"the group's store is lost, and perhaps rank 0: {failure}") from failure
+            said_of_store = str(failure).split("\n", 1)[0]
+            raise LaunchError(self._ended(DYING_S) or f"the group's store is lost: {said_of_store}") from failure
         return answers
 
-    def _keys(self, number: int) -> list[str]:
-        return [f"tkjit/{number}/{rank}" for rank in range(len(self._ranks))]
+    def _keys(self, number: int) -> tuple[list[str], str]:
+        """Where each process leaves what it says, and where they count who has read it."""
+        start = f"tkjit/{self._name}/{number}"
+        return [f"{start}/{rank}" for rank in range(len(self.ranks))], f"{start}/read"
 
-    def _meet(self, group: ProcessGroup) -> list[Peer]:
-        """Learn which processes there are: by a collective, in which a backend notices one that is not there at all."""
+    def _meet(self, group: ProcessGroup) -> tuple[list[Peer], str]:
+        """Learn which processes there are: by a collective, in which a backend notices one that is not there at all.
+
+        They agree on a name too: a store may outlive a group, and serve another one of the same ranks.
+        """
         import torch.distributed as dist
 
-        processes: list[Any] = [None] * len(self._ranks)
-        keys = self._keys(0)
+        known: list[Any] = [None] * len(self.ranks)
+        marks = [f"tkjit/here/{rank}" for rank in range(len(self.ranks))]
         try:
-            self._store.set(keys[self._rank], pickle.dumps(this_process()))
-            dist.all_gather_object(processes, this_process(), group=group)
+            self._store.set(marks[self._rank], "")
+            dist.all_gather_object(known, (this_process(), secrets.token_hex(8)), group=group)
         except RuntimeError as failure:
-            raise LaunchError(self._absent(keys) or str(failure).split("\n", 1)[0]) from failure
-        return [Peer(rank, process) for rank, process in zip(self._ranks, processes, strict=True)]
+            raise LaunchError(self._absent(marks) or str(failure).split("\n", 1)[0]) from failure
+        with suppress(RuntimeError):  # who keeps the store may have ended
+            self._store.delete_key(marks[self._rank])
+        return [Peer(rank, process) for rank, (process, _) in zip(self.ranks, known, strict=True)], known[0][1]
 
     def _absent(self, keys: Sequence[str]) -> str:
-        """Who has not come to the first exchange; empty if all have."""
+        """Who has left nothing; empty if all have."""
         try:
-            away = [rank for rank, key in zip(self._ranks, keys, strict=True) if not self._store.check([key])]
+            away = [f"rank {rank}" for rank, key in zip(self.ranks, keys, strict=True) if not self._store.check([key])]
         except RuntimeError:
             return "a process of the group has ended, and with it the group's store, which rank 0 keeps"
-        return _sentence([f"rank {rank}" for rank in away], "not come")
+        return have(away, "not come")
 
-    def _wait_until(self, done: Callable[[], bool], keys: Sequence[str]) -> None:
-        from torch.distributed.constants import default_pg_timeout
-
-        deadline = time.monotonic() + default_pg_timeout.total_seconds()
+    def _wait_until(self, done: Callable[[], bool], why_not: Callable[[], str]) -> None:
+        deadline = time.monotonic() + self._store.timeout.total_seconds()
         pause = LONGEST_PAUSE_S / 100
         while not done():
-            if ended := self._ended(patience_s=0):
+            ended = self._ended()
+            if ended and not done():  # it may have come first
                 raise LaunchError(ended)
             if time.monotonic() > deadline:
-                raise LaunchError(self._absent(keys))
+                raise LaunchError(f"{why_not()}, in {self._store.timeout.total_seconds():.0f} s")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    def _ended(self, patience_s: float = END_S) -> str:
+    def _ended(self, patience_s: float = 0) -> str:
         """Who of the processes that are known has ended; empty if none has."""
         deadline = time.monotonic() + patience_s
-        while not (ended := [str(peer) for peer in self._peers if not peer.process.is_alive]):
+        while not (ended := [peer for peer in self._peers if not peer.process.is_alive]):
             if time.monotonic() >= deadline:
                 return ""
             time.sleep(LONGEST_PAUSE_S)
-        return _sentence(ended, "ended")
+        return have(ended, "ended")
 
 
 _boards: WeakKeyDictionary[ProcessGroup, _Board] = WeakKeyDictionary()
-
-
-def _sentence(who: Sequence[str], what: str) -> str:
-    return f"{' and '.join(who)} {'has' if len(who) == 1 else 'have'} {what}" if who else ""

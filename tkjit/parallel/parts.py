@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.parallel.club import reach
-from tkjit.parallel.exchange import exchange
+from tkjit.parallel.exchange import attempt, exchange
 
 if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
-
-
-T = TypeVar("T")
 
 
 class Parts(NamedTuple):
@@ -57,20 +54,12 @@ def open_parts(way: Way, own: torch.Tensor, group: ProcessGroup) -> Parts:
     LaunchError
         If that fails in one of them, or one has ended; in all of them alike.
     """
-    shared, error = _attempt(lambda: way.share(own, group))
+    shared, error = attempt(lambda: way.share(own, group))
     told = [of_other[group.rank()] for of_other in exchange(group, shared, error)]
-    parts, error = _attempt(lambda: way.open(own, group, told))
+    parts, error = attempt(lambda: way.open(own, group, told))
     exchange(group, None, error)  # nobody frees or writes what another has yet to map
     assert parts is not None  # or its error was raised
     return parts
-
-
-def _attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """What a task gives, or why it fails: the other processes, which wait, have to learn of it, whatever it is."""
-    try:
-        return task(), None
-    except Exception as error:
-        return None, error
 
 
 def _share_storage(own: torch.Tensor, group: ProcessGroup) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
-from tkjit.parallel.exchange import Peer
+from tkjit.parallel.exchange import Peer, have
 from tkjit.processes import this_process
 
 WATCH_S = 0.1
@@ -62,9 +62,7 @@ def _watch() -> None:
 
 
 def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
-    names = " and ".join(map(str, ended))
-    verb = "has" if len(ended) == 1 else "have"
-    reason = f"{names} {verb} ended, and kernels over several devices wait for it"
+    reason = f"{have(ended, 'ended')}, and kernels over several devices wait for it"
     group.known.give_up(reason)
     if group.known.device >= 0:
         threading.Thread(target=_end_if_stuck, args=(group.known.device, reason), daemon=True).start()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, LaunchError
 from tkjit.loader import loader_for
-from tkjit.parallel.exchange import Peer, exchange
+from tkjit.parallel.exchange import Peer, attempt, exchange
 from tkjit.parallel.parts import CUDA_IPC, SHARED_MEMORY, SYMMETRIC_MEMORY, open_parts
 from tkjit.parallel.peers import watch
 from tkjit.processes import this_process
@@ -101,7 +101,9 @@ class ParallelTensor(ParallelLayout):
             own, problem = tensor, _problem(tensor, dtype, device, multicast)
         else:
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
-        self._peers = watch(self._meet(own, problem))
+        # whatever fails before they meet, the others learn there
+        runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
+        self._peers = watch(self._meet(own, problem or failure))
         cpu = own.device.type == "cpu"
         parts = open_parts(SHARED_MEMORY if cpu else SYMMETRIC_MEMORY if is_new else CUDA_IPC, own, self.group)
         if multicast and not parts.multicast_ptr:
@@ -110,9 +112,9 @@ class ParallelTensor(ParallelLayout):
         self.data_ptrs = tuple(parts.pointers)
         self.multicast_ptr = parts.multicast_ptr
         self._parts = parts.held
-        runtime = loader_for(Settings.from_environment()).runtime
         peers = self._peers.known
-        self._layout = runtime.ParallelLayout(parts.pointers, parts.multicast_ptr, self.rank, own, parts.held, peers)
+        layout: Any = runtime.ParallelLayout  # type: ignore[union-attr]  # or its failure was raised
+        self._layout = layout(parts.pointers, parts.multicast_ptr, self.rank, own, parts.held, peers)
 
     @classmethod
     def zeros(
@@ -128,10 +130,14 @@ class ParallelTensor(ParallelLayout):
         import torch
 
         made = cls(shape, dtype=dtype, device=device, group=group, multicast=multicast)
-        made.tensor.zero_()
-        if made.device.type == "cuda":
-            torch.cuda.current_stream(made.device).synchronize()
-        exchange(made.group)  # nobody sets what another has yet to make zero
+
+        def fill() -> None:
+            made.tensor.zero_()
+            if made.device.type == "cuda":
+                torch.cuda.current_stream(made.device).synchronize()
+
+        _, failure = attempt(fill)
+        exchange(made.group, None, failure)  # nobody sets what another has yet to make zero
         return made
 
     @property
@@ -151,7 +157,7 @@ class ParallelTensor(ParallelLayout):
         place = f"{self.device}, rank {self.rank} of {self.world_size}"
         return f"<tkjit.ParallelTensor {tuple(self.shape)} {dtype} on {place}>"
 
-    def _meet(self, own: torch.Tensor | None, problem: str) -> list[Peer]:
+    def _meet(self, own: torch.Tensor | None, problem: str | Exception | None) -> list[Peer]:
         """Compare what all processes bring; they raise the same error, if there is one."""
         import torch.distributed as dist
 
@@ -161,15 +167,20 @@ class ParallelTensor(ParallelLayout):
             "" if own is None else own.device.type,
             Peer(dist.get_rank(), this_process()),
         )
-        all_said: list[Brought] = exchange(self.group, said, problem or None, ArgumentError)
+        all_said: list[Brought] = exchange(
+            self.group, said, problem, LaunchError if isinstance(problem, Exception) else ArgumentError
+        )
         first = all_said[0]
-        for rank, other in enumerate(all_said):
+        for other in all_said:
+            rank, first_rank = other.peer.rank, first.peer.rank
             if other.what != first.what:
-                raise ArgumentError(f"rank {rank} brings {other.text}, rank 0 {first.text}; the parts have to be alike")
+                raise ArgumentError(
+                    f"rank {rank} brings {other.text}, rank {first_rank} {first.text}; the parts have to be alike"
+                )
             if other.kind == "cpu" and other.peer.process.machine != first.peer.process.machine:
                 raise ArgumentError(
-                    f"rank {rank} is on {other.peer.process.host}, rank 0 on {first.peer.process.host}: processes "
-                    "share memory within a node; pass group=, a group of one node's processes"
+                    f"rank {rank} is on {other.peer.process.host}, rank {first_rank} on {first.peer.process.host}: "
+                    "processes share memory within a node; pass group=, a group of one node's processes"
                 )
         return [other.peer for other in all_said]
 
@@ -247,5 +258,5 @@ def _empty(given: Any, dtype: Any, device: Any, multicast: bool) -> tuple[Any, s
 
             return symmetric_memory.empty(*shape, dtype=dtype, device=where), ""
         return torch.empty(shape, dtype=dtype, device=where), ""
-    except (RuntimeError, AssertionError) as error:  # no such device, no memory, a torch without CUDA
+    except Exception as error:  # no such device, no memory, a torch without CUDA
         return None, str(error).split("\n", 1)[0]
