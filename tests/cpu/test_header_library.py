@@ -175,28 +175,38 @@ PAWS = tkjit.HeaderLibrary("paws", proof="include/mittens.h", flags=("-DMITTENS_
     variants={"D": (32, 128)},
 )
 def rows_of_paws(x: In[Tensor, "float32", "N", "D"], factor: float, y: Out[Tensor, "float32", "N", "D"]) -> Tensor: ...
+
+
+@tkjit.kernel(
+    "#include <mittens.h>\\n__global__ void own(Globals g) { g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }",
+    headers=PAWS, entry="own", grid=1, block="N",
+)
+def on_paws(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
 """
 
 
 def test_a_bundle_carries_the_sources_of_its_header_libraries(tmp_path, fresh, seeded, operators, monkeypatch):
-    kernels, bundle = tmp_path / "kernels", tmp_path / "bundle"
+    kernels, bundle, other = tmp_path / "kernels", tmp_path / "bundle", tmp_path / "other"
     kernels.mkdir()
-    (kernels / "rows_of_paws.py").write_text(SPEC)
+    for name in ("rows_of_paws", "on_paws"):
+        (kernels / f"{name}.py").write_text(SPEC)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(kernels))
     operators(seeded)
     install(replace(MITTENS, name="paws", root=None), Settings.from_environment(), ROOT)
     fresh.tkjit("bundle", "rows_of_paws", "--device", "cpu", "-o", bundle).printed()
+    fresh.tkjit("bundle", "on_paws", "--device", "cpu", "-o", other).printed()
     carried = sorted(path.name for path in (bundle / "headers").rglob("*") if path.is_file())
-    assert carried == ["row_scale.cu"]
+    assert carried == ["row_scale.cu"] and not (other / "headers").exists()
     assert fresh.tkjit("cache", "verify", bundle).printed().endswith(" 0 problems\n")
 
-    # on a machine that has the bundle, and neither the library nor leave to compile
+    # on a machine that has the bundles, and neither the library nor leave to compile
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("TKJIT_CACHE_READONLY", str(bundle))
-    call = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"
-    assert fresh.run(call, TKJIT_JIT="0") == "62.0\n"
+    monkeypatch.setenv("TKJIT_CACHE_READONLY", f"{other}:{bundle}")
+    rows = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"
+    assert fresh.run(rows, TKJIT_JIT="0") == "62.0\n"
+    assert fresh.run("import torch, tkjit; print(tkjit.load('on_paws')(torch.ones(3)).tolist())") == "[2.0, 2.0, 2.0]\n"
     for launcher in bundle.glob("v1/*/cpu-*/rows_of_paws-*/*/launcher.so"):
         launcher.unlink()
     compiled = fresh.tkjit("warmup", "rows_of_paws", "--device", "cpu")
     assert compiled.code == 1
-    assert "has only the sources that are bundled; give HeaderLibrary('paws', root=...)" in compiled.stderr
+    assert "of a bundle, has none of its headers; give HeaderLibrary('paws', root=...)" in compiled.stderr

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tkjit.headers import located
 # as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
 SETTINGS = Settings.from_environment()
 PROGRAM = Path(__file__).with_name("gpu_ranks.py")
+TIMEOUT_S = 480  # one of them compiles: ten kernels of ThunderKittens' take a minute or two
 
 
 def processes(program: str, directory: Path, count: int) -> list[subprocess.CompletedProcess[str]]:
@@ -29,15 +31,21 @@ def processes(program: str, directory: Path, count: int) -> list[subprocess.Comp
         port = str(probe.getsockname()[1])
     around = {**os.environ, "WORLD_SIZE": str(count), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     command = [sys.executable, str(PROGRAM), program, str(directory)]
-    started = [
-        subprocess.Popen(command, env={**around, "RANK": str(rank)}, stderr=subprocess.PIPE, text=True)
-        for rank in range(count)
+    said = [directory / f"{rank}.txt" for rank in range(count)]  # a pipe that nobody reads holds its writer
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in range(count):
+            with said[rank].open("wb") as file:
+                started.append(subprocess.Popen(command, env={**around, "RANK": str(rank)}, stderr=file))
+        deadline = time.monotonic() + TIMEOUT_S
+        codes = [process.wait(deadline - time.monotonic()) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [
+        subprocess.CompletedProcess(command, code, None, path.read_text())
+        for code, path in zip(codes, said, strict=True)
     ]
-    ended = []
-    for process in started:
-        _, said = process.communicate(timeout=240)
-        ended.append(subprocess.CompletedProcess(command, process.returncode, None, said))
-    return ended
 
 
 def notes(program: str, directory: Path, count: int) -> list[dict[str, Any]]:

@@ -414,6 +414,10 @@ def test_a_launch_config_is_followed():
         "cluster": "shape<2>::CLUSTER_SIZE",
         "pdl": "shape<2>::PDL",
     }
+    more = "void f() { LaunchConfig<true, false> c(1, 2, 3, 0, dim3(4, 1, 1), 2); cudaLaunchKernelEx(c, k, g); }"
+    assert (
+        dict(launches_of(more)[0].parts)["cluster"].text == "2"
+    )  # it may have the 4 that it would rather have, or not
     assert launches_of("void f() { Other<true> c(1, 2, 3); cudaLaunchKernelEx(c, k, g); }")[0].parts == ()
 
 

@@ -16,7 +16,8 @@ from tkjit.render.lexer import Token, closing, opening_angle, tokens_of
 from tkjit.render.scopes import outline
 
 _PARTS = ("grid", "block", "shared_memory")
-_CONFIGURED = (*_PARTS, "", "cluster")  # what ThunderKittens' LaunchConfig is made of; a stream is among it
+# what ThunderKittens' LaunchConfig is made of: a stream is among it, and, of six, a cluster that it may not get
+_CONFIGURED = {5: (*_PARTS, "", "cluster"), 6: (*_PARTS, "", "", "cluster")}
 _MAX_CONTEXTS = 64
 _MAX_DEPTH = 8
 
@@ -198,14 +199,18 @@ def _by_the_runtime(context: _Context, bracket: int, text: str) -> Launch | None
 
 
 def _launch_config(body: list[Token], name: list[Token]) -> Iterable[tuple[str, list[Token]]]:
-    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, of ThunderKittens' headers."""
+    """``LaunchConfig<cluster, pdl> name(grid, block, shared_memory, stream, cluster);``, of ThunderKittens' headers.
+
+    Before the cluster there may be a larger one, which a launch may do without.
+    """
     for i, token in enumerate(body[:-1]):
         angle = opening_angle(body, i - 1) if i and body[i - 1].text == ">" else None
         if len(name) != 1 or token.text != name[0].text or body[i + 1].text not in ("(", "{") or not angle:
             continue
         end = closing(body, i + 1)
         if body[angle - 1].text == "LaunchConfig" and end is not None:
-            yield from zip(_CONFIGURED, split(body[i + 2 : end]), strict=False)
+            given = split(body[i + 2 : end])
+            yield from zip(_CONFIGURED.get(len(given), _PARTS), given, strict=False)
             yield from zip(("", "pdl"), split(body[angle + 1 : i - 1]), strict=False)
             return
 

@@ -90,10 +90,10 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
     for name, output in zip(missing, made, strict=True):
-        if output.numel() and output.dtype != torch.bool:
-            output.view(torch.uint8).fill_(0xFF)
-        else:
+        if output.dtype == torch.bool:
             output.zero_()
+        elif output.numel():
+            output.view(torch.uint8).fill_(0xFF)
         filled[name] = output
     return filled
 
@@ -190,6 +190,8 @@ class _Maker:
             known.setdefault(name, expr.evaluate(known))
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
         dtype = getattr(torch, self._variant.dtype_of(f).name)
+        if str(dtype) == "torch.float4_e2m1fn_x2":  # to which torch converts nothing
+            return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)
         if dtype.is_floating_point:
             return torch.randn(shape, generator=self._random).to(dtype)
         if dtype == torch.bool:

@@ -26,6 +26,9 @@ MODES = ("memory", "race", "init", "order")
 # be run into, as when a consumer that comes first finds a barrier that its producer has passed
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
+# how far the next number is in formats of a bit or none behind the point: a part of the larger one, at least so much
+_STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 @dataclass(frozen=True)
@@ -237,8 +240,12 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
     """Where two tensors differ first, in how many elements, and what stands there; None if only by rounding."""
     if not wanted.numel():
         return None
-    a, b = wanted.double(), got.double()
-    if wanted.dtype.is_floating_point:
+    a, b = _numbers(wanted), _numbers(got)
+    if step := _STEPS.get(str(got.dtype).removeprefix("torch.")):
+        part, least = step
+        same = (a - b).abs() <= (part * torch.maximum(a.abs(), b.abs())).clamp(min=least)
+        same |= a.isnan() & b.isnan()
+    elif wanted.dtype.is_floating_point:
         # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest
         largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
         eps = torch.finfo(got.dtype).eps
@@ -252,3 +259,13 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
         return None
     index = tuple(int(i) for i in wrong[0])
     return index, len(wrong), float(a[index]), float(b[index])
+
+
+def _numbers(tensor: torch.Tensor) -> torch.Tensor:
+    """As float64; a pair of 4-bit floats along one more axis."""
+    if str(tensor.dtype) != "torch.float4_e2m1fn_x2":
+        return tensor.double()
+    pairs = tensor.view(torch.uint8)
+    codes = torch.stack((pairs & 15, pairs >> 4), dim=-1)
+    magnitudes = torch.tensor(_E2M1, dtype=torch.float64)[(codes & 7).long()]
+    return torch.where(codes < 8, magnitudes, -magnitudes)

@@ -50,7 +50,7 @@ def located(spec: Spec, settings: Settings) -> Spec:
     """
     if not spec.headers:
         return spec
-    libraries = tuple(replace(library, root=_root_or_sources(library, settings)) for library in spec.headers)
+    libraries = tuple(replace(library, root=_root_or_bundle(library, spec, settings)) for library in spec.headers)
     roots = {library.name: library.root for library in libraries}
 
     def place(source: Source) -> Source:
@@ -60,20 +60,23 @@ def located(spec: Spec, settings: Settings) -> Spec:
     return replace(spec, headers=libraries, sources=tuple((arch, place(source)) for arch, source in spec.sources))
 
 
-def _root_or_sources(library: HeaderLibrary, settings: Settings) -> Path | None:
-    """A library's root; where there is none, a bundle's, which has the sources that its kernels were compiled from."""
+def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> Path | None:
+    """A library's root; where it is not here, that of a bundle with the sources by which the kernel is looked up."""
     try:
         return find_root(library, settings)
     except ToolchainError:
-        bundled = [layer / DIRECTORY / library.name for layer in settings.cache_layers]
-        found = next((root for root in bundled if root.is_dir()), None)
-        if found is None or library.root:
-            raise
-        return found
+        if library.name in dict(settings.header_roots):
+            raise  # somebody has said where it is
+        sources = [source.path for _, source in spec.sources if source.library == library.name and source.path]
+        for layer in settings.cache_layers:
+            root = layer / DIRECTORY / library.name
+            if all((root / path).is_file() for path in sources):
+                return root
+        raise
 
 
 def check_whole(spec: Spec) -> None:
-    """Refuse to compile what only the sources are there for.
+    """Refuse to compile without headers, where a bundle has let them be missing.
 
     Raises
     ------
@@ -82,8 +85,8 @@ def check_whole(spec: Spec) -> None:
     for library in spec.headers:
         if library.root and not (library.root / library.proof).is_file():
             raise ToolchainError(
-                f"{spec.name} is written on {library.name}, of which {library.root} has only the sources that are "
-                f"bundled; {_how_to_install(library)}"
+                f"{spec.name} is written on {library.name}, and {library.root}, of a bundle, has none of its headers; "
+                f"{_how_to_install(library)}"
             )
 
 

@@ -171,15 +171,14 @@ inline PyObject* gathered(const Call& call, PyObject** results, int count) {
     const Py_ssize_t values = PyTuple_GET_SIZE(results[0]);  // a named tuple
     PyObject* items[kMaxOutputs];
     PyObject* column[kMaxParallelDevices];
-    bool ok = true;
-    for (Py_ssize_t k = 0; k < values; ++k) {
-        for (int i = 0; i < count; ++i) column[i] = PyTuple_GET_ITEM(results[i], k);
-        items[k] = gathered(call, column, count);
-        ok = ok && items[k];
+    Py_ssize_t gotten = 0;
+    for (; gotten < values; ++gotten) {
+        for (int i = 0; i < count; ++i) column[i] = PyTuple_GET_ITEM(results[i], gotten);
+        if (!(items[gotten] = gathered(call, column, count))) break;
     }
     PyObject* const type = reinterpret_cast<PyObject*>(Py_TYPE(results[0]));
-    PyObject* const result = ok ? PyObject_Vectorcall(type, items, size_t(values), nullptr) : nullptr;
-    for (Py_ssize_t k = 0; k < values; ++k) Py_XDECREF(items[k]);
+    PyObject* const result = gotten == values ? PyObject_Vectorcall(type, items, size_t(values), nullptr) : nullptr;
+    for (Py_ssize_t k = 0; k < gotten; ++k) Py_DECREF(items[k]);
     return result;
 }
 

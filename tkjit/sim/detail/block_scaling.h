@@ -12,10 +12,7 @@ using __nv_fp4_storage_t = unsigned char;
 using __nv_fp4x2_storage_t = unsigned char;
 using __nv_fp4x4_storage_t = unsigned short;
 
-#ifndef TKJIT_SIM_ROUND_MODE
-#define TKJIT_SIM_ROUND_MODE
 enum cudaRoundMode { cudaRoundNearest, cudaRoundZero, cudaRoundPosInf, cudaRoundMinInf };
-#endif
 
 namespace tkjit::sim {
 
