@@ -228,6 +228,11 @@ CASES = (
     # an element that is rounded the other way is off by an eighth
     Case("tk_gemm_fp8", {"M": 384, "N": 512, "K": 256}, 0.05),
     Case("tk_gemm_fp8_scaled", {"M": 384, "N": 256, "K": 256}, 0.01, _quantized),
+    Case("tk_gemm_b200_level_1", {"N": 96}, 1e-5),
+    *(Case(f"tk_gemm_b200_level_{level}", {"N": 96}) for level in (2, 3, 4)),
+    *(Case(f"tk_gemm_b200_level_{level}", {"N": 256}) for level in (5, 6, 7)),
+    Case("tk_gemm_b200_level_8", {"N": 512}),
+    Case("tk_gemm_b200_level_9", {"N": 1024}),
     Case("tk_gemm_b200", {"M": 1024, "N": 512, "K": 256}),
     Case("tk_gemm_fp8_b200", {"M": 1024, "N": 512, "K": 256}),
     Case("tk_gemm_mxfp8", {"M": 512, "N": 256, "K": 384, **_tiles(4, 2, 3)}, 0.01, _powers_of_two),
@@ -260,6 +265,7 @@ CASES = (
     *(Case("tk_flux_gelu", {"M": rows, "N": 384, "K": 192}, 0.01, _weight) for rows in (384, 256)),
 )
 
+_SEQUENCES = dict.fromkeys(("Q", "K0", "K1", "V0", "V1", "O", "O_block"), (2, 3, 384, 128))
 _MATRICES = {"A": (512, 768), "B": (768, 512), "C": (512, 512)}  # more than the stages of a pipeline deep
 CASES_OF_8 = (
     CaseOf8("tk_all_reduce", {"tensor": (64, 256)}, "tensor"),
@@ -267,16 +273,30 @@ CASES_OF_8 = (
     CaseOf8("tk_all_gather", {"output": (256, 8 * 128), "input": (256, 128)}, "output"),
     CaseOf8("tk_reduce_scatter", {"output": (2, 256, 128), "input": (2, 256, 8 * 128)}, "input"),
     CaseOf8("tk_all_to_all", {"output": (2, 32, 8 * 16, 128), "input": (2, 8 * 32, 16, 128)}),
-    CaseOf8("tk_gemm_reduce_scatter", {"A": (2048, 512), "B": (512, 512), "C": (256, 512)}, zeros="C"),
+    CaseOf8("tk_ulysses_all_to_all", {"output": (2, 8 * 32, 16, 128), "input": (2, 32, 8 * 16, 128)}),
+    *(
+        CaseOf8(
+            kernel, {**_SEQUENCES, "L": (2, 3, 384), "L_block": (2, 3, 384), "barrier": (2, 8)}, "barrier", "barrier"
+        )
+        for kernel in ("tk_ring_attention", "tk_ring_attention_reduction")
+    ),
+    *(
+        CaseOf8(kernel, {"A": (2048, 512), "B": (512, 512), "C": (256, 512)}, zeros="C")
+        for kernel in ("tk_gemm_reduce_scatter", "tk_gemm_reduce_scatter_b200")
+    ),
+    CaseOf8("tk_gemm_reduce_scatter_fp8_b200", {"a": (2048, 1024), "b": (512, 1024), "d": (256, 512)}, zeros="d"),
     *(
         CaseOf8(kernel, {**_MATRICES, "barrier": (2, 4, 2)}, "C barrier", "barrier", "tk_gemm_all_reduce_epilogue")
         for kernel in ("tk_gemm_all_reduce", "tk_gemm_all_reduce_lcsc")
     ),
-    CaseOf8(
-        "tk_all_gather_gemm",
-        {"A": (2048, 512), "B": (512, 512), "C": (2048, 512), "barrier": (2, 1, 8)},
-        "A barrier",
-        "barrier",
-        "tk_all_gather_gemm_epilogue",
+    *(
+        CaseOf8(
+            kernel,
+            {"A": (2048, 512), "B": (512, 512), "C": (2048, 512), "barrier": (2, 1, 8)},
+            "A barrier",
+            "barrier",
+            f"{kernel}_epilogue",
+        )
+        for kernel in ("tk_all_gather_gemm", "tk_all_gather_gemm_b200", "tk_all_gather_gemm_fp8_b200")
     ),
 )

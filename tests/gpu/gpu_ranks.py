@@ -96,7 +96,8 @@ def thunderkittens(note: dict[str, Any]) -> None:
     helpers = runpy.run_path(str(directory / "_cases.py"))
     met = tkjit.ParallelTensor.zeros((1,), dtype=torch.int32, multicast=True)
     wait = tkjit.load("tk_device_barrier")
-    for case in helpers["CASES_OF_8"]:
+    arch = "{}{}a".format(*torch.cuda.get_device_capability(DEVICE))
+    for case in (case for case in helpers["CASES_OF_8"] if helpers["arch_of"](case.spec) == arch):
         given: dict[str, Any] = {}
         for field in (field for field in case.spec.fields if field.is_tensor):
             own = case.part(field.name, rank).to(DEVICE)

@@ -82,8 +82,8 @@ def test_multicast(several, tmp_path):
 
 
 def test_thunderkittens_over_8_devices(gpu, tmp_path, monkeypatch):
-    if torch.cuda.device_count() < 8 or torch.cuda.get_device_capability(gpu) != (9, 0):
-        pytest.skip("written for 8 GPUs of compute capability 9.0 (H100, H200) and NVLink switches")
+    if torch.cuda.device_count() < 8 or torch.cuda.get_device_capability(gpu) not in ((9, 0), (10, 0)):
+        pytest.skip("written for 8 GPUs of compute capability 9.0 or 10.0 (H100, H200, B200) and NVLink switches")
     try:
         (library,) = located(tkjit.find("tk_all_reduce").specs[0], SETTINGS).headers
     except tkjit.ToolchainError as error:

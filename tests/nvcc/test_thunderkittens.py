@@ -66,6 +66,14 @@ def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, case, monkeypa
     assert set(found) == {field.name for field in case.spec.fields}
 
 
+def test_every_source_with_a_kernel_has_a_spec(placed):
+    root = placed(tkjit.find("tk_gemm").specs[0]).headers[0].root
+    named = {source.place for path in FILES for spec in tkjit.find(path.stem).specs for _, source in spec.sources}
+    there = {path.relative_to(root).as_posix() for path in (root / "kernels").rglob("*.cu")}
+    without = {path for path in there if f"<thunderkittens>/{path}" not in named}
+    assert {Path(path).name for path in without if "/baselines/" not in path} == {"launch.cu"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_is_listed_and_names_only_sources_of_the_library(path):
     kernel = tkjit.find(path.stem)

@@ -1,0 +1,50 @@
+"""ThunderKittens' GEMM of gathered rows for B200: blocks gather while others multiply."""
+
+import tkjit
+from tkjit import In, InOut, ParallelTensor, Tensor
+
+
+@tkjit.kernel(
+    archs={"100a": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_b200.cu"},
+    entry="main_kernel",
+    struct="globals",
+    config="config",
+    fields="A B C barrier dev_idx num_comm_sms num_comp_sms",
+    constraints=[
+        "M % 2048 == 0",
+        "M == 256 * M_blocks",
+        "N % 256 == 0",
+        "K % 128 == 0",
+        "num_comm_sms % 2 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 148",
+    ],
+    computed={"dev_idx": "dev_idx", "num_comp_sms": "148 - num_comm_sms"},
+    num_devices=8,
+)
+def tk_all_gather_gemm_b200(
+    A: InOut[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "N", "K"],
+    C: InOut[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices, with a multicast address
+    B : (N, K) bfloat16 on each
+    C : (M, N) bfloat16 on each
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_b200_epilogue`` clears.
+    num_comm_sms : int
+        How many of 148 blocks gather; they come in clusters of two.
+    """
+    import torch
+
+    rows = A[0].shape[0] // 8
+    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
+    for part, b, c in zip(A, B, C, strict=True):
+        part.copy_(whole)
+        c.copy_(whole.float() @ b.float().T)

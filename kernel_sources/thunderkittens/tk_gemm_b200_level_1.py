@@ -1,0 +1,19 @@
+"""ThunderKittens' educational GEMM for B200, level 1: one thread an element, in float32."""
+
+import tkjit
+from tkjit import In, Out, Tensor
+
+
+@tkjit.kernel(
+    archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_01.cu"},
+    entry="kernel",
+    args=True,
+    computed={"N": "N"},
+    grid="cdiv(N, 32), cdiv(N, 32)",
+    block="32, 32",
+)
+def tk_gemm_b200_level_1(
+    A: In[Tensor, "float32", "N", "N"], B: In[Tensor, "float32", "N", "N"], C: Out[Tensor, "float32", "N", "N"]
+) -> Tensor:
+    """C = A @ B, of square matrices in float32."""
+    return A @ B

@@ -1,0 +1,20 @@
+"""ThunderKittens' educational GEMM for B200, level 3: tiles in shared memory."""
+
+import tkjit
+from tkjit import In, Out, Tensor
+
+
+@tkjit.kernel(
+    archs={"100a": "<thunderkittens>/kernels/gemm/educational_b200/level_03.cu"},
+    entry="kernel",
+    args=True,
+    computed={"N": "N"},
+    grid="cdiv(N, 32), cdiv(N, 32)",
+    block="32, 32",
+    constraints="N % 32 == 0",
+)
+def tk_gemm_b200_level_3(
+    A: In[Tensor, "bfloat16", "N", "N"], B: In[Tensor, "bfloat16", "N", "N"], C: Out[Tensor, "bfloat16", "N", "N"]
+) -> Tensor:
+    """C = A @ B, of square matrices; each product is rounded to bfloat16, their sum is in float32."""
+    return A @ B

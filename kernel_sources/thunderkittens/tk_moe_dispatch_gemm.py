@@ -1,0 +1,60 @@
+"""ThunderKittens' mixture of experts on 8 H100s: tokens are fetched while the experts multiply."""
+
+import tkjit
+from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/moe_dispatch_gemm/moe_dispatch_gemm_h100.cu",
+    entry="dispatch_group_gemm_kernel",
+    struct="globals",
+    fields="""pre_tokens post_tokens weights outputs padded_tokens_per_expert pull_dispatch_indices barrier
+        dev_idx num_padded_local_tokens num_comm_sms num_comp_sms""",
+    grid="132 - num_comm_sms + cdiv(P, 16)",
+    block=CExpr("NUM_MAIN_THREADS"),
+    shared_memory=CExpr("DYNAMIC_SHARED_MEMORY"),
+    constraints=["P % 128 == 0", "128 * slots >= P", "num_comm_sms > 0", "num_comm_sms < 132"],
+    computed={"dev_idx": "dev_idx", "num_padded_local_tokens": "P", "num_comp_sms": "132 - num_comm_sms"},
+    num_devices=8,
+)
+def tk_moe_dispatch_gemm(
+    pre_tokens: InOut[ParallelTensor, "bfloat16", "T", 7168],
+    post_tokens: InOut[Tensor, "bfloat16", "P", 7168],
+    weights: In[Tensor, "bfloat16", 32, 7168, 2048],
+    outputs: InOut[Tensor, "bfloat16", "P", 2048],
+    padded_tokens_per_expert: In[Tensor, "int32", 256],
+    pull_dispatch_indices: In[Tensor, "int32", "P", 2],
+    barrier: InOut[ParallelTensor, "int32", 2, "slots"],
+    num_comm_sms: int = 32,
+) -> None:
+    """Each expert's tokens, fetched from all devices, times its weights.
+
+    Parameters
+    ----------
+    pre_tokens : (T, 7168) bfloat16 on each of 8 devices
+        Its tokens; all devices read them.
+    post_tokens : (P, 7168) bfloat16 on each
+        <- what its experts get, one expert behind the other; rows that fill up an expert's stay as they are.
+    weights : (32, 7168, 2048) bfloat16 on each
+        Its experts.
+    outputs : (P, 2048) bfloat16 on each
+        <- the products.
+    padded_tokens_per_expert : (256,) int32 on each
+        Multiples of 128; those of its own experts add up to P.
+    pull_dispatch_indices : (P, 2) int32 on each
+        The device of each row of ``post_tokens`` and its row there, or -1 and -1.
+    barrier : (2, at least P // 128) int32 on each, with a multicast address
+        Zeros; what is left in it ``tk_moe_dispatch_gemm_epilogue`` clears.
+    num_comm_sms : int
+        How many of 132 multiprocessors are left to those that fetch.
+    """
+    import torch
+
+    tokens = torch.stack(list(pre_tokens))
+    each = zip(post_tokens, weights, outputs, padded_tokens_per_expert, pull_dispatch_indices, strict=True)
+    for device, (post, experts, output, counts, pull) in enumerate(each):
+        fetched = pull[:, 0] >= 0
+        post[fetched] = tokens[pull[fetched, 0].long(), pull[fetched, 1].long()]
+        own = counts[device * len(experts) : (device + 1) * len(experts)].tolist()
+        for expert, rows, products in zip(experts, post.split(own), output.split(own), strict=True):
+            products.copy_(rows.float() @ expert.float())

@@ -1,0 +1,66 @@
+"""ThunderKittens' ring attention for 8 H100s: a stage, in which keys and values go on to the next device."""
+
+import tkjit
+from tkjit import In, InOut, ParallelTensor, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/ring_attn/ring_attn_h100.cu",
+    entry="attn_comm_partial_kernel",
+    struct="globals",
+    config="config",
+    fields="Q K0 K1 V0 V1 L_block L O_block O barrier ring_stage dev_idx num_comm_sms",
+    grid="num_comm_sms + B * H * (N // 192)",
+    constraints=["N % 384 == 0", "ring_stage >= 0", "num_comm_sms > 0", "num_comm_sms % 2 == 0", "num_comm_sms < 132"],
+    computed={"dev_idx": "dev_idx"},
+    num_devices=8,
+)
+def tk_ring_attention(
+    Q: In[Tensor, "bfloat16", "B", "H", "N", 128],
+    K0: InOut[ParallelTensor, "bfloat16", "B", "H", "N", 128],
+    K1: InOut[ParallelTensor, "bfloat16", "B", "H", "N", 128],
+    V0: InOut[ParallelTensor, "bfloat16", "B", "H", "N", 128],
+    V1: InOut[ParallelTensor, "bfloat16", "B", "H", "N", 128],
+    L_block: InOut[Tensor, "float32", "B", "H", "N"],
+    L: InOut[Tensor, "float32", "B", "H", "N"],
+    O_block: InOut[Tensor, "bfloat16", "B", "H", "N", 128],
+    O: InOut[Tensor, "bfloat16", "B", "H", "N", 128],  # noqa: E741
+    barrier: InOut[ParallelTensor, "int32", "two", "slots"],
+    ring_stage: int = 0,
+    num_comm_sms: int = 16,
+) -> None:
+    """Attend to the keys and values that are here, and send them to the next device, while all do so.
+
+    There are 8 stages; after each follow ``tk_ring_attention_reduction``, but for the first, and ``tk_device_barrier``.
+    In the end ``O`` is the attention of this device's eighth of the queries to all keys.
+
+    Parameters
+    ----------
+    Q : (B, H, N, 128) bfloat16 on each of 8 devices
+        Its eighth of the queries.
+    K0, V0 : (B, H, N, 128) bfloat16 on each
+        Its eighth of the keys and values; read in even stages, written by the device before in odd ones.
+    K1, V1 : (B, H, N, 128) bfloat16 on each
+        Read in odd stages, written in even ones.
+    L, O : (B, H, N) float32 and (B, H, N, 128) bfloat16 on each
+        Written in stage 0: the logarithm of the sum of the exponentials of the scaled scores, and the result.
+    L_block, O_block : (B, H, N) float32 and (B, H, N, 128) bfloat16 on each
+        The same of a later stage.
+    barrier : int32 on each, with a multicast address
+        Not used here.
+    ring_stage : int
+        0 to 7.
+    num_comm_sms : int
+        How many of 132 blocks send: half of them keys, half values.
+    """
+    import torch
+
+    here, there = ((K0, V0), (K1, V1)) if ring_stage % 2 == 0 else ((K1, V1), (K0, V0))
+    results = (L_block, O_block) if ring_stage else (L, O)
+    for q, k, v, lse, o in zip(Q, *here, *results, strict=True):
+        scores = q.float() @ k.float().mT / 128**0.5
+        lse.copy_(scores.logsumexp(-1))
+        o.copy_(torch.softmax(scores, -1) @ v.float())
+    for sent, received in zip(here, there, strict=True):
+        for device, part in enumerate(sent):
+            received[(device + 1) % 8].copy_(part)
