@@ -33,6 +33,7 @@ def tk_all_gather_gemm(
     Parameters
     ----------
     A : (M, K) bfloat16 on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before.
     B : (K, N) bfloat16 on each
     C : (M, N) bfloat16 on each
     barrier : int32 on each, with a multicast address

@@ -22,9 +22,9 @@ from tkjit import In, InOut, ParallelTensor, Tensor
     num_devices=8,
 )
 def tk_all_gather_gemm_epilogue(
-    A: InOut[ParallelTensor, "bfloat16", "M", "K"],
+    A: In[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
-    C: InOut[Tensor, "bfloat16", "M", "N"],
+    C: In[Tensor, "bfloat16", "M", "N"],
     barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
     num_comm_sms: int = 16,
 ) -> None:

@@ -23,9 +23,9 @@ from tkjit import In, InOut, ParallelTensor, Tensor
     num_devices=8,
 )
 def tk_all_gather_gemm_fp8_b200_epilogue(
-    A: InOut[ParallelTensor, "float8_e4m3fn", "M", "K"],
+    A: In[ParallelTensor, "float8_e4m3fn", "M", "K"],
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
-    C: InOut[Tensor, "bfloat16", "M", "N"],
+    C: In[Tensor, "bfloat16", "M", "N"],
     barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
     num_comm_sms: int = 16,
 ) -> None:

@@ -1,7 +1,7 @@
 """ThunderKittens' exchange of 8 devices: each axis in turn is shared out, and another put together."""
 
 import tkjit
-from tkjit import InOut, ParallelTensor
+from tkjit import In, InOut, ParallelTensor
 
 
 @tkjit.kernel(
@@ -16,7 +16,7 @@ from tkjit import InOut, ParallelTensor
 )
 def tk_all_to_all(
     output: InOut[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
-    input: InOut[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
+    input: In[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
 ) -> None:
     """output <- all heads of this device's eighth of the sequence, of which each device brings its own heads.
 

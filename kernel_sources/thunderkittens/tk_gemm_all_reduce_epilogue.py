@@ -23,7 +23,7 @@ from tkjit import In, InOut, ParallelTensor, Tensor
 def tk_gemm_all_reduce_epilogue(
     A: In[Tensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
-    C: InOut[ParallelTensor, "bfloat16", "M", "N"],
+    C: In[ParallelTensor, "bfloat16", "M", "N"],
     barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
     num_comm_sms: int = 16,
 ) -> None:

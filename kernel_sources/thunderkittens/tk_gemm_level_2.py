@@ -11,6 +11,7 @@ from tkjit import In, Out, Tensor
     computed={"N": "N"},
     grid="cdiv(N, 32), cdiv(N, 32)",
     block="32, 32",
+    constraints="N <= 46340",  # it counts elements in 32 bits
 )
 def tk_gemm_level_2(
     A: In[Tensor, "bfloat16", "N", "N"], B: In[Tensor, "bfloat16", "N", "N"], C: Out[Tensor, "bfloat16", "N", "N"]

@@ -18,7 +18,7 @@ from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
     num_devices=8,
 )
 def tk_moe_dispatch_gemm(
-    pre_tokens: InOut[ParallelTensor, "bfloat16", "T", 7168],
+    pre_tokens: In[ParallelTensor, "bfloat16", "T", 7168],
     post_tokens: InOut[Tensor, "bfloat16", "P", 7168],
     weights: In[Tensor, "bfloat16", 32, 7168, 2048],
     outputs: InOut[Tensor, "bfloat16", "P", 2048],
@@ -32,7 +32,7 @@ def tk_moe_dispatch_gemm(
     Parameters
     ----------
     pre_tokens : (T, 7168) bfloat16 on each of 8 devices
-        Its tokens; all devices read them.
+        Its tokens, of which all devices read: ``tk_device_barrier`` before and after.
     post_tokens : (P, 7168) bfloat16 on each
         <- what its experts get, one expert behind the other; rows that fill up an expert's stay as they are.
     weights : (32, 7168, 2048) bfloat16 on each

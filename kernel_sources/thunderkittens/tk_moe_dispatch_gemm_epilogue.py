@@ -17,10 +17,10 @@ from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
     num_devices=8,
 )
 def tk_moe_dispatch_gemm_epilogue(
-    pre_tokens: InOut[ParallelTensor, "bfloat16", "T", 7168],
-    post_tokens: InOut[Tensor, "bfloat16", "P", 7168],
+    pre_tokens: In[ParallelTensor, "bfloat16", "T", 7168],
+    post_tokens: In[Tensor, "bfloat16", "P", 7168],
     weights: In[Tensor, "bfloat16", 32, 7168, 2048],
-    outputs: InOut[Tensor, "bfloat16", "P", 2048],
+    outputs: In[Tensor, "bfloat16", "P", 2048],
     padded_tokens_per_expert: In[Tensor, "int32", 256],
     pull_dispatch_indices: In[Tensor, "int32", "P", 2],
     barrier: InOut[ParallelTensor, "int32", 2, "slots"],

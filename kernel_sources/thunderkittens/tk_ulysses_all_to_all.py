@@ -1,7 +1,7 @@
 """ThunderKittens' exchange before Ulysses attention: each device gets the whole sequence of its eighth of the heads."""
 
 import tkjit
-from tkjit import InOut, ParallelTensor
+from tkjit import In, InOut, ParallelTensor
 
 
 @tkjit.kernel(
@@ -16,7 +16,7 @@ from tkjit import InOut, ParallelTensor
 )
 def tk_ulysses_all_to_all(
     output: InOut[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
-    input: InOut[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
+    input: In[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
 ) -> None:
     """output <- the whole sequence of this device's heads, of which each device brings an eighth of the sequence.
 

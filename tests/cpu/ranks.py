@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 import tkjit
+from tkjit.parallel.exchange import exchange
 
 
 def part(rank: int, *shape: int) -> torch.Tensor:
@@ -160,6 +161,16 @@ def late(note: dict[str, Any]) -> None:
     else:
         note["refused"] = refusal(signals)
     note["seconds"] = time.monotonic() - start
+
+
+def apart(note: dict[str, Any]) -> None:
+    """Rank 1 is at another step than the others, as one is that came after they had given up."""
+    signals()
+    if dist.get_rank() == 1:
+        note["refused"] = refusal(lambda: exchange(dist.group.WORLD, "shares its part"))
+    else:
+        note["refused"] = refusal(signals)
+    note["the next"] = repr(tkjit.ParallelTensor((4,)))
 
 
 def no_runtime(note: dict[str, Any]) -> None:

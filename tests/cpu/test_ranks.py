@@ -14,6 +14,9 @@ import pytest
 import torch
 
 import tkjit
+from tkjit.parallel.exchange import Peer
+from tkjit.parallel.tensor import Brought
+from tkjit.processes import this_process
 
 RANKS = 4
 PROGRAM = Path(__file__).with_name("ranks.py")
@@ -163,7 +166,8 @@ def test_another_group_that_the_same_store_serves(python):
         store = dist.HashStore()
         for said in ("first", "second"):
             dist.init_process_group("gloo", store=store, rank=0, world_size=1)
-            print([exchange(dist.group.WORLD, f"{said} {i}") for i in range(3)], tkjit.ParallelTensor((4,)).world_size)
+            said = [exchange(dist.group.WORLD, "is here", f"{said} {i}") for i in range(3)]
+            print(said, tkjit.ParallelTensor((4,)).world_size)
             dist.destroy_process_group()
         print(store.num_keys() < 20)
     """)
@@ -172,6 +176,37 @@ def test_another_group_that_the_same_store_serves(python):
         "[['second 0'], ['second 1'], ['second 2']] 1",
         "True",
     ]
+
+
+def test_ranks_at_different_steps_learn_of_it_and_may_try_again(tmp_path):
+    for note in torchrun("apart", tmp_path):
+        assert note["refused"].startswith("LaunchError: rank 1 shares its part, rank 0 makes a parallel tensor: one of")
+        assert note["the next"].startswith("<tkjit.ParallelTensor (4,)")
+
+
+def test_a_process_is_watched_for_no_tensor_that_is_gone():
+    code = """if True:
+        import gc, time, torch.distributed as dist
+        import tkjit
+        from tkjit.parallel import peers
+
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        x = tkjit.ParallelTensor((4,))
+        time.sleep(2 * peers.WATCH_S)
+        print(len(peers._watched))
+        del x
+        gc.collect()
+        time.sleep(5 * peers.WATCH_S)
+        print(len(peers._watched))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["1", "0"], done.stderr
+
+
+def test_how_the_others_reach_a_part_has_to_be_alike_too():
+    part = Brought((4,), "torch.float32", "cuda", ", a new one", Peer(0, this_process()))
+    assert part.what != part._replace(memory=", a new one with multicast").what
+    assert part.text == "(4,) float32 on cuda, a new one"
 
 
 def test_a_rank_that_cannot_have_the_runtime_is_named(tmp_path):

@@ -70,7 +70,7 @@ def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> P
         sources = [source.path for _, source in spec.sources if source.library == library.name and source.path]
         for layer in settings.cache_layers:
             root = layer / DIRECTORY / library.name
-            if all((root / path).is_file() for path in sources):
+            if all((root / path).is_file() for path in sources) and (sources or not library.root):
                 return root
         raise
 

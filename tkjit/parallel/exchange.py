@@ -10,7 +10,6 @@ import pickle
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -45,12 +44,18 @@ def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
 
 
 def exchange(
-    group: ProcessGroup, said: Any = None, error: Exception | str | None = None, kind: type[TkjitError] = LaunchError
+    group: ProcessGroup,
+    step: str,
+    said: Any = None,
+    error: Exception | str | None = None,
+    kind: type[TkjitError] = LaunchError,
 ) -> list[Any]:
     """Tell all processes of a group something, and learn what they say, by their ranks in it.
 
     Parameters
     ----------
+    step : str
+        What this is for. One that comes too late is at another step than those that have given it up.
     error : Exception or str, optional
         Why this process has nothing to say. All processes raise it then, with this one's rank among all.
     kind : type
@@ -59,12 +64,17 @@ def exchange(
     Raises
     ------
     LaunchError
-        If a process ends, or does not come within the group's timeout.
+        If a process ends, is at another step, or does not come within the timeout of the group's store.
     """
     board = _boards.get(group) or _boards.setdefault(group, _Board(group))
     problem = (str(error).split("\n", 1)[0] or type(error).__name__) if error else ""
-    answers = board.exchange((kind, problem, said))
-    for rank, (of_kind, other, _) in zip(board.ranks, answers, strict=True):
+    answers = board.exchange((step, kind, problem, said))
+    for rank, (at, *_) in zip(board.ranks, answers, strict=True):
+        if at != answers[0][0]:
+            raise LaunchError(
+                f"rank {rank} {at}, rank {board.ranks[0]} {answers[0][0]}: one of them came too late to a step before"
+            )
+    for rank, (_, of_kind, other, _) in zip(board.ranks, answers, strict=True):
         if other:
             raise of_kind(f"rank {rank}: {other}") from (error if isinstance(error, Exception) else None)
     return [answer for *_, answer in answers]
@@ -91,6 +101,7 @@ class _Board:
         self._rank = group.rank()
         self.ranks = dist.get_process_group_ranks(group)
         self._number = 0
+        self._marks = [f"tkjit/here/{rank}" for rank in range(len(self.ranks))]
         self._peers, self._name = self._meet(group)
 
     def exchange(self, said: Any) -> list[Any]:
@@ -102,7 +113,7 @@ class _Board:
             answers = [pickle.loads(self._store.get(key)) for key in keys]
             if self._rank == 0:  # all have come here, and so none reads the one before any more
                 before, read_before = self._keys(self._number - 1)
-                for key in (*before, read_before):
+                for key in (*before, read_before) if self._number > 1 else self._marks:
                     self._store.delete_key(key)
             self._store.add(read, 1)
             if self.ranks[self._rank] == 0:  # which mostly keeps the store, and may end after this
@@ -128,14 +139,11 @@ class _Board:
         import torch.distributed as dist
 
         known: list[Any] = [None] * len(self.ranks)
-        marks = [f"tkjit/here/{rank}" for rank in range(len(self.ranks))]
         try:
-            self._store.set(marks[self._rank], "")
+            self._store.set(self._marks[self._rank], "")
             dist.all_gather_object(known, (this_process(), secrets.token_hex(8)), group=group)
         except RuntimeError as failure:
-            raise LaunchError(self._absent(marks) or str(failure).split("\n", 1)[0]) from failure
-        with suppress(RuntimeError):  # who keeps the store may have ended
-            self._store.delete_key(marks[self._rank])
+            raise LaunchError(self._absent(self._marks) or str(failure).split("\n", 1)[0]) from failure
         return [Peer(rank, process) for rank, (process, _) in zip(self.ranks, known, strict=True)], known[0][1]
 
     def _absent(self, keys: Sequence[str]) -> str:
@@ -153,7 +161,7 @@ class _Board:
             ended = self._ended()
             if ended and not done():  # it may have come first
                 raise LaunchError(ended)
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline and not done():
                 raise LaunchError(f"{why_not()}, in {self._store.timeout.total_seconds():.0f} s")
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)

@@ -55,9 +55,9 @@ def open_parts(way: Way, own: torch.Tensor, group: ProcessGroup) -> Parts:
         If that fails in one of them, or one has ended; in all of them alike.
     """
     shared, error = attempt(lambda: way.share(own, group))
-    told = [of_other[group.rank()] for of_other in exchange(group, shared, error)]
+    told = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
     parts, error = attempt(lambda: way.open(own, group, told))
-    exchange(group, None, error)  # nobody frees or writes what another has yet to map
+    exchange(group, "has mapped the parts", None, error)  # nobody frees or writes what another has yet to map
     assert parts is not None  # or its error was raised
     return parts
 

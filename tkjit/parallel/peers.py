@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
@@ -34,14 +35,15 @@ class Peers:
         self.known: Any = loader_for(Settings.from_environment()).runtime.Peers()
 
 
-_watched: weakref.WeakSet[Peers] = weakref.WeakSet()
+_watched: dict[int, weakref.ref[Peers]] = {}
+_numbers = itertools.count()
 _watching: list[int] = []  # the process that has the thread, which a forked child does not have
 
 
 def watch(peers: Sequence[Peer]) -> Peers:
     """Watch processes of this machine until one of them ends."""
     group = Peers(peers)
-    _watched.add(group)
+    _watched[next(_numbers)] = weakref.ref(group)
     if os.getpid() not in _watching:
         _watching[:] = [os.getpid()]
         threading.Thread(target=_watch, name="tkjit-peers", daemon=True).start()
@@ -50,15 +52,19 @@ def watch(peers: Sequence[Peer]) -> Peers:
 
 def _watch() -> None:
     while True:
-        groups = list(_watched)
-        for group in groups:
-            # all of them: who gave up because of another may be gone before that is noticed here
-            ended = sorted(peer for peer in group.others if not peer.process.is_alive)
-            if ended:
-                _watched.discard(group)
-                _give_up(group, ended)
-        del groups
+        _look()  # what it looks at is kept alive by nothing here meanwhile
         time.sleep(WATCH_S)
+
+
+def _look() -> None:
+    for number, known in _watched.copy().items():  # other threads add to it
+        group = known()
+        # all of them: who gave up because of another may be gone before that is noticed here
+        ended = sorted(peer for peer in group.others if not peer.process.is_alive) if group else []
+        if group is None or ended:
+            del _watched[number]
+        if group and ended:
+            _give_up(group, ended)
 
 
 def _give_up(group: Peers, ended: Sequence[Peer]) -> None:

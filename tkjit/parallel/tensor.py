@@ -103,7 +103,7 @@ class ParallelTensor(ParallelLayout):
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
         # whatever fails before they meet, the others learn there
         runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
-        self._peers = watch(self._meet(own, problem or failure))
+        self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))
         cpu = own.device.type == "cpu"
         parts = open_parts(SHARED_MEMORY if cpu else SYMMETRIC_MEMORY if is_new else CUDA_IPC, own, self.group)
         if multicast and not parts.multicast_ptr:
@@ -137,7 +137,7 @@ class ParallelTensor(ParallelLayout):
                 torch.cuda.current_stream(made.device).synchronize()
 
         _, failure = attempt(fill)
-        exchange(made.group, None, failure)  # nobody sets what another has yet to make zero
+        exchange(made.group, "has made zeros", None, failure)  # nobody sets what another has yet to make zero
         return made
 
     @property
@@ -157,7 +157,7 @@ class ParallelTensor(ParallelLayout):
         place = f"{self.device}, rank {self.rank} of {self.world_size}"
         return f"<tkjit.ParallelTensor {tuple(self.shape)} {dtype} on {place}>"
 
-    def _meet(self, own: torch.Tensor | None, problem: str | Exception | None) -> list[Peer]:
+    def _meet(self, own: torch.Tensor | None, problem: str | Exception | None, memory: str) -> list[Peer]:
         """Compare what all processes bring; they raise the same error, if there is one."""
         import torch.distributed as dist
 
@@ -165,11 +165,11 @@ class ParallelTensor(ParallelLayout):
             () if own is None else tuple(own.shape),
             "" if own is None else str(own.dtype),
             "" if own is None else own.device.type,
+            memory,
             Peer(dist.get_rank(), this_process()),
         )
-        all_said: list[Brought] = exchange(
-            self.group, said, problem, LaunchError if isinstance(problem, Exception) else ArgumentError
-        )
+        kind = LaunchError if isinstance(problem, Exception) else ArgumentError
+        all_said: list[Brought] = exchange(self.group, "makes a parallel tensor", said, problem, kind)
         first = all_said[0]
         for other in all_said:
             rank, first_rank = other.peer.rank, first.peer.rank
@@ -186,20 +186,33 @@ class ParallelTensor(ParallelLayout):
 
 
 class Brought(NamedTuple):
-    """What one process says of its part."""
+    """What one process says of its part.
+
+    Parameters
+    ----------
+    memory : str
+        How the others are to reach it, where there is more than one way.
+    """
 
     shape: tuple[int, ...]
     dtype: str
     kind: str
+    memory: str
     peer: Peer
 
     @property
     def what(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.kind
+        return self.shape, self.dtype, self.kind, self.memory
 
     @property
     def text(self) -> str:
-        return f"{self.shape} {self.dtype.removeprefix('torch.')} on {self.kind}"
+        return f"{self.shape} {self.dtype.removeprefix('torch.')} on {self.kind}{self.memory}"
+
+
+def _memory(own: torch.Tensor | None, is_new: bool, multicast: bool) -> str:
+    if own is None or own.device.type == "cpu":
+        return ""
+    return (", a new one" if is_new else ", a tensor that exists") + (" with multicast" if multicast else "")
 
 
 def _problem(tensor: torch.Tensor, dtype: Any, device: Any, multicast: bool) -> str:
