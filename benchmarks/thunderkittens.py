@@ -38,9 +38,10 @@ from tkjit.toolchain import Toolchain
 KERNELS = ROOT / "kernel_sources" / "thunderkittens"
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
+COLD = "Cold builds,"
 HELPERS = runpy.run_path(str(KERNELS / "_cases.py"))
 TARGET = gpu_target("90a")  # of cold builds
-RUNS = 3
+RUNS = 5
 
 
 # ---- what each kernel compiles to
@@ -294,31 +295,37 @@ def _by_nvcc(settings: Settings, text: str, flags: Flags) -> float:
 # ---- the page
 
 
-def written(table: list[Line], rows: list[Row], commits: str) -> str:
-    """The generated part of the page."""
+def written(table: list[Line], commits: str) -> str:
+    """The table of the page."""
     count = sum(line.compiled == "yes" for line in table)
     verified = sum(line.verified == "yes" for line in table)
-    today = datetime.datetime.now(datetime.timezone.utc).date()
     parts = [
-        f"{today}, {commits}, nvcc {_nvcc_version()}.",
+        f"{_today()}, {commits}, nvcc {_nvcc_version()}.",
         f"{count} of {len(table)} compile; {verified} are verified on a GPU.",
         "",
         "| kernel | source | for | compiles | seconds | registers | bytes spilled | verified on a GPU |",
         "|---|---|---|---|---|---|---|---|",
         *map(str, table),
     ]
-    if rows:
-        parts += [
-            "",
-            f"Cold builds, medians of {RUNS} runs taken in turns:",
-            "",
-            "| what | tkjit | peer | ratio | limit |",
-            "|---|---|---|---|---|",
-        ]
+    return "\n".join(parts)
+
+
+def compared(rows: list[Row], commits: str) -> str:
+    """The page's table of cold builds."""
+    parts = [
+        f"{COLD} medians of {RUNS} runs taken in turns; {_today()}, {commits}:",
+        "",
+        "| what | tkjit | peer | ratio | limit |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows:
         limit = "" if row.limit is None else f"{row.limit}{'' if row.holds else ', passed'}"
         parts.append(f"| {row.what} | {row.ours:.2f} s | {row.peer}, {row.theirs:.2f} s | {row.ratio:.2f} | {limit} |")
     return "\n".join(parts)
+
+
+def _today() -> datetime.date:
+    return datetime.datetime.now(datetime.timezone.utc).date()
 
 
 def _place_headers() -> Path:
@@ -361,22 +368,30 @@ def _nvcc_version() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thunderkittens", description=__doc__)
     parser.add_argument("--commit", default="", help="ThunderKittens' commit, where its directory does not say it")
-    parser.add_argument("--no-cold", action="store_true", help="leave out the comparison of cold builds")
+    parser.add_argument(
+        "--only", choices=("table", "cold"), help="the table, or the comparison of cold builds; else both"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="the comparison once more")
     arguments = parser.parse_args()
     try:
         commits = _commits(_place_headers(), arguments.commit)
     except TkjitError as error:
         sys.exit(str(error))
-    table = []
-    for line in lines():
-        print(line, flush=True)
-        table.append(line)
-    rows = [] if arguments.no_cold else cold(Settings.from_environment())
-    if rows:
-        report(rows, arguments.json)
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{written(table, rows, commits)}\n{END}{rest.partition(END)[2]}")
+    made, _, after = rest.partition(END)
+    first, _, second = made.strip().partition(COLD)
+    parts = [first.strip(), COLD + second]
+    table = []
+    if arguments.only != "cold":
+        for line in lines():
+            print(line, flush=True)
+            table.append(line)
+        parts[0] = written(table, commits)
+    if arguments.only != "table":
+        rows = cold(Settings.from_environment())
+        report(rows, arguments.json)
+        parts[1] = compared(rows, commits)
+    PAGE.write_text("\n".join([before + BEGIN, parts[0], "", parts[1], END + after]))
     sys.exit(0 if all(line.compiled == "yes" and not line.verified.startswith("no:") for line in table) else 1)
 
 
