@@ -230,7 +230,7 @@ PYBIND11_MODULE(nothing_pyutils, m) {
     library = directory / f"nothing_pyutils{sysconfig.get_config_var('EXT_SUFFIX')}"
     subprocess.run([*command, str(directory / "nothing.cu"), "-o", str(library)], check=True, capture_output=True)
     loader = ExtensionFileLoader("nothing_pyutils", str(library))
-    module = module_from_spec(ModuleSpec("nothing_pyutils", loader))
+    module = module_from_spec(ModuleSpec("nothing_pyutils", loader, origin=str(library)))
     loader.exec_module(module)
 
     class OnGpu:
