@@ -128,6 +128,22 @@ print(max(round_of_16() for _ in range(6)) - first)
     assert growth_mib < 16 * a_block_mib
 
 
+def test_launchers_use_the_stacks_that_others_have_left(fresh, filled):
+    code = """
+import os, torch, tkjit
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # so that each launch is of one thread, a block at a time
+x = torch.randn(64, 64)
+
+def mappings_after(kernel, *tensors):
+    kernel(*tensors)
+    return sum(1 for _ in open("/proc/self/maps"))
+
+print(-mappings_after(tkjit.load("gemm"), x, x) + mappings_after(tkjit.load("softmax"), x))
+"""
+    more = int(fresh.run(code, TKJIT_CACHE=str(filled)))
+    assert more < 100  # a block of 256 threads has 512: each a stack and its guard
+
+
 # ---- cooperative launches
 
 NEIGHBOURS = """#include <cooperative_groups.h>
@@ -181,7 +197,7 @@ def test_a_host_function_is_not_cooperative():
 
 
 def test_the_checker_knows_what_a_grids_sync_orders():
-    assert check(neighbours()).findings == []
+    assert check(neighbours(), dims={"N": 37}).findings == []
     missing = NEIGHBOURS.replace("SYNC", "", 1).replace("SYNC", SYNC)
     with pytest.raises(AssertionError, match="race: nothing orders two accesses to y"):
-        check(neighbours(missing), modes=["race"])
+        check(neighbours(missing), modes=["race"], dims={"N": 37})

@@ -11,6 +11,7 @@
 #include "tensor_view.h"
 #include "values.h"
 
+#include <tkjit/sim_pool.h>
 #include <tkjit/sim_verdict.h>
 
 #ifdef __x86_64__
@@ -288,6 +289,8 @@ sim::Verdict judge(sim::Waits waits) {
     return doing->step.is_deadlock() ? sim::Verdict::deadlock : sim::Verdict::go_on;
 }
 
+sim::Pool launchers_pool;
+
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
 uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -300,6 +303,9 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
     if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
     if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
     if (auto* const hook = static_cast<sim::Judge*>(dlsym(library, "tkjit_sim_judge"))) *hook = judge;
+    if (auto* const pool = static_cast<sim::Pool**>(dlsym(library, "tkjit_sim_pool"))) {
+        __atomic_store_n(pool, &launchers_pool, __ATOMIC_RELEASE);
+    }
     if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
     return reinterpret_cast<uintptr_t>(entry);
 }

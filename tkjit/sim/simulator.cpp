@@ -24,6 +24,7 @@ TKJIT_SIM_REGISTER Thread* current_thread = nullptr;
 TKJIT_SIM_REGISTER Block* current_block = nullptr;
 }  // namespace tkjit::sim
 
+#include "runtime/pool.h"
 #include "runtime/fiber.h"
 #include "runtime/fault.h"
 #include "runtime/trace.h"

@@ -3,6 +3,7 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ struct Region {
     bool contains(uintptr_t address) const { return begin <= address && address < end; }
 };
 
-inline std::vector<Region> regions;
+inline std::vector<Region> regions;  // by where they begin; none overlaps another
+
+inline bool begins_behind(uintptr_t address, const Region& region) { return address < region.begin; }
 
 /// Null for memory that threads cannot share: their stacks, and what is the simulator's own.
 inline const Region* region_of(uintptr_t address) {
@@ -37,10 +40,10 @@ inline const Region* region_of(uintptr_t address) {
         size_t(__stop_tkjit_registers - __start_tkjit_registers)) {
         return nullptr;
     }
-    for (size_t i = 0; i < regions.size(); i++) {
-        if (regions[i].contains(address)) return &regions[last = i];
-    }
-    return nullptr;
+    const auto behind = std::upper_bound(regions.begin(), regions.end(), address, begins_behind);
+    if (behind == regions.begin() || !behind[-1].contains(address)) return nullptr;
+    last = size_t(behind - regions.begin()) - 1;
+    return &regions[last];
 }
 
 /// The region that an address is in or next to, if it is not too far from all of them.
@@ -69,15 +72,16 @@ inline void add_nearest(Json& json, uintptr_t address) {
     json.number("size", static_cast<long long>(near->end - near->begin));
 }
 
+/// Instead of those that were there before: memory that was given back may come again.
 inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
-    for (Region& region : regions) {
-        if (region.space == space && region.begin == first) {
-            region.end = first + bytes;
-            return;
-        }
-    }
-    if (bytes) regions.push_back({first, first + bytes, space, name, starts_blank});
+    const uintptr_t end = first + bytes;
+    std::erase_if(regions, [&](const Region& region) {
+        return region.begin == first || (region.begin < end && first < region.end);
+    });
+    if (bytes == 0) return;
+    const auto behind = std::upper_bound(regions.begin(), regions.end(), first, begins_behind);
+    regions.insert(behind, {first, end, space, name, starts_blank});
 }
 
 /// The program's own memory: its thread-local variables, which are the kernel's static shared memory (the simulator has

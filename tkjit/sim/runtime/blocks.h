@@ -3,45 +3,27 @@
 
 namespace tkjit::sim {
 
-// Slots and no mutex: each is taken and filled by one exchange, so that a fork() at any moment leaves them usable in the
-// child. As many are kept as CPUs can use at once; others, of several devices for one, are given back to the system: each
-// stack is two of the 65530 mappings that a process may have.
-inline constexpr unsigned most_idle_blocks = 64;
-inline Block* idle_blocks[most_idle_blocks];
-
-inline unsigned idle_blocks_kept;  // 0: not known yet
-
-inline unsigned kept_idle_blocks() {
-    unsigned kept = __atomic_load_n(&idle_blocks_kept, __ATOMIC_RELAXED);
-    if (kept == 0) {
-        cpu_set_t available;
-        kept = sched_getaffinity(0, sizeof(available), &available) == 0 ? unsigned(CPU_COUNT(&available)) : 1;
-        if (kept > most_idle_blocks) kept = most_idle_blocks;
-        __atomic_store_n(&idle_blocks_kept, kept, __ATOMIC_RELAXED);
-    }
-    return kept;
-}
-
 inline void unmap(Block* block) {
-    for (unsigned i = 0; i < block->stack_count; i++) munmap(block->stacks[i].lowest, stack_bytes);
+    for (unsigned i = 0; i < block->stack_count; i++) unmap_stack(block->stacks[i]);
     if (block->dynamic_shared) munmap(block->dynamic_shared, block->dynamic_shared_capacity);
     for (Thread& thread : block->threads) free(thread.copies.copies);
     free_bulk_copies(*block);
     munmap(block, sizeof(Block));
 }
 
+// Slots and no mutex, so that a fork() at any moment leaves them usable in the child.
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
-    for (unsigned i = 0; i < kept_idle_blocks(); i++) {
+    for (Block*& slot : pool().idle) {
         Block* empty = nullptr;
-        if (__atomic_compare_exchange_n(&idle_blocks[i], &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
+        if (__atomic_compare_exchange_n(&slot, &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
     }
     unmap(block);
 }
 
 /// Null if there is no memory.
 inline Block* take_idle_block() {
-    for (Block*& slot : idle_blocks) {
+    for (Block*& slot : pool().idle) {
         if (__atomic_load_n(&slot, __ATOMIC_RELAXED) == nullptr) continue;
         if (Block* const block = __atomic_exchange_n(&slot, static_cast<Block*>(nullptr), __ATOMIC_ACQUIRE)) return block;
     }

@@ -18,6 +18,9 @@ namespace tkjit::sim {
 // Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
 inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
+// A guard page costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with 1024 threads each would use
+// them all and leave none to the allocator, so that stacks go without while there are more than these.
+inline constexpr unsigned most_guarded_stacks = 12000;
 
 /// Maps a stack's memory. False if the machine has none left.
 inline bool map_stack(Stack& stack, unsigned index) {
@@ -26,11 +29,15 @@ inline bool map_stack(Stack& stack, unsigned index) {
     if (memory == MAP_FAILED) return false;
     stack.lowest = static_cast<char*>(memory);
     stack.stagger = index * 320 % 8192;
-    // A guard page costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with 1024 threads each
-    // would use them all and leave none to the allocator, so that later stacks go without.
-    static unsigned guarded = 0;
-    if (__atomic_fetch_add(&guarded, 1u, __ATOMIC_RELAXED) < 12000) mprotect(stack.lowest, guard_bytes, PROT_NONE);
+    if (__atomic_fetch_add(&pool().stacks, 1u, __ATOMIC_RELAXED) < most_guarded_stacks) {
+        mprotect(stack.lowest, guard_bytes, PROT_NONE);
+    }
     return true;
+}
+
+inline void unmap_stack(const Stack& stack) {
+    munmap(stack.lowest, stack_bytes);
+    __atomic_fetch_sub(&pool().stacks, 1u, __ATOMIC_RELAXED);
 }
 
 // ---- what AddressSanitizer has to know: on which stack the code runs, and that a stack is used anew
