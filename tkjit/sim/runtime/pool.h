@@ -7,21 +7,11 @@ namespace tkjit::sim {
 inline Pool own_pool;
 }
 
-#ifndef TKJIT_SIM_CHECKED  // whose blocks are laid out otherwise
 /// Set by whoever opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) tkjit::sim::Pool* tkjit_sim_pool = &tkjit::sim::own_pool;
 }
-#endif
 
 namespace tkjit::sim {
-
-inline Pool& pool() {
-#ifdef TKJIT_SIM_CHECKED
-    return own_pool;
-#else
-    return *__atomic_load_n(&tkjit_sim_pool, __ATOMIC_ACQUIRE);
-#endif
-}
-
+inline Pool& pool() { return *__atomic_load_n(&tkjit_sim_pool, __ATOMIC_ACQUIRE); }
 }  // namespace tkjit::sim
