@@ -10,7 +10,6 @@ import datetime
 import os
 import re
 import runpy
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -105,28 +104,10 @@ def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Lin
         entry = loader.launcher(located(spec, loader.settings), variant, gpu_target(arch))
     except TkjitError as error:
         return Line(kernel, source, arch, f"no: {str(error).splitlines()[0]}")
-    registers, spilled = _resources(entry.directory / "build.log", spec, variant)
-    seconds = f"{entry.manifest['seconds']:.1f}"
+    took = entry.manifest
+    seconds, registers = f"{took['seconds']:.1f}", str(took.get("registers", ""))
+    spilled = str(took["spill_store_bytes"]) if "spill_store_bytes" in took else ""
     return Line(kernel, source, arch, "yes", seconds, registers, spilled, _verified(cases, arch))
-
-
-def _resources(log: Path, spec: Spec, variant: Variant) -> tuple[str, str]:
-    """The registers and the bytes that the entry's own code spills; a source may have other kernels."""
-    entry = "tkjit::configured" if spec.config else spec.entry
-    for name, value in (*variant.values, ("false", 0), ("true", 1)):
-        entry = re.sub(rf"\b{name}\b", str(value), entry)
-    pattern = r"Function properties for (\S+)\n.*?(\d+) bytes spill stores.*?\n.*?Used (\d+) registers"
-    for symbol, spilled, registers in re.findall(pattern, log.read_text()):
-        name = _demangled(symbol).replace("false", "0").replace("true", "1")
-        called = f"{entry.replace(' ', '')}{'<' if spec.config else '('}"
-        if called in name.replace(" ", "").replace("(int)", "").replace("(bool)", ""):
-            return registers, spilled
-    return "", ""
-
-
-def _demangled(symbol: str) -> str:
-    tool = shutil.which("c++filt")
-    return subprocess.run([tool, symbol], capture_output=True, text=True, check=True).stdout if tool else symbol
 
 
 def _verified(cases: list[Any], arch: str) -> str:

@@ -18,10 +18,11 @@ from pathlib import Path
 from types import ModuleType
 
 from tkjit.cache import Product
-from tkjit.compiler_log import SPILLS, first_error, resources
+from tkjit.compiler_log import first_error
 from tkjit.config import environment_with
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.flags import PACKAGE
+from tkjit.kernel_resources import kernel_resources
 from tkjit.measure import COULD_NOT_RUN
 from tkjit.processes import MemoryWatch, Renewed
 
@@ -103,10 +104,9 @@ def compile_binary(
     if code != 0:
         ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
         raise failure(log, "" if log.strip() else ended)
-    taken = resources(log)
-    if not unit.may_spill and (spilled := {name: n for name, n in taken.items() if n and name in SPILLS}):
-        words = ", ".join(f"{n} bytes of {SPILLS[name]}" for name, n in spilled.items())
-        raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {words}")
+    taken = kernel_resources(log, output.read_bytes())
+    if not unit.may_spill and (spills := ", ".join(taken.spills())):
+        raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {spills}")
     try:
         if check is not None:
             check(output)
@@ -117,7 +117,7 @@ def compile_binary(
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": peak_bytes,
         "command": command,
-        **taken,
+        **taken.facts,
     }
     dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))
     _remove(depfile)

@@ -1,12 +1,9 @@
-"""What compilers print: their first error, and what a kernel takes of the hardware."""
+"""What compilers print: the error that is shown first."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-
-# what ptxas calls spills, and what a person does
-SPILLS = {"spill_store_bytes": "stores", "spill_load_bytes": "loads"}
 
 # g++ and clang: file:line:column: error: text; nvcc: file(line): error: text
 _LOCATED = re.compile(
@@ -32,15 +29,3 @@ def first_error(log: str, source: Path | None) -> str:
         shown[0] = shown[0].replace(error["file"], str(source), 1)
     context = [line for line in shown[1:] if line.startswith(" ")]
     return "\n".join([shown[0], *context])
-
-
-def resources(log: str) -> dict[str, int]:
-    """What ptxas says of a kernel's resources: registers, spills, static shared memory."""
-    numbers = {
-        "registers": r"Used (\d+) registers",
-        "spill_store_bytes": r"(\d+) bytes spill stores",
-        "spill_load_bytes": r"(\d+) bytes spill loads",
-        "shared_memory_bytes": r"(\d+) bytes smem",
-    }
-    found = {name: [int(value) for value in re.findall(pattern, log)] for name, pattern in numbers.items()}
-    return {name: max(values) for name, values in found.items() if values}

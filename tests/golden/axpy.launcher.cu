@@ -22,6 +22,8 @@ __global__ void axpy(const __grid_constant__ Globals g) {
 #line 23 "launcher.cu"
 #undef main
 
+TKJIT_MARK_ENTRY(axpy<T>)
+
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const tkjit::Int N = args[0].extents[3];

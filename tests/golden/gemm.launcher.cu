@@ -30,6 +30,8 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals
 #line 31 "launcher.cu"
 #undef main
 
+TKJIT_MARK_ENTRY(gemm<T>)
+
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const tkjit::Int M = args[0].extents[2];

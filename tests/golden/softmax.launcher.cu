@@ -66,6 +66,8 @@ __global__ void softmax(const __grid_constant__ Globals g) {
 #line 67 "launcher.cu"
 #undef main
 
+TKJIT_MARK_ENTRY(softmax<T>)
+
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const tkjit::Int x_batch = args[0].extents[0];

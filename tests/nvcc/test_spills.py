@@ -83,6 +83,53 @@ def test_a_build_that_does_not_spill_passes(loader):
     assert manifest["spill_store_bytes"] == manifest["spill_load_bytes"] == 0
 
 
+NEIGHBOURS = """
+template <int N>
+__global__ void quiet(float* x) { x[threadIdx.x] = N; }
+void launch_each(float* x) {
+    quiet<1><<<1, 32>>>(x);
+    quiet<2><<<1, 32>>>(x);
+    crowded<<<1, 32>>>(x);
+}
+"""
+QUIET = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel(
+    "quiet.cu", entry="quiet<1>", args=True, grid=1, block=32, flags=["-maxrregcount=32"], forbid_spills=True
+)
+def quiet(x: InOut[Tensor, "float32", "N"]) -> None: ...
+"""
+
+
+def test_the_other_kernels_of_a_file_are_told_apart(loader, tmp_path, monkeypatch, capsys):
+    (tmp_path / "quiet.py").write_text(QUIET)
+    (tmp_path / "quiet.cu").write_text(SOURCE + NEIGHBOURS)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    assert main(["warmup", "quiet", "--arch", "90a"]) == 0
+    manifest = loader.launcher(tkjit.find("quiet").specs[0], Variant(), HOPPER).manifest
+    assert manifest["registers"] < 32 and manifest["spill_store_bytes"] == manifest["shared_memory_bytes"] == 0
+    assert set(manifest["other_kernels"]) == {"void quiet<2>(float*)", "crowded(float*)"}
+    crowded_takes = manifest["other_kernels"]["crowded(float*)"]
+    assert crowded_takes["registers"] == 32 and crowded_takes["spill_store_bytes"] > 0
+    assert ", 2 other kernels, compiler " in capsys.readouterr().out
+    assert main(["show", "quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B shared memory\n" in shown
+    assert "\n    also in the file: crowded(float*): 32 registers, " in shown
+
+
+def test_a_host_function_may_launch_each_kernel_of_its_file(loader):
+    flags = ["-maxrregcount=32"]
+
+    @tkjit.kernel(SOURCE + NEIGHBOURS, entry="launch_each", args=True, host=True, flags=flags, forbid_spills=True)
+    def launches_each(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(CompileError, match=r"forbid_spills\): \d+ bytes of stores in crowded\(float\*\), "):
+        loader.launcher(launches_each.specs[0], Variant(), HOPPER)
+
+
 def test_a_header_three_includes_deep_is_compared_by_its_content(loader, tmp_path):
     for name, text in (("one.h", '#include "two.h"\n'), ("two.h", '#include "three.h"\n')):
         (tmp_path / name).write_text(text)

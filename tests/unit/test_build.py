@@ -87,7 +87,8 @@ def shell(body: str):
 
 
 OUTPUT = "launcher.so"
-GOOD = 'cp "$1" "$2"; echo "launcher.so: $1 /usr/include/a.h" > "$3"; echo "Used 7 registers"'
+PTXAS = "echo \"ptxas info    : Compiling entry function 'f' for 'sm_90a'\"; echo Used 7 registers"
+GOOD = 'cp "$1" "$2"; echo "launcher.so: $1 /usr/include/a.h" > "$3"; ' + PTXAS
 
 
 def test_a_build(unit, staging):

@@ -1,10 +1,10 @@
-"""What compilers print: which error is shown first, and what ptxas says of a kernel."""
+"""What compilers print: which error is shown first."""
 
 from pathlib import Path
 
 import pytest
 
-from tkjit.compiler_log import first_error, resources
+from tkjit.compiler_log import first_error
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
 
@@ -101,20 +101,3 @@ def test_of_an_inline_source_the_first_error_of_all_is_shown():
 def test_a_users_path_may_have_spaces():
     log = "my kernels/axpy.cu:2:1: error: no\n"
     assert first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
-
-
-def test_what_ptxas_says_of_resources():
-    log = (
-        "ptxas info    : Compiling entry function '_Z4axpyv' for 'sm_90a'\n"
-        "    0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
-        "ptxas info    : Used 40 registers, 1 barriers, 128 bytes smem\n"
-        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
-        "ptxas info    : Used 128 registers\n"
-    )
-    assert resources(log) == {
-        "registers": 128,
-        "spill_store_bytes": 8,
-        "spill_load_bytes": 12,
-        "shared_memory_bytes": 128,
-    }
-    assert resources("") == {}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from tkjit.cache.eviction import stored
+from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
+from tkjit.kernel_resources import resources_text
+from tkjit.loader import loader_for
 from tkjit.render.text import field_text
 from tkjit.spec import CExpr, Spec
 from tkjit.targets import gpu_target
@@ -42,6 +46,8 @@ def _show(arguments: argparse.Namespace) -> int:
     print(found.__doc__)
     for spec in found.specs:
         print("\n".join(["", *_spec_lines(spec)]))
+    if builds := _build_lines(found.name):
+        print("\n".join(["", "builds in the cache:", *builds]))
     if arguments.arch not in ("", "cpu"):
         gpu_target(arguments.arch)
     types = {name: arguments.types for name in found.specs[0].type_variants if arguments.types}
@@ -49,6 +55,20 @@ def _show(arguments: argparse.Namespace) -> int:
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
     return 0
+
+
+def _build_lines(name: str) -> list[str]:
+    """The resources of each variant's last build for a GPU, and of the other kernels in its file."""
+    cache = loader_for(Settings.from_environment()).cache
+    builds = [one for one in stored(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
+    last = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
+    lines = []
+    for what, manifest in sorted(last.items()):
+        others = manifest.get("other_kernels", {})
+        if own := resources_text(manifest) or ("the kernels of its host function" if others else ""):
+            lines.append(f"  {what}: {own}")
+        lines += [f"    also in the file: {kernel}: {resources_text(figures)}" for kernel, figures in others.items()]
+    return lines
 
 
 def _spec_lines(spec: Spec) -> list[str]:

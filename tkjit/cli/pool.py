@@ -15,6 +15,7 @@ from tkjit.cache.eviction import stored
 from tkjit.cli.budget import MemoryBudget, estimated_bytes
 from tkjit.cli.output import size_text
 from tkjit.errors import TkjitError
+from tkjit.kernel_resources import resources_text
 from tkjit.loader import Loader, Plan
 from tkjit.progress import silence
 
@@ -109,14 +110,15 @@ def _line(outcome: Outcome) -> str:
 
 
 def _resources(manifest: Mapping[str, Any]) -> str:
-    found = []
-    if "registers" in manifest:
-        spilled = manifest.get("spill_store_bytes", 0) + manifest.get("spill_load_bytes", 0)
-        shared = manifest.get("shared_memory_bytes", 0)
-        found += [f"{manifest['registers']} registers", f"{spilled} B spilled", f"{shared} B shared memory"]
+    others = manifest.get("other_kernels", {})
+    found = [resources_text(manifest)]
+    if others:  # `show` lists them
+        found.append(
+            f"{len(others)} other kernel{'s' if len(others) > 1 else ''}" if found[0] else f"{len(others)} kernels"
+        )
     if "peak_memory_bytes" in manifest:
         found.append(f"compiler {size_text(manifest['peak_memory_bytes'])}")
-    return ", ".join(found)
+    return ", ".join(filter(None, found))
 
 
 @contextmanager

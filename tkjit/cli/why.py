@@ -12,6 +12,7 @@ from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, selected
 from tkjit.config import Settings
 from tkjit.errors import CacheError, SpecError
+from tkjit.kernel_resources import resources_text
 from tkjit.loader import Plan, loader_for
 
 
@@ -110,7 +111,14 @@ def _diff(arguments: argparse.Namespace) -> int:
 def _compare(what: str, builds: list[Stored]) -> dict[str, Any]:
     last = sorted(builds, key=lambda one: float(one.manifest["built"]))[-2:]
     if len(last) < 2:
-        return {"what": what, "builds": [str(last[0].directory)], "figures": {}, "differences": [], "text": ""}
+        return {
+            "what": what,
+            "builds": [str(last[0].directory)],
+            "figures": {},
+            "other_kernels": {},
+            "differences": [],
+            "text": "",
+        }
     before, now = (one.manifest for one in last)
     figures = {name: [resources(before).get(name), value] for name, value in resources(now).items()}
     objects = [one.directory / str(one.manifest["shared_object"]) for one in last]
@@ -120,6 +128,7 @@ def _compare(what: str, builds: list[Stored]) -> dict[str, Any]:
         "what": what,
         "builds": [str(one.directory) for one in last],
         "figures": figures,
+        "other_kernels": now.get("other_kernels", {}),
         "differences": [{"part": one.part, "text": one.text} for one in parts if one.part != "text"],
         "text": text_diff(*last),
     }
@@ -135,6 +144,8 @@ def _print_comparison(one: dict[str, Any], *, with_text: bool) -> None:
         change = f"{(now - before) / before:+.0%}" if before and now is not None else ""
         rows.append((f"  {name}", _figure(before), _figure(now), change if before != now else ""))
     print_columns(rows)
+    for name, figures in one["other_kernels"].items():
+        print(f"  also in the file, last: {name}: {resources_text(figures)}")
     for difference in one["differences"]:
         print(f"  {difference['part']}: {difference['text']}")
     changed = sum(line[:1] in ("+", "-") and line[:3] not in ("+++", "---") for line in one["text"].splitlines())

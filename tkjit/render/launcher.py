@@ -47,6 +47,7 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         "#undef main",
         "",
         *argument_checks(spec, variant),
+        *_entry_marker(spec),
         *_entry(spec, variant),
     ]
     return "\n".join([*before, *body, *after]) + "\n"
@@ -71,6 +72,17 @@ def _types(spec: Spec, variant: Variant) -> list[str]:
         cpp = BY_NAME[value].cpp if isinstance(value, str) else str(value)
         lines.append(f"using {name} = {cpp};" if isinstance(value, str) else f"constexpr int {name} = {cpp};")
     return [*lines, ""] if lines else []
+
+
+def _entry_marker(spec: Spec) -> list[str]:
+    """Names the kernel for whoever reads ptxas's report; which kernels a host function launches is not known."""
+    if spec.host:
+        return []
+    entry = spec.entry
+    if spec.config:
+        struct = f"decltype(tkjit::struct_of(&{entry}))::type" if spec.struct == AUTO else spec.struct or "Globals"
+        entry = f"tkjit::configured<{spec.config}, {struct}, {entry}>"
+    return [f"TKJIT_MARK_ENTRY({entry})", ""]
 
 
 def _entry(spec: Spec, variant: Variant) -> list[str]:

@@ -19,7 +19,19 @@ extern "C" {
 TKJIT_EXPORT int32_t tkjit_synchronous = 0;
 }
 
+// Which of a file's kernels the launcher launches: the symbol's template argument. ptxas reports on each kernel of the file
+// by its mangled name, and kernel_resources.py looks for the one that this names.
+#ifdef TKJIT_SIM
+#define TKJIT_MARK_ENTRY(...)
+#else
+#define TKJIT_MARK_ENTRY(...) \
+    [[gnu::used]] static const char* const tkjit_marked_entry = &tkjit::entry_marker<__VA_ARGS__>;
+#endif
+
 namespace tkjit {
+
+template <auto Entry>
+inline constexpr char entry_marker = 0;
 
 inline const int32_t& synchronous = tkjit_synchronous;
 
