@@ -4,14 +4,24 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check bench thunderkittens golden wheel clean
+.PHONY: demo test test-all check bench thunderkittens golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
 
 # a file at a time on each core: half of the time is a compiler's, which has one thread
+PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# every room, with a few of many alike cases
 test: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not slow"
+
+# also the tests marked slow: the checker's zoos whole, every case of the sweeps over dtypes, architectures and
+# instructions, the fuzz, and what takes long by itself
+test-all: $(VENV)/.installed-for-tests
+	@echo "make test, and what it leaves out:"
+	@$(BIN)/python -m pytest -m slow --collect-only -qq
+	$(PYTEST)
 
 # without compiling anything
 check: $(VENV)/.installed-for-tests

@@ -79,6 +79,7 @@ print(json.dumps(outcomes))
 """
 
 
+@pytest.mark.slow
 def test_wherever_a_disk_becomes_full_it_is_said_and_the_next_build_works(namespace, disk, chance):
     sizes = [4, *(chance.randrange(8, 120, 4) for _ in range(11)), 400]
     outcomes = json.loads(ended_well(namespace(":", SMALL_ON_A_FULL_DISK, SMALL, disk, *sizes)))

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from caches import at_locks, compilers, entries, eventually, stagings
+from sampling import sample
 
 from tkjit.processes import working_in
 
@@ -131,7 +132,7 @@ def watchdogs(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("number", range(KILLS))
+@pytest.mark.parametrize("number", sample(range(KILLS), *map(str, range(0, KILLS, 6))))
 def test_after_a_kill_the_next_process_is_served(number, chance, build_s, tmp_path):
     """The moment is chosen at random; whether a forked child lives on, somebody waits already, a watchdog is there."""
     child, waits, unwatched = ("", "os", "libc")[number % 3], number // 3 % 2, number // 6 % 2

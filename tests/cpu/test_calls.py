@@ -135,6 +135,7 @@ def test_a_million_calls_leak_nothing():
     assert all(abs(a - b) < 1000 for a, b in zip(after, objects, strict=True)), (objects, after)
 
 
+@pytest.mark.slow
 def test_outputs_lists_and_operators_leak_nothing():
     @tkjit.kernel("inline void sum(Globals g) { for (auto x : g.xs) g.y[0] += x[0]; }", entry="sum", host=True)
     def total(xs: In[list[Tensor], F32, "N"], names: list[str], y: Out[Tensor, F32, 1]) -> Tensor: ...

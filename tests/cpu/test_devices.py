@@ -298,6 +298,7 @@ WORK = """
 """
 
 
+@pytest.mark.slow
 def test_devices_that_work_in_turns_for_long_are_waited_for():
     """Each longer than the patience with devices that all wait; barriers of its own may follow a wait, or none."""
 

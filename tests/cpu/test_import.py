@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from mittens.library import ROOT as MITTENS
+from sampling import sample
 
 import tkjit
 from tkjit.cli import main
@@ -255,9 +256,10 @@ def test_a_file_that_is_missing_and_one_that_is_there(tmp_path, capsys, importin
     assert (tmp_path / "a.py").read_text() == "kept"
 
 
-@pytest.mark.parametrize(
-    ("arch", "element"), [("80", "int32"), ("90a", "float32"), ("100a", "float64"), ("120f", "float64")]
-)
+ELEMENTS = [("80", "int32"), ("90a", "float32"), ("100a", "float64"), ("120f", "float64")]
+
+
+@pytest.mark.parametrize(("arch", "element"), sample(ELEMENTS, "90a-float32", name="-".join))
 def test_the_architectures_macros_and_those_that_are_newer_than_clang(importing, tmp_path, monkeypatch, arch, element):
     """A library's macro for the architecture decides a type; that clang knows no such architecture does not matter."""
     (tmp_path / "kittens/include").mkdir(parents=True)

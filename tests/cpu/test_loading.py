@@ -55,6 +55,7 @@ def test_the_watch_over_processes_sees_a_build(seeded):
     assert "subprocess.Popen" in done.stderr or "os.posix_spawn" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_code_that_parses_a_call_comes_from_load_inline(cache, monkeypatch):
     from torch.utils import cpp_extension
 

@@ -131,6 +131,7 @@ def test_a_rank_that_was_killed_before_it_made_anything_is_named(tmp_path):
     assert all(text.startswith("LaunchError: ") and "rank 2" in text and "not come" in text for text in said), said
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_killed_while_it_makes_a_parallel_tensor_is_named(tmp_path):
     ranks = without_torchrun("broken_off", tmp_path)
     said = [note["refused"] for note in notes(tmp_path)]
@@ -143,6 +144,7 @@ def test_a_part_that_one_rank_cannot_map_is_an_error_of_all(tmp_path):
         assert note["the next"].endswith(f"rank {rank} of {RANKS}>")
 
 
+@pytest.mark.slow
 def test_ranks_are_named_by_their_numbers_among_all(tmp_path):
     found = torchrun("some", tmp_path)
     said = "ArgumentError: rank 3 brings (5,) float32 on cpu, rank 1 (4,) float32 on cpu; the parts have to be alike"
@@ -150,6 +152,7 @@ def test_ranks_are_named_by_their_numbers_among_all(tmp_path):
     assert [found[rank]["made"].split()[-3:] for rank in (1, 3)] == [["0", "of", "2>"], ["1", "of", "2>"]]
 
 
+@pytest.mark.slow
 def test_a_rank_that_does_not_come_in_the_groups_time_is_named(tmp_path):
     for rank, note in enumerate(torchrun("late", tmp_path)):
         if rank != 1:
@@ -157,6 +160,7 @@ def test_a_rank_that_does_not_come_in_the_groups_time_is_named(tmp_path):
             assert 20 <= note["seconds"] < 24
 
 
+@pytest.mark.slow
 def test_another_group_that_the_same_store_serves(python):
     said = python("""if True:
         import torch.distributed as dist
@@ -178,6 +182,7 @@ def test_another_group_that_the_same_store_serves(python):
     ]
 
 
+@pytest.mark.slow
 def test_ranks_at_different_steps_learn_of_it_and_may_try_again(tmp_path):
     for note in torchrun("apart", tmp_path):
         assert note["refused"].startswith("LaunchError: rank 1 shares its part, rank 0 makes a parallel tensor: one of")

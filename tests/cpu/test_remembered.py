@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from caches import eventually
+from sampling import sample
 
 SOURCE = """
 #include "value.h"
@@ -117,8 +118,18 @@ def test_a_change_is_seen(remembered, call, change, monkeypatch):
     assert call() == (2, True)
 
 
-@pytest.mark.parametrize("settled", ["", "from tkjit.cache import notes; notes.SETTLED_NS = -(1 << 62)\n"])
-@pytest.mark.parametrize("glue_is_there", [False, True])
+NOTED_AT_ONCE = "from tkjit.cache import notes; notes.SETTLED_NS = -(1 << 62)\n"
+
+
+@pytest.mark.parametrize(
+    ("settled", "glue_is_there"),
+    [
+        ("", False),
+        (NOTED_AT_ONCE, True),
+        pytest.param("", True, marks=pytest.mark.slow),
+        pytest.param(NOTED_AT_ONCE, False, marks=pytest.mark.slow),
+    ],
+)
 def test_an_edit_while_the_first_process_runs_is_seen_by_the_next(fill, call, settled, glue_is_there):
     """What it has built is not taken for what was made of the edited source, also if it was noted at once."""
     source = fill / "fill.cu"
@@ -183,8 +194,16 @@ def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
     assert fresh.run(code).split() == ["1.0", "1.0", "5.0", "True", "True"], "and then the spec file is run"
 
 
-@pytest.mark.parametrize("room", ["runtime", "glue", "cpu-*"])
-@pytest.mark.parametrize("harm", ["cut", "gone"])
+@pytest.mark.parametrize(
+    ("harm", "room"),
+    sample(
+        [(harm, room) for room in ("runtime", "glue", "cpu-*") for harm in ("cut", "gone")],
+        "cut-runtime",
+        "gone-glue",
+        "cut-cpu-*",
+        name="-".join,
+    ),
+)
 def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, seeded, call, room, harm):
     (module,) = [path for path in seeded.glob(f"v1/*/{room}/*/[!.]*/*.so") if "fill" in str(path) or room == "runtime"]
     if harm == "cut":

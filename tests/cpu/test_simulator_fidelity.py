@@ -3,9 +3,12 @@
 import pytest
 from fidelity.case import Case, differences
 from fidelity.cases import CASES
+from sampling import sample
+
+QUICK = "fp8_conversions float_functions half_arithmetic integer_intrinsics matrices mma_fp8 registers warp_functions"
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sample(CASES, *QUICK.split(), name=lambda case: case.name))
 def test_the_simulator_is_right(case: Case):
     results = case.run("cpu")
     expected = case.expected(*case.inputs())

@@ -102,6 +102,7 @@ def test_half_a_mebibyte_of_local_memory():
     assert torch.equal(block_of_64(source)(torch.zeros(64)), 2 * torch.arange(64.0))
 
 
+@pytest.mark.slow
 def test_many_threads_that_launch_share_what_launches_keep(fresh, filled):
     code = """
 import threading, torch, tkjit
@@ -196,6 +197,7 @@ def test_a_host_function_is_not_cooperative():
         def f(x: In[Tensor, F32, "N"]) -> None: ...
 
 
+@pytest.mark.slow
 def test_the_checker_knows_what_a_grids_sync_orders():
     assert check(neighbours(), dims={"N": 37}).findings == []
     missing = NEIGHBOURS.replace("SYNC", "", 1).replace("SYNC", SYNC)

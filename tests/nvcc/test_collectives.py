@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sampling import sample
 
 import tkjit
 from tkjit.spec import variants_of
@@ -11,7 +12,10 @@ from tkjit.targets import gpu_target
 NAMES = ("all_reduce", "all_gather", "gemm_all_reduce")
 
 
-@pytest.mark.parametrize(("name", "arch"), [*((name, "90a") for name in NAMES), ("all_reduce", "80")])
+CASES = [*((name, "90a") for name in NAMES), ("all_reduce", "80")]
+
+
+@pytest.mark.parametrize(("name", "arch"), sample(CASES, "all_reduce-90a", "gemm_all_reduce-90a", name="-".join))
 def test_compiles(loader, sass, name, arch):
     spec = tkjit.find(name).specs[0]
     entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))

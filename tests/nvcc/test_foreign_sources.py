@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Tensor
@@ -37,7 +38,9 @@ def test_the_same_program_runs_on_the_cpu(foreign, way):
     assert torch.equal(y, x.flip(1))
 
 
-@pytest.mark.parametrize("path", [*PROGRAMS, SIMULATOR / "groups.cu"], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sample([*PROGRAMS, SIMULATOR / "groups.cu"], "launch_forms", "groups", name=lambda path: path.stem)
+)
 def test_what_runs_in_the_simulator_compiles_for_a_gpu(loader, path, tmp_path):
     toolchain = loader.toolchain
     options = "-std=c++20 -gencode=arch=compute_90a,code=sm_90a --expt-relaxed-constexpr --expt-extended-lambda"

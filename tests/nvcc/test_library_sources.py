@@ -9,21 +9,26 @@ from pathlib import Path
 import pytest
 from mittens.library import MITTENS
 from mittens.specs import KERNELS
+from sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Out, Tensor
-from tkjit.spec import Variant, variants_of
+from tkjit.spec import Spec, Variant, variants_of
 from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
-CHOICES = [
-    pytest.param(kernel.specs[0], variant, id=f"{name} {variant}".strip())
-    for name, kernel in KERNELS.items()
-    for variant in variants_of(kernel.specs[0])
-]
+CHOICES = [(kernel.specs[0], variant) for kernel in KERNELS.values() for variant in variants_of(kernel.specs[0])]
 
 
-@pytest.mark.parametrize(("spec", "variant"), CHOICES)
+def name_of(choice: tuple[Spec, Variant]) -> str:
+    spec, variant = choice
+    return f"{spec.name} {variant}".strip()
+
+
+QUICK = ("gemm", "row_scale D=32", "row_sums_by_host", "copy_in_clusters", "built_for")
+
+
+@pytest.mark.parametrize(("spec", "variant"), sample(CHOICES, *QUICK, name=name_of))
 def test_compiles_and_loads_without_a_driver(loader, spec, variant):
     launcher = loader.launcher(spec, variant, HOPPER).shared_object
     ctypes.CDLL(str(launcher), mode=ctypes.RTLD_LOCAL | 2)  # RTLD_NOW: every symbol is found
@@ -45,9 +50,10 @@ def binary(loader, spec, arch: str) -> bytes:
     return Path(loader.launcher(spec, Variant(), gpu_target(arch)).shared_object).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("arch", "macro"), [("80", "MITTENS_AMPERE"), ("89", "MITTENS_AMPERE"), ("90a", "MITTENS_HOPPER")]
-)
+MACROS = [("80", "MITTENS_AMPERE"), ("89", "MITTENS_AMPERE"), ("90a", "MITTENS_HOPPER")]
+
+
+@pytest.mark.parametrize(("arch", "macro"), sample(MACROS, "80-MITTENS_AMPERE", "90a-MITTENS_HOPPER", name="-".join))
 def test_the_architectures_macro_is_defined(loader, arch, macro):
     source = f"""
     #include <mittens.h>

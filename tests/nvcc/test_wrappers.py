@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fidelity.case import Case
 from fidelity.cases import CASES
+from sampling import sample
 
 from tkjit.spec import Variant
 from tkjit.targets import gpu_target
@@ -20,7 +21,7 @@ INSTRUCTIONS = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", sample(CASES, *INSTRUCTIONS, "warp_functions", name=lambda case: case.name))
 def test_compiles(loader, sass, case: Case):
     entry = loader.launcher(case.kernel.specs[0], Variant(), HOPPER)
     code = sass(entry.shared_object) if case.name in INSTRUCTIONS else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sampling import sample
 
 from tkjit.kernel.kernel import defined
 from tkjit.spec import variants_of
@@ -13,7 +14,10 @@ from tkjit.targets import gpu_target
 ZOO = Path(__file__).parents[1] / "cpu" / "zoo"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in ZOO.glob("*.py")))
+NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", sample(NAMES, "bulk_scale", "gemm_warp_specialized", "spin_lock"))
 def test_compiles(loader, name):
     spec = defined(ZOO / f"{name}.py").specs[0]
     entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
