@@ -57,6 +57,8 @@ class Unit:
         The names of libraries that it is linked with; None where nothing is, and the linker does not say what it reads.
     may_spill : bool
         Whether registers may be spilled to local memory.
+    flags_after : callable, optional
+        What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Unit:
     search: tuple[Path, ...] = ()
     libraries: tuple[str, ...] | None = None
     may_spill: bool = True
+    flags_after: Callable[[str], tuple[str, ...]] | None = None
 
 
 def compile_binary(
@@ -96,6 +99,10 @@ def compile_binary(
     command = " && ".join(map(shlex.join, lines))
     start = time.monotonic()
     code, log, peak_bytes = _run_all(lines, staging)
+    if code > 0 and unit.flags_after is not None and (more := unit.flags_after(log)):
+        lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
+        command = " && ".join(map(shlex.join, lines))
+        code, log, peak_bytes = _run_all(lines, staging)
     (staging / LOG).write_text(f"{command}\n{log}")
 
     def failure(log: str, summary: str = "") -> CompileError | CacheError:

@@ -47,6 +47,11 @@ class Flags(NamedTuple):
         return tuple(Path(flag.removeprefix("-I")) for flag in self.paths)
 
     @property
+    def system_dirs(self) -> tuple[str, ...]:
+        """The directories whose headers count as the system's."""
+        return tuple(_values(self.compile, ("-isystem", "-idirafter")))
+
+    @property
     def search(self) -> tuple[Path, ...]:
         """Where headers and libraries are looked for before the compiler's own directories."""
         given = _values((*self.compile, *self.link), ("-I", "-isystem", "-iquote", "-idirafter", "-L"))

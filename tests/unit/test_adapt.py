@@ -166,7 +166,28 @@ KEPT = [
     "// k<<<1, 2>>>(x);\n",
     "'\"'",
 ]
-OTHER = ["{", "}", "(", ")", "<", ">", "#if 1\n", "#endif\n", "\\\n", "'", '"', "namespace n {", "struct s", "\n", "##"]
+OTHER = [
+    "#if __CUDA_ARCH__ \\\n > 1\n",
+    "#define A __CUDA_ARCH__\n",
+    "A;",
+    "__CUDA_ARCH__",
+    "__device__ f()",
+    "{",
+    "}",
+    "(",
+    ")",
+    "<",
+    ">",
+    "#if 1\n",
+    "#endif\n",
+    "\\\n",
+    "'",
+    '"',
+    "namespace n {",
+    "struct s",
+    "\n",
+    "##",
+]
 
 
 @given(st.lists(st.sampled_from([*REWRITTEN, *KEPT, *OTHER])))

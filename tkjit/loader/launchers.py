@@ -103,7 +103,15 @@ class LauncherPlan(Plan):
             search=(*self._flags.search, *self._around.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
+            flags_after=self._flags_after if self.target.is_cpu else None,
         )
+
+    def _flags_after(self, log: str) -> tuple[str, ...]:
+        """A system's header may ask for ``__CUDA_ARCH__``, which is not defined for it; the source's own may not."""
+        from tkjit.render.refusals import only_system_asks
+
+        is_allowed = only_system_asks(log, self._flags.system_dirs)
+        return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if is_allowed else ()
 
     def opened(self, module: str, path: Path) -> int:
         return self._around.open_launcher(path)

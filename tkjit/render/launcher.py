@@ -36,7 +36,7 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
     if on_cpu:
         from tkjit.render.adapt import adapt  # a warm call renders nothing
 
-        source = adapt(source)
+        source = adapt(source, _used_by_host(spec))
     before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
     before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]
@@ -51,6 +51,12 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         *_entry(spec, variant),
     ]
     return "\n".join([*before, *body, *after]) + "\n"
+
+
+def _used_by_host(spec: Spec) -> frozenset[str]:
+    """The names of the source that the launcher's host code uses."""
+    names = (part.names for _, part in spec.launch if isinstance(part, CExpr))
+    return frozenset([spec.entry] if spec.host else []).union(*names)
 
 
 def _opening(spec: Spec, variant: Variant) -> list[str]:

@@ -7,10 +7,11 @@ So a reason counts only where the compiler's log speaks of the same line, or of 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tkjit.render.adapt import adapt
+from tkjit.render.architecture import ARCH, REFUSAL
 from tkjit.render.lexer import Token, closing, macro_body, macros, tokens_of
 
 # what runs on both by the beginning of a PTX instruction, the longest that fits, and the header that has it; a function
@@ -72,6 +73,13 @@ _LIBRARIES = re.compile(
 # an error, and the line that g++ shows below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
+# what render/architecture.py refuses, and what a header asks, for which the name is poisoned
+_ARCH_REFUSED = re.compile(rf"^([^\s:][^:\n]*):(\d+):[^\n]*#error {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE)
+_ARCH_ASKED = re.compile(
+    rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE
+)
+# the directories in which compilers take headers for the system's
+_SYSTEM = re.compile(r"/usr/(?:local/)?include/|.*/(?:lib|lib64)/(?:gcc|clang)/|.*/include/c\+\+/")
 _ASM_ERROR = re.compile(r"^([^\s:][^:\n]*):(\d+):[^\n]*(?:Error: |'asm'|‘asm’)[^\n]*", re.MULTILINE)  # noqa: RUF001
 
 
@@ -100,10 +108,48 @@ def why_not_on_the_cpu(source: str, name: str, log: str) -> str:
     """
     tokens = tokens_of(source)
     return (
-        _asm_reason(source, tokens, name, log)
+        _arch_reason(name, log)
+        or _asm_reason(source, tokens, name, log)
         or _name_reason(source, tokens, name, log)
         or _launch_reason(source, name, log)
     )
+
+
+def _arch_reason(name: str, log: str) -> str:
+    """A question for ``__CUDA_ARCH__`` that has no answer, or not this one, where everything is compiled once."""
+    refused = _ARCH_REFUSED.search(log)
+    if refused:
+        said = f"depends on {ARCH} where nvcc compiles twice and the simulator once: {refused[3]}"
+        return f"{name if _is_file(refused[1], name) else refused[1]}:{refused[2]} {said}; {_ELSEWHERE}"
+    asked = next((error for error in _ARCH_ASKED.finditer(log) if not _SYSTEM.match(error[1])), None)
+    if asked is None:
+        return ""
+    if _is_file(asked[1], name):
+        return f"{name}:{asked[2]} uses {ARCH} in host code, where it is not defined"
+    return (
+        f"{asked[1]}:{asked[2]} asks for {ARCH}, which the simulator answers in a kernel's source and not in its "
+        f"headers; move the question into the source, or {_ELSEWHERE}"
+    )
+
+
+def only_system_asks(log: str, system: Collection[str] = ()) -> bool:
+    """Whether a log complains of ``__CUDA_ARCH__`` in the system's headers alone, for which it is not defined.
+
+    Parameters
+    ----------
+    system : collection of str
+        More directories of such headers.
+
+    Examples
+    --------
+    >>> only_system_asks('/usr/include/fmt/base.h:9:13: error: attempt to use poisoned "__CUDA_ARCH__"')
+    True
+    >>> only_system_asks('helper.cuh:9:13: error: attempt to use poisoned "__CUDA_ARCH__"')
+    False
+    """
+    files = [error[1] for error in _ARCH_ASKED.finditer(log)]
+    own = tuple(f"{directory.rstrip('/')}/" for directory in system)
+    return bool(files) and all(_SYSTEM.match(file) or file.startswith(own) for file in files)
 
 
 def _asm_reason(source: str, tokens: list[Token], name: str, log: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tkjit.render.lexer import Token, closing
+from tkjit.render.lexer import Token, closing, opening, opening_angle
 
 _CLASS_KEYS = frozenset(["struct", "class", "union", "enum"])
 _WITH_BRACKETS = frozenset(["alignas", "__align__", "__attribute__", "__launch_bounds__", "decltype", "noexcept"])
@@ -89,25 +89,52 @@ def _walk(tokens: list[Token]) -> Iterator[tuple[int, tuple[_Scope, ...]]]:
 
 
 def _head(code: list[Token], brace: int) -> int:
-    """The index at which what a brace belongs to begins: behind the last semicolon or brace."""
+    """The index at which what a brace belongs to begins: behind the last semicolon or brace.
+
+    Brackets are passed over with what they hold, and so are the braces of a constructor's initialisers.
+    """
     start = brace
-    while start > 0 and code[start - 1].text not in (";", "{", "}"):
-        start -= 1
+    while start > 0:
+        before = code[start - 1].text if code[start - 1].kind == "mark" else ""
+        bracket = opening(code, start - 1) if before in (")", "]", "}") else None
+        if before in (")", "]") and bracket is not None:
+            start = bracket
+        elif before == "}" and (start == brace or code[start].text == ",") and _initialises(code, bracket):
+            start = bracket or 0
+        elif before in (";", "{", "}"):
+            return start
+        else:
+            start -= 1
     return start
+
+
+def _initialises(code: list[Token], brace: int | None) -> bool:
+    """Whether a brace is that of ``a{1}`` in ``S() : a{1}, b{2} {}``."""
+    i = (brace or 0) - 1
+    if i > 0 and code[i].text in (">", ">>", ">>>"):
+        i = (opening_angle(code, i) or 0) - 1
+    while i > 1 and code[i].kind == "word" and code[i - 1].text == "::":
+        i -= 2
+    return i > 1 and code[i].kind == "word" and code[i - 1].text in (",", ":")
 
 
 def _kind(head: list[Token], scopes: tuple[_Scope, ...]) -> str:
     if any(scope.kind in ("function", "other") for scope in scopes):
         return "other"
-    words = [token.text for token in _without_brackets(head)]
+    words = [token.text for token in without_brackets(head)]
     if "namespace" in words or [token.text for token in head] == ["extern", '"C"']:
         return "namespace"
-    if ")" in words:
-        return "function"
+    if sum((token.text == "(") - (token.text == ")") for token in head) > 0:
+        return "other"  # `decltype(T{})`
+    if ")" in words and not (_CLASS_KEYS & set(words) and ":" in words[: words.index("(")]):
+        behind = words[len(words) - words[::-1].index(")") :]
+        # `S() : a(1), b{2} {}` has a brace that begins no body
+        initialises = _initialises([*head, head[-1]], len(head)) and (":" in behind or behind[:1] == [","])
+        return "other" if initialises else "function"
     return "class" if _CLASS_KEYS & set(words) else "other"
 
 
-def _without_brackets(head: list[Token]) -> list[Token]:
+def without_brackets(head: list[Token]) -> list[Token]:
     """What stands before a brace, without template parameters and without what attributes have in brackets."""
     found = []
     i = 0

@@ -5,10 +5,12 @@
 // toolkit is needed. What need not be compiled with each kernel lies in runtime/, which is compiled once, into an
 // object that is linked with every launcher. The parts here, in the order in which they build on each other:
 //
+//   detail/compiler.h      __CUDACC__ and other names that nvcc defines
 //   detail/language.h      __global__, __shared__, ...: what the keywords become
 //   detail/vector_types.h  float4, dim3, ...
 //   detail/site.h          the source line that a thread waits at, for error texts
 //   detail/block.h         Thread, Warp, Barrier, Block: the state of the one block that an OS thread runs
+//   detail/architecture.h  what __CUDA_ARCH__ becomes in functions for both host and device
 //   detail/fault.h         how a kernel's own fault becomes an error text
 //   detail/scheduler.h     how a thread waits
 //   detail/barrier.h       __syncthreads, named barriers, the grid's
@@ -28,10 +30,12 @@
 
 #define TKJIT_SIM 1
 
+#include "detail/compiler.h"
 #include "detail/language.h"
 #include "detail/vector_types.h"
 #include "detail/site.h"
 #include "detail/block.h"
+#include "detail/architecture.h"
 #include "detail/fault.h"
 #include "detail/scheduler.h"
 #include "detail/barrier.h"
@@ -48,3 +52,8 @@
 #include "detail/host_launch.h"
 #include "detail/host_memory.h"
 #include "detail/host_api.h"
+
+// A header that asks for it would be compiled for the host alone. A source's own questions have other names by now.
+#ifndef TKJIT_SIM_SYSTEM_ASKS_ARCH
+#pragma GCC poison __CUDA_ARCH__
+#endif

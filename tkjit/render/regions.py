@@ -1,0 +1,151 @@
+"""For whom each function of a CUDA source is compiled: devices, the host, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import NamedTuple
+
+from tkjit.render.lexer import Token, closing, macro_body, macros
+from tkjit.render.scopes import Function, Outline
+
+DEVICE_WORDS = frozenset(["__global__", "__device__"])
+KEYWORDS = frozenset(
+    "alignas auto bool char char8_t char16_t char32_t class const consteval constexpr constinit decltype double enum "
+    "explicit extern false float friend if inline int long mutable namespace noexcept operator private protected "
+    "public register requires return short signed sizeof static struct template this thread_local true typedef "
+    "typename union unsigned using virtual void volatile wchar_t final override defined".split()
+)
+_WITH_BRACKETS = frozenset(
+    "alignas __align__ __attribute__ __launch_bounds__ __declspec decltype noexcept requires explicit sizeof "
+    "__cluster_dims__ __maxnreg__".split()
+)
+# what may stand behind a function's parameters
+_BEHIND_PARAMETERS = frozenset("const volatile noexcept override final mutable requires try".split())
+
+
+class Region(NamedTuple):
+    """A function, or a lambda for devices within one.
+
+    Parameters
+    ----------
+    start, body, end : int
+        Where its head begins, its body begins, and its body ends.
+    kind : str
+        ``device``, ``host``, or ``both``: ``__host__ __device__``, or ``constexpr``.
+    name : str
+    head : frozenset of str
+        The words before its body.
+    is_clear : bool
+        False for a function that counts as the host's, but a word of its head may be a header's macro, which may say
+        something else.
+    """
+
+    start: int
+    body: int
+    end: int
+    kind: str
+    name: str
+    head: frozenset[str]
+    is_clear: bool
+
+
+def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
+    """The functions of a source, and the lambdas for devices in those of the host.
+
+    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.render.scopes import outline
+    >>> tokens = tokens_of("__device__ int f() { } int g() { [] __host__ __device__ { }(); }")
+    >>> [(region.name, region.kind) for region in regions_of(tokens, outline(tokens))]
+    [('f', 'device'), ('g', 'host'), ('', 'both')]
+    """
+    device, host = device_words(tokens), _specifiers(tokens, frozenset(["__host__"]))
+    own_macros = {macro.inner[0].text for macro in macros(tokens) if macro.inner}
+    regions = []
+    for function in found.functions:
+        region = _region(function, device, host, own_macros)
+        regions.append(region)
+        if region.kind == "host":
+            regions += _lambdas(function.body, device, host)
+    return regions
+
+
+def region_at(regions: list[Region], place: int) -> Region | None:
+    """The innermost region around a place."""
+    around = [region for region in regions if region.start <= place < region.end]
+    return max(around, key=lambda region: region.start, default=None)
+
+
+def device_words(tokens: list[Token]) -> frozenset[str]:
+    """The words that make a function a device's: CUDA's, and the source's macros that stand for them."""
+    return _specifiers(tokens, DEVICE_WORDS)
+
+
+def _specifiers(tokens: list[Token], words: frozenset[str]) -> frozenset[str]:
+    known = set(words)
+    bodies = [(macro.inner[0].text, macro_body(macro)) for macro in macros(tokens) if macro.inner]
+    short = [(name, {t.text for t in body}) for name, body in bodies if all(t.text != "{" for t in body)]
+    before = 0
+    while before != len(known):
+        before = len(known)
+        known |= {name for name, body in short if body & known}
+    return frozenset(known)
+
+
+def _region(function: Function, device: Set[str], host: Set[str], own_macros: Set[str]) -> Region:
+    head = frozenset(token.text for token in function.head if token.kind == "word")
+    if head & device:
+        kind = "both" if head & host else "device"
+    else:
+        kind = "both" if head & {"constexpr", "consteval"} else "host"  # as --expt-relaxed-constexpr has it
+    start = function.head[0].start if function.head else function.start
+    name = _name(function.head)
+    is_clear = kind != "host" or not _has_unknown_specifier(function.head, name, own_macros)
+    return Region(start, function.start, function.end, kind, name, head, is_clear)
+
+
+def _name(head: list[Token]) -> str:
+    """A function's name: the word before its parameters."""
+    for i in range(1, len(head)):
+        word = head[i - 1]
+        is_name = word.kind == "word" and word.text not in _WITH_BRACKETS | {"operator"}
+        if head[i].text == "(" and is_name and not _is_specifier(head, i):
+            return word.text
+    return ""
+
+
+def _is_specifier(head: list[Token], bracket: int) -> bool:
+    """Whether what a bracket closes is followed by a word that begins a declaration: ``MACRO(1) void f()``."""
+    end = closing(head, bracket)
+    behind = head[end + 1] if end is not None and end + 1 < len(head) else None
+    return behind is not None and behind.kind == "word" and behind.text not in _BEHIND_PARAMETERS
+
+
+def _has_unknown_specifier(head: list[Token], name: str, own_macros: Set[str]) -> bool:
+    """Whether a word stands where a header's macro may say ``__device__``: ``HOST_DEVICE float f()``."""
+    for word, behind in zip(head, head[1:], strict=False):
+        if word.text == name and behind.text == "(":
+            return False
+        known = word.text in KEYWORDS or word.text.startswith("__") or word.text in own_macros
+        if word.kind != "word" or known:
+            continue
+        if behind.text == "(":
+            return True
+        if behind.kind == "word" and (behind.text != name or (word.text.isupper() and len(word.text) > 1)):
+            return True
+    return False
+
+
+def _lambdas(body: list[Token], device: Set[str], host: Set[str]) -> Iterator[Region]:
+    """The lambdas, and the members of local classes, in a host function that are compiled for devices."""
+    for i, token in enumerate(body):
+        if token.kind != "word" or token.text not in device:
+            continue
+        j = i
+        while j < len(body) and body[j].text not in (";", "{", "}"):
+            end = closing(body, j) if body[j].text in ("(", "[") else None
+            j = (end if end is not None else j) + 1
+        end = closing(body, j) if j < len(body) and body[j].text == "{" else None
+        if end is not None:
+            near = frozenset(word.text for word in body[max(i - 2, 0) : j])
+            kind = "both" if near & host else "device"
+            yield Region(token.start, body[j].end, body[end].start, kind, "", near, True)

@@ -1,0 +1,15 @@
+// What nvcc defines: that it compiles, which version, with which of its options (flags.py).
+#pragma once
+
+#define __NVCC__ 1
+#define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 13
+#define __CUDACC_VER_MINOR__ 0
+#define __CUDACC_VER_BUILD__ 88
+#define __CUDACC_EXTENDED_LAMBDA__ 1
+#define __CUDACC_RELAXED_CONSTEXPR__ 1
+#define __CUDA_ARCH_LIST__ 900
+#define CUDART_VERSION 13000
+
+// What `__CUDA_ARCH__` becomes in a source's device code (render/architecture.py): Hopper, without what `sm_90a` adds.
+#define TKJIT_SIM_CUDA_ARCH 900
