@@ -127,6 +127,21 @@ def test_divergent_lanes_exchange_among_themselves(library):
     np.testing.assert_array_equal(result, expected)
 
 
+@pytest.mark.parametrize("parity", [0, 1])
+def test_lanes_in_two_warp_operations_at_once(library, parity):
+    """Each pair of operations, the first of half the lanes and the second of all or of the others."""
+    wrong = np.zeros((16, 16), np.int32)
+    assert library.launch("overlapping_masks", 1, 32, parity, wrong) is None
+    assert not wrong.any(), np.argwhere(wrong)
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_lanes_that_have_exited_are_not_waited_for(library, before):
+    wrong = np.zeros(16, np.int32)
+    assert library.launch("masks_with_exited_lanes", 1, 32, before, wrong) is None
+    assert not wrong.any(), np.argwhere(wrong)
+
+
 @pytest.mark.parametrize("threads", [32, 64, 48])
 def test_votes_matches_and_reductions(library, threads):
     x = GENERATOR.integers(0, 9, threads).astype(np.int32)

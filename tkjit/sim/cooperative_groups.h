@@ -51,7 +51,7 @@ class lane_group {
     lane_group(unsigned mask, unsigned meta_rank, unsigned meta_size)
         : mask_(mask), meta_rank_(meta_rank), meta_size_(meta_size) {}
 
-    void sync(Site site = Site::here()) const { __syncwarp(mask_, site); }
+    void sync(Site site = Site::here()) const { __syncwarp(whole(), site); }
     unsigned thread_rank() const { return rank_in(mask_, tkjit::sim::running_lane()); }
     unsigned num_threads() const { return __popc(mask_); }
     unsigned size() const { return num_threads(); }
@@ -75,26 +75,32 @@ class lane_group {
     }
 
     unsigned ballot(int predicate, Site site = Site::here()) const {
-        return by_rank(__ballot_sync(mask_, predicate, site), mask_);
+        return by_rank(__ballot_sync(whole(), predicate, site), mask_);
     }
-    int any(int predicate, Site site = Site::here()) const { return __any_sync(mask_, predicate, site); }
-    int all(int predicate, Site site = Site::here()) const { return __all_sync(mask_, predicate, site); }
+    int any(int predicate, Site site = Site::here()) const { return __any_sync(whole(), predicate, site); }
+    int all(int predicate, Site site = Site::here()) const { return __all_sync(whole(), predicate, site); }
     template <class T>
     unsigned match_any(T value, Site site = Site::here()) const {
-        return by_rank(__match_any_sync(mask_, value, site), mask_);
+        return by_rank(__match_any_sync(whole(), value, site), mask_);
     }
     template <class T>
     unsigned match_all(T value, int& all_equal, Site site = Site::here()) const {
-        return by_rank(__match_all_sync(mask_, value, &all_equal, site), mask_);
+        return by_rank(__match_all_sync(whole(), value, &all_equal, site), mask_);
     }
 
     /// The warp's lanes that belong to the group: for what is built on groups.
     unsigned lanes() const { return mask_; }
 
+    /// The same, for an operation of the group that comes next: all its threads take part, or none.
+    unsigned whole() const {
+        tkjit::sim::require_whole_group();
+        return mask_;
+    }
+
   protected:
     template <class T>
     T exchange(Operation operation, T value, int source_lane, Site site) const {
-        return tkjit::sim::shuffle(mask_, operation, value, source_lane, site);
+        return tkjit::sim::shuffle(whole(), operation, value, source_lane, site);
     }
 
     unsigned mask_, meta_rank_, meta_size_;
@@ -179,7 +185,7 @@ class thread_group {
     void sync(detail::Site site = detail::Site::here()) const {
         if (kind_ == Kind::block) __syncthreads(site);
         else if (kind_ == Kind::grid) tkjit::sim::sync_grid(site);
-        else __syncwarp(lanes_, site);
+        else tkjit::sim::require_whole_group(), __syncwarp(lanes_, site);
     }
     unsigned long long thread_rank() const {
         return kind_ == Kind::block  ? thread_block::thread_rank()
@@ -238,14 +244,14 @@ inline thread_group tiled_partition(const thread_group& parent, unsigned size,
 /// The group's threads that have the same label.
 template <class Group, class Label>
 inline coalesced_group labeled_partition(const Group& group, Label label, detail::Site site = detail::Site::here()) {
-    return coalesced_group(__match_any_sync(group.lanes(), label, site));
+    return coalesced_group(__match_any_sync(group.whole(), label, site));
 }
 
 /// The group's threads that have the same predicate.
 template <class Group>
 inline coalesced_group binary_partition(const Group& group, bool predicate, detail::Site site = detail::Site::here()) {
     const unsigned all = group.lanes() & tkjit::sim::existing_lanes(*tkjit::sim::current_thread);
-    const unsigned holds = __ballot_sync(group.lanes(), predicate, site);
+    const unsigned holds = __ballot_sync(group.whole(), predicate, site);
     return coalesced_group(predicate ? holds : all & ~holds, predicate, 2);
 }
 

@@ -151,6 +151,84 @@ __global__ void divergent_shuffles(int* result) {
     result[lane] = value;
 }
 
+// Each warp operation by its number, and what it gives a lane of a mask whose lanes bring lane + 1.
+constexpr int warp_operations = 16;
+__device__ int warp_operation(int number, unsigned mask, int lane) {
+    const int value = lane + 1;
+    int all_equal = 0;
+    switch (number) {
+        case 0: __syncwarp(mask); return 0;
+        case 1: return __shfl_sync(mask, value, lane ^ 2);
+        case 2: return __shfl_up_sync(mask, value, 2);
+        case 3: return __shfl_down_sync(mask, value, 2);
+        case 4: return __shfl_xor_sync(mask, value, 4);
+        case 5: return __ballot_sync(mask, value > 7);
+        case 6: return __any_sync(mask, value > 31);
+        case 7: return __all_sync(mask, value < 32);
+        case 8: return __match_any_sync(mask, value / 4);
+        case 9: return __match_all_sync(mask, value / 64, &all_equal) + all_equal;
+        case 10: return __reduce_add_sync(mask, value);
+        case 11: return __reduce_min_sync(mask, value);
+        case 12: return __reduce_max_sync(mask, value);
+        case 13: return __reduce_and_sync(mask, unsigned(value));
+        case 14: return __reduce_or_sync(mask, unsigned(value));
+        default: return __reduce_xor_sync(mask, unsigned(value));
+    }
+}
+__device__ int expected_of(int number, unsigned mask, int lane) {
+    const auto value_of = [&](int source) { return source >= 0 && source < 32 && mask >> source & 1 ? source + 1 : lane + 1; };
+    int ballot = 0, matches = 0, sum = 0, smallest = 99, largest = 0, conjunction = ~0, disjunction = 0, parity = 0;
+    for (int other = 0; other < 32; other++) {
+        if (!(mask >> other & 1)) continue;
+        const int value = other + 1;
+        ballot |= (value > 7) << other;
+        matches |= (value / 4 == (lane + 1) / 4) << other;
+        sum += value, smallest = min(smallest, value), largest = max(largest, value);
+        conjunction &= value, disjunction |= value, parity ^= value;
+    }
+    const int all[] = {0, value_of(lane ^ 2), value_of(lane - 2), value_of(lane + 2), value_of(lane ^ 4), ballot,
+                       largest > 31, largest < 32, matches, int(mask) + 1, sum, smallest, largest, conjunction,
+                       disjunction, parity};
+    return all[number];
+}
+
+// One half of the lanes is in one operation while the other is in another one, of all lanes or of their own.
+__global__ void overlapping_masks(int parity, int* wrong) {
+    const int lane = threadIdx.x;
+    const unsigned even = 0x55555555u;
+    for (int first = 0; first < warp_operations; first++) {
+        for (int second = 0; second < warp_operations; second++) {
+            const auto run = [&](int number, unsigned mask) {
+                if (warp_operation(number, mask, lane) != expected_of(number, mask, lane)) {
+                    atomicAdd(&wrong[first * warp_operations + second], 1);
+                }
+            };
+            // half of them first, then all; the others wait there meanwhile
+            if (lane % 2 == parity) run(first, even << parity);
+            run(second, ~0u);
+            // each half for itself
+            lane % 2 == parity ? run(first, even << parity) : run(second, even << !parity);
+            // halves of halves, and then what holds both
+            if (lane % 2 == parity) {
+                if (lane % 4 < 2) run(first, 0x11111111u << parity);
+                run(second, even << parity);
+            }
+            run(first, ~0u);
+        }
+    }
+}
+
+// Every fourth lane leaves before the others wait for it, or while they do.
+__global__ void masks_with_exited_lanes(int before, int* wrong) {
+    const int lane = threadIdx.x;
+    if (lane % 4 == 3) return;
+    if (before) __syncthreads();
+    for (int number = 0; number < warp_operations; number++) {
+        if (number >= 1 && number <= 3) continue;  // they read lanes that have exited
+        if (warp_operation(number, ~0u, lane) != expected_of(number, 0x77777777u, lane)) atomicAdd(&wrong[number], 1);
+    }
+}
+
 __global__ void votes(const int* x, unsigned* result) {
     const int lane = threadIdx.x % 32;
     const int value = x[threadIdx.x];
@@ -241,7 +319,7 @@ __global__ void mask_omits_caller() {
 }
 __global__ void mask_names_exited(int exiting_lane) {
     if (static_cast<int>(threadIdx.x) == exiting_lane) return;
-    __ballot_sync(~0u, 1);  // MARK ballot with an exited lane
+    __shfl_sync(~0u, 1, exiting_lane);  // MARK shuffle from an exited lane
 }
 __global__ void mixed_operations() {
     if (threadIdx.x < 16) {
@@ -296,6 +374,8 @@ LAUNCHER(run_shuffles_double, shuffles<double>, LIST(double* x, double* y, int a
 LAUNCHER(run_shuffles_bfloat16, shuffles<__nv_bfloat16>,
          LIST(__nv_bfloat16* x, __nv_bfloat16* y, int amount, int width), x, y, amount, width)
 LAUNCHER(run_divergent_shuffles, divergent_shuffles, LIST(int* result), result)
+LAUNCHER(run_overlapping_masks, overlapping_masks, LIST(int parity, int* wrong), parity, wrong)
+LAUNCHER(run_masks_with_exited_lanes, masks_with_exited_lanes, LIST(int before, int* wrong), before, wrong)
 LAUNCHER(run_votes, votes, LIST(int* x, unsigned* result), x, result)
 LAUNCHER(run_active_masks, active_masks, LIST(unsigned* masks, int* counter), masks, counter)
 LAUNCHER(run_spinning, spinning, LIST(int* flag, int* lock, int* order), flag, lock, order)

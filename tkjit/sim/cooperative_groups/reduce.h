@@ -10,7 +10,7 @@ namespace cooperative_groups {
 template <class Group, class T, class Combine>
 inline T reduce(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     const auto combine_two = [&](const T& a, const T& b) -> T { return combine(a, b); };
-    return tkjit::sim::reduce(group.lanes(), detail::operation_of<Combine>(), value, combine_two, site);
+    return tkjit::sim::reduce(group.whole(), detail::operation_of<Combine>(), value, combine_two, site);
 }
 
 }  // namespace cooperative_groups

@@ -10,7 +10,7 @@ namespace cooperative_groups {
 template <class Group, class T, class Combine>
 inline T inclusive_scan(const Group& group, T value, Combine&& combine, detail::Site site = detail::Site::here()) {
     tkjit::sim::collective(
-        group.lanes(), detail::Operation::shuffle_up, value,
+        group.whole(), detail::Operation::shuffle_up, value,
         [&](tkjit::sim::Lanes<T> lanes) {
             const T* before = nullptr;
             lanes.for_each([&](int, T& mine) {

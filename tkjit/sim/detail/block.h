@@ -88,6 +88,7 @@ struct alignas(64) Thread {
     Site site;
     Operation waiting_in;
     bool exited;
+    bool needs_whole_group;  // its next collective is a cooperative group's (see warp.h)
     CopyQueue copies;
     unsigned long long polled_at;  // the block's progress when it last asked in vain
 };
@@ -109,12 +110,17 @@ struct Collective {
     unsigned mask;
     unsigned arrived;  // lanes
     Operation operation;
+    bool needs_all;         // lanes that exit are missed
+    unsigned char finisher;  // 1 + the lane that an exit woke to compute for all, or 0
 };
 
 struct Warp {
     unsigned alive;    // lanes that exist and have not exited
     unsigned waiting;  // lanes inside a collective
-    // By the lowest lane of the mask: two collectives in flight cannot share it unless the source is wrong.
+    unsigned in_flight;  // collectives that some lanes have reached
+    unsigned latest;     // the collective that was reached last
+    // By the lane that reached it first, which waits in no other one. Masks may overlap: the odd lanes wait for the even
+    // ones at a __syncwarp() while those shuffle among themselves.
     Collective collectives[warp_threads];
 };
 

@@ -1,5 +1,10 @@
 // Warp operations. Every one is a *collective*: each lane of the mask brings its operands, which lie on its own stack;
 // the last lane to arrive computes for all of them, writes the results into their operands, and lets them go on.
+//
+// Lanes of the mask that have exited are not waited for. Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync",
+// "redux.sync": all non-exited threads of membermask; CUDA C++ Programming Guide, "Warp Shuffle Functions". What such a
+// lane would have brought is undefined, so that a shuffle from it is refused. A cooperative group needs all its threads,
+// and so do instructions with `.aligned`.
 #pragma once
 
 namespace tkjit::sim {
@@ -33,24 +38,29 @@ inline unsigned existing_lanes(const Thread& thread) {
     return lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
 }
 
-/// True for the last lane, which computes and then calls release_collective; false once that has happened.
-bool join_collective(unsigned mask, Operation operation, void* operands, Site site);
-void release_collective(unsigned mask);
+/// The lanes that take part for the last one, which computes and then calls release_collective; 0 once that has happened.
+unsigned join_collective(unsigned mask, Operation operation, void* operands, Site site);
+void release_collective();
+
+/// The running thread's next collective waits for lanes that have exited too: which never come, so that it fails.
+inline void require_whole_group() { current_thread->needs_whole_group = true; }
 
 /// Brings `mine` to the collective; `combine(Lanes<Operands>)` runs once, in the last lane.
 template <class Operands, class Combine>
 inline void collective(unsigned mask, Operation operation, Operands& mine, Combine combine, Site site) {
     Thread& thread = *current_thread;
     mask &= existing_lanes(thread);
-    if (!join_collective(mask, operation, &mine, site)) return;
-    combine(Lanes<Operands>(mask, &thread - lane_of(thread)));
-    release_collective(mask);
+    const unsigned lanes = join_collective(mask, operation, &mine, site);
+    if (lanes == 0) return;
+    combine(Lanes<Operands>(lanes, &thread - lane_of(thread)));
+    release_collective();
 }
 
 /// For instructions that take no mask: all 32 lanes must exist and run.
 inline void require_full_warp(Operation operation, Site site) {
     const unsigned alive = warp_of(*current_thread).alive;
     if (alive != ~0u) fail(site, "%s needs all 32 lanes, but only 0x%08x are alive", operation_name(operation), alive);
+    require_whole_group();
 }
 
 /// A value on its way between lanes, as bytes: one instantiation serves all types of a size.
@@ -61,12 +71,19 @@ struct ShuffleOperands {
     int source_lane;
 };
 
+/// What an exited lane would have given is undefined.
+[[noreturn]] void fail_exited_source(Operation operation, unsigned mask, int lane, int source_lane, Site site);
+
 /// Gives each lane the value of its source lane, or its own where that lane does not take part.
 template <size_t bytes>
 __attribute__((noinline)) void shuffle_bytes(unsigned mask, Operation operation, ShuffleOperands<bytes>& mine,
                                              Site site) {
-    const auto combine = [](Lanes<ShuffleOperands<bytes>> lanes) {
+    const unsigned named = mask & existing_lanes(*current_thread);
+    const auto combine = [=](Lanes<ShuffleOperands<bytes>> lanes) {
         lanes.for_each([&](int lane, ShuffleOperands<bytes>& operands) {
+            if ((named & ~lanes.mask) >> operands.source_lane & 1) {
+                fail_exited_source(operation, mask, lane, operands.source_lane, site);
+            }
             const int source = lanes.contains(operands.source_lane) ? operands.source_lane : lane;
             __builtin_memcpy(operands.result, lanes[source].value, bytes);
         });
@@ -117,13 +134,15 @@ template <class T>
 struct MatchOperands {
     T value;
     unsigned equal_lanes;
+    unsigned all_lanes;
 };
 
 template <class T>
-inline unsigned match(unsigned mask, Operation operation, T value, Site site) {
-    MatchOperands<T> operands{value, 0};
+inline MatchOperands<T> match(unsigned mask, Operation operation, T value, Site site) {
+    MatchOperands<T> operands{value, 0, 0};
     const auto combine = [](Lanes<MatchOperands<T>> lanes) {
         lanes.for_each([&](int, MatchOperands<T>& mine) {
+            mine.all_lanes = lanes.mask;
             lanes.for_each([&](int lane, MatchOperands<T>& other) {
                 // Bits are compared, not values: the instruction knows no floating point.
                 if (__builtin_memcmp(&mine.value, &other.value, sizeof(T)) == 0) mine.equal_lanes |= 1u << lane;
@@ -131,7 +150,7 @@ inline unsigned match(unsigned mask, Operation operation, T value, Site site) {
         });
     };
     collective(mask, operation, operands, combine, site);
-    return operands.equal_lanes;
+    return operands;
 }
 
 template <class T, class Combine>

@@ -62,17 +62,16 @@ inline int __all_sync(unsigned mask, int predicate, tkjit::sim::Site site = tkji
 /// The lanes of `mask` whose value has the same bits as the caller's.
 template <class T>
 inline unsigned __match_any_sync(unsigned mask, T value, tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    return tkjit::sim::match(mask, tkjit::sim::Operation::match_any, value, site);
+    return tkjit::sim::match(mask, tkjit::sim::Operation::match_any, value, site).equal_lanes;
 }
 
-/// The mask if all its lanes have the same value, else 0; `*all_equal` says which.
+/// The mask, without lanes that have exited, if all its lanes have the same value, else 0; `*all_equal` says which.
 template <class T>
 inline unsigned __match_all_sync(unsigned mask, T value, int* all_equal,
                                  tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    const unsigned equal_lanes = tkjit::sim::match(mask, tkjit::sim::Operation::match_all, value, site);
-    mask &= tkjit::sim::existing_lanes(*tkjit::sim::current_thread);
-    *all_equal = equal_lanes == mask;
-    return *all_equal ? mask : 0;
+    const auto found = tkjit::sim::match(mask, tkjit::sim::Operation::match_all, value, site);
+    *all_equal = found.equal_lanes == found.all_lanes;
+    return *all_equal ? found.all_lanes : 0;
 }
 
 #define TKJIT_SIM_WARP_REDUCTION(type, name, expression)                                                              \

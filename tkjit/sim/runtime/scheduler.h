@@ -191,6 +191,7 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
     thread.stack = &stack;
     thread.waiting_in = Operation::none;
     thread.exited = false;
+    thread.needs_whole_group = false;
     current_thread = &thread;
     threadIdx = thread.index;
     race::begin_thread(thread);
@@ -208,6 +209,8 @@ inline Thread& begin_thread(Block& block, Stack& stack) {
          exited.index.z);
 }
 
+void leave_collectives(Thread& exited);  // warp.h
+
 inline void end_thread(Thread& thread) {
     Block& block = *thread.block;
     Warp& warp = warp_of(thread);
@@ -217,11 +220,7 @@ inline void end_thread(Thread& thread) {
     warp.alive &= ~lane_bit;
     if (thread.copies.count) land_all_copies(thread.copies);
     if (block.bulk_copies) land_bulk_stores_of(thread);
-    if (warp.waiting) {
-        for (const Collective& collective : warp.collectives) {
-            if (collective.arrived && (collective.mask & lane_bit)) fail_exited_lane(thread, collective);
-        }
-    }
+    if (warp.waiting) leave_collectives(thread);
     // An exited thread counts as arrived at __syncthreads, as on devices.
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);

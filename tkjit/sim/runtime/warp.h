@@ -3,58 +3,114 @@
 
 namespace tkjit::sim {
 
-/// Checks a collective's mask, and that the lanes which are there already mean the same operation.
-inline void check_collective(const Collective& collective, unsigned mask, Operation operation, Site site) {
+[[noreturn]] __attribute__((noinline, cold)) void fail_exited_source(Operation operation, unsigned mask, int lane,
+                                                                     int source_lane, Site site) {
+    fail(site, "%s with mask 0x%08x: lane %d reads lane %d, which has exited, so that its value is undefined",
+         operation_name(operation), mask, lane, source_lane);
+}
+
+inline bool is_same(const Collective& collective, unsigned mask, Operation operation) {
+    return collective.arrived && collective.mask == mask && collective.operation == operation;
+}
+
+/// Two collectives of which each has a lane that the other one waits for can never complete.
+__attribute__((noinline)) inline void check_others(const Warp& warp, unsigned mask, Operation operation, Site site) {
+    const Thread& thread = *current_thread;
+    for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
+        const Collective& other = warp.collectives[__builtin_ctz(rest)];
+        if (is_same(other, mask, operation) || !(other.mask >> lane_of(thread) & 1) || !(other.arrived & mask)) continue;
+        const int other_lane = __builtin_ctz(other.arrived & mask);
+        const Site place = (&thread - lane_of(thread))[other_lane].site;
+        fail(site, "%s with mask 0x%08x in lane %u, but lane %d waits in %s with mask 0x%08x at %s:%d",
+             operation_name(operation), mask, lane_of(thread), other_lane, operation_name(other.operation), other.mask,
+             place.file, place.line);
+    }
+}
+
+/// The one that lanes with this mask and operation have reached already, or one that is free.
+inline Collective& find_collective(Warp& warp, unsigned mask, Operation operation, Site site) {
+    if (is_same(warp.collectives[warp.latest], mask, operation)) return warp.collectives[warp.latest];
+    if (warp.in_flight) check_others(warp, mask, operation, site);
+    warp.latest = lane_of(*current_thread);
+    for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
+        const unsigned one = __builtin_ctz(rest);
+        if (is_same(warp.collectives[one], mask, operation)) warp.latest = one;
+    }
+    return warp.collectives[warp.latest];
+}
+
+/// Checks a collective's mask.
+inline void check_mask(unsigned mask, Operation operation, bool needs_all, Site site) {
     const Thread& thread = *current_thread;
     const unsigned alive = warp_of(thread).alive;
     if (!(mask >> lane_of(thread) & 1)) {
         fail(site, "%s with mask 0x%08x omits the calling lane %u", operation_name(operation), mask, lane_of(thread));
     }
-    if (mask & ~alive) {
+    if (needs_all && (mask & ~alive)) {
         fail(site, "%s with mask 0x%08x names lanes that have exited (alive: 0x%08x)", operation_name(operation), mask,
              alive);
     }
-    if (collective.arrived == 0 || (collective.mask == mask && collective.operation == operation)) return;
-    const int other_lane = __builtin_ctz(collective.arrived);
-    const Thread& other = (&thread - lane_of(thread))[other_lane];
-    fail(site, "%s with mask 0x%08x in lane %u, but lane %d waits in %s with mask 0x%08x at %s:%d",
-         operation_name(operation), mask, lane_of(thread), other_lane, operation_name(collective.operation),
-         collective.mask, other.site.file, other.site.line);
 }
 
-__attribute__((noinline)) bool join_collective(unsigned mask, Operation operation, void* operands, Site site) {
+__attribute__((noinline)) unsigned join_collective(unsigned mask, Operation operation, void* operands, Site site) {
     Thread& thread = *current_thread;
     Warp& warp = warp_of(thread);
-    // The lowest lane of an empty mask is taken to be the caller's, for check_collective to refuse.
-    Collective& collective = warp.collectives[mask ? __builtin_ctz(mask) : lane_of(thread)];
-    check_collective(collective, mask, operation, site);
+    const bool needs_all = thread.needs_whole_group;
+    thread.needs_whole_group = false;
+    check_mask(mask, operation, needs_all, site);
+    Collective& collective = find_collective(warp, mask, operation, site);
     thread.operands = operands;
-    collective.mask = mask;
-    collective.operation = operation;
+    if (collective.arrived == 0) {
+        collective = {mask, 0, operation, needs_all, 0};
+        warp.in_flight |= 1u << warp.latest;
+    }
+    collective.needs_all |= needs_all;
     collective.arrived |= 1u << lane_of(thread);
     // of the warp's operations __syncwarp alone orders memory
     if (operation == Operation::syncwarp) race::arrive(&collective);
-    if (collective.arrived == mask) {
-        if (operation == Operation::syncwarp) race::complete(&collective), race::leave(&collective);
-        return true;
+    if (collective.arrived != (mask & warp.alive)) {
+        warp.waiting++;
+        wait_in(operation, site);
+        if (collective.finisher != lane_of(thread) + 1) {
+            if (operation == Operation::syncwarp) race::leave(&collective);
+            return 0;
+        }
+        warp.waiting--;
+        warp.latest = static_cast<unsigned>(&collective - warp.collectives);
     }
-    warp.waiting++;
-    wait_in(operation, site);
-    if (operation == Operation::syncwarp) race::leave(&collective);
-    return false;
+    if (operation == Operation::syncwarp) race::complete(&collective), race::leave(&collective);
+    return collective.arrived;
 }
 
-__attribute__((noinline)) void release_collective(unsigned mask) {
+/// The running thread, which was the last to arrive, lets the others go on.
+__attribute__((noinline)) void release_collective() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     Warp& warp = warp_of(thread);
-    warp.collectives[__builtin_ctz(mask)].arrived = 0;
+    Collective& collective = warp.collectives[warp.latest];
     Thread* first = &thread - lane_of(thread);
-    const unsigned others = mask & ~(1u << lane_of(thread));
+    const unsigned others = collective.arrived & ~(1u << lane_of(thread));
+    collective.arrived = 0;
+    collective.finisher = 0;
+    warp.in_flight &= ~(1u << warp.latest);
     warp.waiting -= __builtin_popcount(others);
     for (unsigned rest = others; rest; rest &= rest - 1) push_ready(block, first[__builtin_ctz(rest)]);
     count_event(block);
     give_way();
+}
+
+/// A lane exits. What waited for it alone is complete: one of those that wait computes for all.
+__attribute__((noinline)) void leave_collectives(Thread& exited) {
+    Warp& warp = warp_of(exited);
+    for (unsigned rest = warp.in_flight; rest; rest &= rest - 1) {
+        Collective& collective = warp.collectives[__builtin_ctz(rest)];
+        if (!(collective.mask >> lane_of(exited) & 1)) continue;
+        if (collective.needs_all) fail_exited_lane(exited, collective);
+        if (collective.arrived != (collective.mask & warp.alive)) continue;
+        const unsigned lane = __builtin_ctz(collective.arrived);
+        collective.finisher = static_cast<unsigned char>(lane + 1);
+        push_ready(*exited.block, (&exited - lane_of(exited))[lane]);
+    }
 }
 
 /// They meet: each waits until the other threads of the block have
