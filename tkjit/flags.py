@@ -25,6 +25,22 @@ _DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
 
+# A checker is optimised, or its launches take three times as long. But what g++ removes, merges or moves before it
+# reports accesses, nobody can find a mistake in: these passes. clang has no such switches.
+_KEEPS_ACCESSES = (
+    "-fno-tree-dse",  # stores that are overwritten, or that nobody reads
+    "-fno-tree-dce",  # loads whose value nobody uses
+    "-fno-tree-fre",  # loads and stores of a value that is known
+    "-fno-tree-dominator-opts",
+    "-fno-tree-loop-im",  # a loop's stores become one behind it
+    "-fno-tree-sink",
+    "-fno-tree-cselim",  # two branches' stores become one
+    "-fno-ipa-reference-addressable",  # variables that are written and never read
+)
+# A copy or a fill of a constant size is a call, which the checker sees, and not a few instructions, which it does not.
+_KEEPS_CALLS = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-memset", "-U_FORTIFY_SOURCE")
+
+
 class Flags(NamedTuple):
     """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker."""
 
@@ -137,7 +153,12 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
         alignment = () if is_clang else ("-fsanitize=alignment", "-fsanitize-recover=alignment")
         reported: tuple[str, ...] = ("-fsanitize=address", "-fsanitize-recover=address", *alignment)
     else:
-        volatile = ("-mllvm", "-tsan-distinguish-volatile=1") if is_clang else ("--param=tsan-distinguish-volatile=1",)
+        # clang says nothing of a read before a write of the same element unless it is asked to
+        volatile = (
+            ("-mllvm", "-tsan-distinguish-volatile=1", "-mllvm", "-tsan-compound-read-before-write=1")
+            if is_clang
+            else ("--param=tsan-distinguish-volatile=1",)
+        )
         # a variable that nobody has set is no zero by chance
         reported = ("-fsanitize=thread", *volatile, "-ftrivial-auto-var-init=pattern")
     return Flags(
@@ -147,6 +168,8 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
             "-g",
             *(["-DTKJIT_SIM_COOPERATIVE"] if cooperative else []),
             "-fno-omit-frame-pointer",
+            *(() if is_clang else _KEEPS_ACCESSES),
+            *_KEEPS_CALLS,
             *reported,
             f"-DTKJIT_SIM_{mode.upper()}",
         ),

@@ -10,6 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#include "../check/copy_calls.h"
+#endif
+
 #define __global__
 #define __device__
 #define __host__
@@ -24,8 +28,12 @@
 // A block runs on one OS thread from its first instruction to its last, so that a variable of the OS thread is a
 // variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
 // kilobytes of it cannot be opened with dlopen.
+// In the checked builds each is `used`: a compiler removes the stores to a variable of its own that nobody reads.
 #if defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
-#define __shared__ static  // one OS thread; AddressSanitizer puts red zones between variables only if they are static
+// one OS thread; AddressSanitizer puts red zones between variables only if they are static
+#define __shared__ static __attribute__((used))
+#elif defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
+#define __shared__ thread_local __attribute__((used))
 #else
 #define __shared__ thread_local
 #endif

@@ -1,0 +1,12 @@
+import tkjit
+from tkjit import In, InOut, Tensor
+
+
+# every pattern has an array of its own, so that a mistake of one hides none of another
+@tkjit.kernel("patterns.cu", entry="patterns", grid=2, block=64)
+def patterns(
+    x: In[Tensor, "float32", 64],
+    index: In[Tensor, "int32", 64],
+    y: InOut[Tensor, "float32", 40, 64],
+    n: InOut[Tensor, "int32", 40, 64],
+) -> None: ...
