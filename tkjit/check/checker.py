@@ -156,8 +156,13 @@ class _Subject:
             report.launches += len(runs)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
-            words = [finding_of(one, symbols, self._name, case.name) for one in found if not symbols.is_guard(one)]
-            report.add(one for one in words if not MODE_OF[one.kind] or MODE_OF[one.kind] in self._options.modes)
+            told = [one for one in found if self._is_told(one) and not symbols.is_guard(one)]
+            report.add(finding_of(one, symbols, self._name, case.name) for one in told)
+
+    def _is_told(self, one: Mapping[str, Any]) -> bool:
+        """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""
+        mode = MODE_OF[one["kind"]]
+        return not mode or mode in self._options.modes or bool(one.get("ends"))
 
     def _launch(self, program: Path, case: Case, order: str, seed: int) -> Run:
         options = self._options

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -18,6 +19,7 @@ import torch
 from tkjit.check.arguments import pack, unpack
 from tkjit.spec import Spec
 
+SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
 ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them
 
 
@@ -61,24 +63,39 @@ def run(
                     stdin=subprocess.DEVNULL,
                     stdout=2 if trace else subprocess.DEVNULL,  # what the kernel prints
                     stderr=None if trace else subprocess.PIPE,
-                    timeout=ceil(timeout_s) + 5,  # it ends itself, and says where it is
+                    timeout=ceil(timeout_s) + SECONDS_TO_SAY_SO,
                 )
                 status: int | None = done.returncode
-            except subprocess.TimeoutExpired:
-                status = None
-        found = [json.loads(line) for line in findings.read_text(errors="replace").splitlines() if line.endswith("}")]
-        if found and found[-1]["kind"] == "done":
+                said = done.stderr or b""
+            except subprocess.TimeoutExpired as late:
+                status, said = None, late.stderr or b""
+        found = _read(findings)
+        if found and found[-1]["kind"] == "done" and not status:
             failed = any(one["kind"] == "fault" for one in found)
             return Run(found[:-1], None if failed else unpack(spec, arguments, outputs.read_bytes()))
-        if status is None:
-            return Run([*found, {"kind": "fault", "text": f"it did not end within {timeout_s:.0f} s"}], None)
-        if not any(one["kind"] in ("memory", "fault") for one in found):
-            end = f"signal {-status}" if status < 0 else f"status {status}"
-            said = (done.stderr or b"").decode(errors="replace").strip()
-            found.append(
-                {"kind": "fault", "text": f"the checked process ended with {end}{f': {said[:500]}' if said else ''}"}
-            )
+        found = [one for one in found if one["kind"] != "done"]
+        if not any(one["kind"] == "fault" or one.get("ends") for one in found):
+            found.append({"kind": "fault", "text": _ending(status, timeout_s, said)})
         return Run(found, None)
+
+
+def _read(findings: Path) -> list[dict[str, Any]]:
+    """The findings that a checker has written, but for a line that it did not finish."""
+    found = []
+    for line in findings.read_text(errors="replace").splitlines():
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return [one for one in found if isinstance(one, dict) and "kind" in one]
+
+
+def _ending(status: int | None, timeout_s: float, stderr: bytes) -> str:
+    """In words how a process ended that has not said it itself."""
+    if status is None:
+        end = f"it did not end within {timeout_s:.0f} s"
+    else:
+        end = f"the checked process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+    said = stderr.decode(errors="replace").strip()
+    return f"{end}: {said[:500]}" if said else end
 
 
 @cache

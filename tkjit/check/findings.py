@@ -138,6 +138,7 @@ _SIDES = {
     "before": "before",
     "inside of": "in",
 }
+_FIRST_PAGES = 1 << 16  # where nothing lies, so that a null pointer and an index are found
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
 
@@ -161,6 +162,9 @@ def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
         return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs"
     size = f"{one['bytes']} bytes" if one["bytes"] else "memory"
+    address = _address(one)
+    if address is not None and address < _FIRST_PAGES:
+        return f"{size} at a null pointer{f' + {address} bytes' if address else ''}"
     where = _outside(one, symbols)
     return f"{size} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
 
@@ -191,6 +195,11 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{_short(variable.name)} + {at - variable.address} bytes{' in shared memory' if shared else ''}"
 
 
+def _address(one: Mapping[str, Any]) -> int | None:
+    match = re.search(r"on (?:unknown )?address 0x([0-9a-f]+)", one.get("report", ""))
+    return int(match[1], 16) if match else one.get("address")
+
+
 def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     """Where memory is that a kernel may not use: behind or before something that it may."""
     report = one.get("report", "")
@@ -207,8 +216,7 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     on_stack = re.search(r"'(\w+)'.*<== Memory access", report)
     if on_stack:
         return f"outside the local array {on_stack[1]}"
-    match = re.search(r"on address 0x([0-9a-f]+)", report)
-    address = int(match[1], 16) if match else one.get("address")
+    address = _address(one)
     if address is None:
         return ""
     variable = symbols.variable_at(address, shared=False) or symbols.variable_before(address)

@@ -21,7 +21,8 @@ extern char* __stop_tkjit_gaps[] __attribute__((weak, visibility("hidden")));
 
 /// A kernel's mistakes are all reported, and no longer than the launch.
 __attribute__((visibility("default"))) const char* __asan_default_options() {
-    return "halt_on_error=0:detect_leaks=0:detect_stack_use_after_return=0:handle_abort=0:print_legend=0:"
+    return "halt_on_error=0:detect_leaks=0:detect_stack_use_after_return=0:handle_abort=0:handle_sigfpe=0:handle_sigill=0:"
+           "print_legend=0:"
            "max_malloc_fill_size=0:symbolize=0:color=never";
 }
 }
@@ -36,8 +37,10 @@ inline void note_report(const char* text) {
     const bool is_write = __asan_get_report_access_type() || strstr(text, "caused by a WRITE");
     const char* const unknown = strstr(text, "unknown address 0x");
     if (address == 0 && unknown) address = strtoull(unknown + strlen("unknown address "), nullptr, 16);
+    const char* const what = __asan_get_report_description();
+    const bool ends = strstr(text, "on unknown address") || strcmp(what, "stack-overflow") == 0;
     Json json;
-    json.text("kind", "memory").text("what", __asan_get_report_description()).text("report", text);
+    json.text("kind", "memory").text("what", what).text("report", text).number("ends", ends);
     json.number("bytes", static_cast<long long>(__asan_get_report_access_size()));
     add_nearest(json, address);
     Json here;

@@ -1,0 +1,106 @@
+// What ends a checked program before its time: signals and time-outs, each a finding with its place in every mode.
+#pragma once
+
+#include <execinfo.h>
+#include <signal.h>
+#include <ucontext.h>
+
+namespace tkjit::sim::check {
+
+/// The address of the instruction that a signal came at; 0 where that is not known.
+inline unsigned long long interrupted_at(void* context) {
+#ifdef __x86_64__
+    return static_cast<unsigned long long>(static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return static_cast<unsigned long long>(static_cast<ucontext_t*>(context)->uc_mcontext.pc);
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+/// Where a signal came, and the calls that led there: an abort comes in the C library, and its line is the caller's.
+inline std::vector<unsigned long long> interrupted_calls(void* context) {
+    constexpr int most_calls = 64;
+    void* frames[most_calls];
+    std::vector<unsigned long long> calls{interrupted_at(context)};
+    const int count = backtrace(frames, most_calls);
+    for (int i = 0; i < count; i++) calls.push_back(reinterpret_cast<unsigned long long>(frames[i]) - 1);
+    return calls;
+}
+
+inline Json place_of_signal(const std::vector<unsigned long long>& calls, const char* access) {
+    Json here;
+    here.numbers("calls", calls).text("access", access);
+    return here.index("block", blockIdx).index("thread", threadIdx);
+}
+
+inline bool is_behind_stack(uintptr_t address) {
+    if (current_thread == nullptr) return false;
+    const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
+    return address - (lowest - guard_bytes) < 2 * guard_bytes;
+}
+
+/// An access to memory that does not exist; under AddressSanitizer it reports that itself.
+inline void on_bad_access(int, siginfo_t* info, void* context) {
+    const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+    Json json;
+    if (is_behind_stack(address)) {
+        json.text("kind", "fault").text("text", "the stack of a thread, 1 MiB, is full: a recursion without end?");
+        write_line(json.number("ends", 1).object("here", place_of_signal(interrupted_calls(context), "call")));
+        _exit(3);
+    }
+    json.text("kind", "memory").text("what", "SEGV").number("bytes", 0).number("ends", 1);
+    json.number("address", static_cast<long long>(address));
+    add_nearest(json, address);
+    write_line(json.object("here", place_of_signal(interrupted_calls(context), "access")));
+    _exit(3);
+}
+
+inline const char* name_of_signal(int signal) {
+    switch (signal) {
+        case SIGFPE: return "SIGFPE, as of an integer division by zero, or of the least integer by -1";
+        case SIGILL: return "SIGILL, as of an instruction that a compiler puts where nothing may come to";
+        case SIGTRAP: return "SIGTRAP";
+        default: return "SIGABRT, as of an exception that nobody catches, or a failed check of a library";
+    }
+}
+
+inline void on_deadly_signal(int signal, siginfo_t*, void* context) {
+    Json json;
+    json.text("kind", "fault").text("text", std::string("it ends with ") + name_of_signal(signal)).number("ends", 1);
+    write_line(json.object("here", place_of_signal(interrupted_calls(context), "instruction")));
+    _exit(3);
+}
+
+/// A launch that does not end.
+inline void on_timeout(int, siginfo_t*, void* context) {
+    Json json;
+    json.text("kind", "fault").text("text", "it does not end").number("ends", 1);
+    write_line(json.object("here", place_of_signal({interrupted_at(context)}, "loop")));
+    _exit(4);
+}
+
+inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaction(signal, &action, nullptr);
+}
+
+inline void handle_signals(int timeout_s) {
+    static char stack[256 << 10];
+    const stack_t alternative{stack, 0, sizeof(stack)};
+    sigaltstack(&alternative, nullptr);
+    void* frame;
+    backtrace(&frame, 1);  // it opens a library the first time, which a handler had better not do
+#ifdef TKJIT_SIM_RACE
+    handle(SIGSEGV, on_bad_access);
+    handle(SIGBUS, on_bad_access);
+#endif
+    for (const int signal : {SIGFPE, SIGILL, SIGTRAP, SIGABRT}) handle(signal, on_deadly_signal);
+    handle(SIGALRM, on_timeout);
+    alarm(static_cast<unsigned>(timeout_s));
+}
+
+}  // namespace tkjit::sim::check
