@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from tkjit import files
 from tkjit.cache import Product
 from tkjit.compiler_log import first_error
 from tkjit.config import environment_with
@@ -94,7 +95,7 @@ def compile_binary(
         With the compiler's first error.
     """
     source, output, depfile = staging / unit.file, staging / output_name, staging / "dependencies.d"
-    source.write_text(unit.text)
+    files.write(source, unit.text)
     lines = commands(source, output, depfile)
     command = " && ".join(map(shlex.join, lines))
     start = time.monotonic()
@@ -103,7 +104,7 @@ def compile_binary(
         lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
         command = " && ".join(map(shlex.join, lines))
         code, log, peak_bytes = _run_all(lines, staging)
-    (staging / LOG).write_text(f"{command}\n{log}")
+    files.write(staging / LOG, f"{command}\n{log}")
 
     def failure(log: str, summary: str = "") -> CompileError | CacheError:
         return _failure(unit, staging, log, command, summary)
@@ -202,7 +203,7 @@ def compile_module(
 
     module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
     start = time.monotonic()
-    (staging / EXPORTS).write_text(exports)
+    files.write(staging / EXPORTS, exports)
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     memory = MemoryWatch(staging)
     with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}), memory:
@@ -254,7 +255,7 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 def _read_depfile(depfile: Path, staging: Path) -> tuple[Path, ...]:
     """The files of a make rule, without those of the build itself."""
-    rule = depfile.read_text().replace("\\\n", " ").split(":", 1)[1]
+    rule = os.fsdecode(files.read(depfile)).replace("\\\n", " ").split(":", 1)[1]
     # make's own characters are escaped: a space and a number sign by a backslash, a dollar sign by another
     words = [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in re.findall(r"(?:\\[ #]|\S)+", rule)]
     return _outside(words, staging)
@@ -287,7 +288,7 @@ def _linked(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple
 
 def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:
     # a compiler reports a/../b as it was found; two names of one file are one dependency
-    paths = {Path(os.path.normpath(staging / name)) for name in names}
+    paths = {Path(os.path.normpath(staging / name)) for name in names} - {Path(os.devnull)}
     return tuple(sorted(path for path in paths if not path.is_relative_to(staging)))
 
 
@@ -301,8 +302,8 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
     command, log, summary = (text.replace(str(staging), str(keep)) for text in (command, log, summary))
     with suppress(OSError):
         for build_file in keep.glob("build.ninja"):
-            build_file.write_text(build_file.read_text().replace(str(staging), str(keep)))
-        (keep / LOG).write_text(f"{command}\n{log}")
+            files.write(build_file, files.read(build_file).decode().replace(str(staging), str(keep)))
+        files.write(keep / LOG, f"{command}\n{log}")
     first = summary or first_error(log, unit.source)
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
 

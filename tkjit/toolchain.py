@@ -13,10 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tkjit import files
 from tkjit.config import Settings
-from tkjit.errors import ToolchainError
+from tkjit.errors import CacheError, ToolchainError
 from tkjit.flags import PACKAGE, Flags
 from tkjit.targets import Target
+from tkjit.trust import Trust
 
 INSTALL_NVCC = 'pip install "tkjit[nvcc]"'
 INSTALL_CXX = "apt-get install g++"
@@ -55,7 +57,7 @@ class Toolchain:
 
     def __init__(self, settings: Settings, memo: Path) -> None:
         self._settings = settings
-        self._memo = memo
+        self._memo = _Memo(memo, settings)
 
     @property
     def cxx(self) -> Tool:
@@ -229,7 +231,7 @@ class Toolchain:
         real = path.resolve()
         stat = real.stat()
         identity = [stat.st_size, stat.st_mtime_ns]
-        known = _read_json(self._memo)
+        known = self._memo.read()
         # by the name it is called by too, which some compilers' wrappers look at
         key = f"{path.absolute()} -> {real}"
         entry: Any = known.get(key)
@@ -237,8 +239,36 @@ class Toolchain:
             entry = {"identity": identity}
         if fact not in entry:
             entry[fact] = ask()
-            _write_json(self._memo, {**known, key: entry}, shared=self._settings.cache_shared)
+            self._memo.write({**known, key: entry})
         return str(entry[fact])
+
+
+class _Memo:
+    """A file in the cache that other processes read and replace; where it cannot be used, each asks for itself.
+
+    That of a cache which strangers can write to is neither read nor written: a build there is refused.
+    """
+
+    def __init__(self, path: Path, settings: Settings) -> None:
+        self._path = path
+        self._shared = settings.cache_shared
+        self._trust = Trust(path.parents[1], shared=self._shared)
+
+    def read(self) -> dict[str, object]:
+        try:
+            self._trust.check(str(self._path.parent))
+            known = files.read_json(self._path)
+        except (OSError, ValueError, CacheError):
+            return {}
+        return known if isinstance(known, dict) else {}
+
+    def write(self, content: Mapping[str, object]) -> None:
+        directory = self._path.parent
+        with suppress(OSError, CacheError):
+            self._trust.check(str(directory))
+            files.make_directory(directory, shared=self._shared)
+            self._trust.check(str(directory))  # now that it is there: somebody else may have been first
+            files.write(self._path, json.dumps(content, indent=1), shared=self._shared)
 
 
 def address_sanitizer(cxx: Tool) -> Path | None:
@@ -309,26 +339,3 @@ def _output(command: list[Path | str]) -> str:
         return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise ToolchainError(f"{command[0]} does not run: {error}") from None
-
-
-def _read_json(path: Path) -> dict[str, object]:
-    try:
-        known = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _write_json(path: Path, content: Mapping[str, object], *, shared: bool) -> None:
-    """Replace a file that other processes read; a directory that cannot be written costs a process each time."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        # the cache's own directories, which strangers must not be able to write to, whatever the umask
-        for directory in (path.parent.parent, path.parent):
-            directory.mkdir(0o777 if shared else 0o755, parents=True, exist_ok=True)
-        scratch.touch(0o666 if shared else 0o644)
-        scratch.write_text(json.dumps(content, indent=1))
-        scratch.replace(path)
-    except OSError:
-        with suppress(OSError):
-            scratch.unlink()

@@ -96,10 +96,8 @@ def test_a_directory_that_cannot_be_read(entries, header, monkeypatch):
 
 @pytest.mark.parametrize("name", [MANIFEST, "dependencies.json", "launcher.so"])
 def test_a_file_that_cannot_be_read_is_a_miss(entries, header, monkeypatch, name):
-    import builtins
-
     entries.build(RECIPE, Builder(header))
-    opened = open
+    opened = os.open
 
     def refuse(path, *args, **kwargs):
         if str(path).endswith(name):
@@ -107,7 +105,7 @@ def test_a_file_that_cannot_be_read_is_a_miss(entries, header, monkeypatch, name
         return opened(path, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(builtins, "open", refuse)
+        patch.setattr(os, "open", refuse)
         assert entries.lookup(RECIPE) is None
     assert entries.lookup(RECIPE) is not None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tkjit.cache import Cache, Entry, building, eviction, leases, locks, store
 from tkjit.cache.eviction import clear, in_use, leftovers, prune, size_bytes, stored
 from unit.builders import (
+    ABI,
     RECIPE,
     Builder,
     below,
@@ -21,6 +23,7 @@ from unit.builders import (
     forget_leases,
     gone,
     holder_of_a_lock,
+    machine_code,
     notes_of,
     parted,
     wait_until,
@@ -288,3 +291,52 @@ def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
     os.close(descriptor)
     clear(entries)
     assert not place.exists()
+
+
+@pytest.mark.parametrize("clearers", [1, 3])
+def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, notes_at_once, tmp_path):
+    """An entry that a process has got stays until the process ends, whenever somebody clears the cache."""
+    builders, failed, removed = [], [], []
+
+    def build(number: int) -> None:
+        try:
+            for turn in range(25):
+                cache = Cache(tmp_path / "cache", ABI)
+                recipe = RECIPES[(number + turn) % 2]
+                entry = find(cache, recipe) or cache.build(recipe, Builder(header))
+                time.sleep(0.001 * (turn % 3))
+                assert entry.shared_object.read_bytes() == machine_code(header)
+                cache.use(entry)
+                forget_leases(cache)
+        except BaseException as error:
+            failed.append(error)
+
+    def clear_all() -> None:
+        try:
+            cache = open_cache()
+            while any(builder.is_alive() for builder in builders):
+                removed.extend(clear(cache))
+                stored(cache.root)
+        except BaseException as error:
+            failed.append(error)
+
+    builders += [threading.Thread(target=build, args=[number]) for number in range(4)]
+    threads = [*builders, *(threading.Thread(target=clear_all) for _ in range(clearers))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == [] and len(removed) > 5
+
+
+def test_an_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, notes_at_once):
+    built = entries.build(RECIPE, Builder(header))
+    assert find(entries) == built
+    forget_leases(entries)
+    other = open_cache()
+    with other.leases.unused(built.directory) as unused:
+        assert unused is True
+        assert find(entries) is None and not entries.use(built)
+    assert find(entries) == built
+    built.directory.rename(built.directory.with_name(".evicted-1"))
+    assert not entries.use(built)

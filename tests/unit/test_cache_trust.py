@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import grp
+import os
 import pwd
 import types
 from pathlib import Path
 
 import pytest
 
-from tkjit.cache import notes, trust
+from tkjit import trust
+from tkjit.cache import notes
 from tkjit.errors import CacheError
-from unit.builders import RECIPE, Builder, find, notes_of
+from unit.builders import RECIPE, Builder, find, notes_of, parted
 
 ME, OTHER, MY_GROUP, LAB, WHEEL = 1000, 1001, 1000, 2000, 3000
 
@@ -24,13 +26,21 @@ def machine(monkeypatch):
     names[WHEEL] = ("wheel", [])
     monkeypatch.setattr(grp, "getgrgid", lambda group: members(names, group))
 
-    def here(owner: int, mode: int, group: int = MY_GROUP, user: int = ME, container: bool = False):
+    def here(owner: int, mode: int, group: int = MY_GROUP, user: int = ME, container: bool = False, **mounted: int):
         namespace = trust.FIRST_PID_NAMESPACE + container
-        found = {"/cache": types.SimpleNamespace(st_uid=owner, st_gid=group, st_mode=0o40000 | mode)}
+        found = {"/cache": directory(owner, mode, group), "/": directory(0, 0o755, 0)}
+        # /cache lies in directories of root's, the first of which may have been mounted
+        found |= {f"/{name}": directory(0, above, 0) for name, above in mounted.items()}
         found["/proc/self/ns/pid"] = types.SimpleNamespace(st_ino=namespace)
-        monkeypatch.setattr(trust, "os", types.SimpleNamespace(stat=found.__getitem__, geteuid=lambda: user))
+        monkeypatch.setattr(trust, "_mount_points", lambda: ["/", "/proc", *(f"/{name}" for name in mounted)])
+        real = types.SimpleNamespace(realpath=lambda path: "/mnt/cache", dirname=os.path.dirname)
+        monkeypatch.setattr(trust, "os", types.SimpleNamespace(stat=found.__getitem__, geteuid=lambda: user, path=real))
 
     return here
+
+
+def directory(owner: int, mode: int, group: int):
+    return types.SimpleNamespace(st_uid=owner, st_gid=group, st_mode=0o40000 | mode)
 
 
 def named(names, number, field):
@@ -50,8 +60,8 @@ def members(names, group):
         {"owner": ME, "mode": 0o775},  # umask 002 with a group of one's own
         {"owner": ME, "mode": 0o775, "group": 0},
         {"owner": 0, "mode": 0o755, "user": 0},
-        {"owner": ME, "mode": 0o755, "user": 0, "container": True},  # mounted into it
-        {"owner": ME, "mode": 0o775, "user": 0, "container": True},
+        {"owner": ME, "mode": 0o755, "user": 0, "container": True, "mnt": 0o755},  # mounted into it
+        {"owner": ME, "mode": 0o775, "user": 0, "container": True, "mnt": 0o755},
         {"owner": 4444, "mode": 0o775, "group": 4444, "user": 4444, "container": True},  # a user without a name
     ],
 )
@@ -69,11 +79,19 @@ def test_who_is_no_stranger(machine, directory):
         ({"owner": ME, "mode": 0o777}, "can be written by everybody"),
         ({"owner": 0, "mode": 0o1777}, "can be written by everybody"),
         ({"owner": ME, "mode": 0o775, "group": LAB}, "can be written by group lab"),
-        ({"owner": OTHER, "mode": 0o775, "group": OTHER, "user": 0, "container": True}, "can be written by group bob"),
+        (
+            {"owner": OTHER, "mode": 0o775, "group": OTHER, "user": 0, "container": True, "mnt": 0o755},
+            "can be written by group bob",
+        ),
+        # in the container's own file system, and in a mount in which each of its users makes directories
+        ({"owner": ME, "mode": 0o755, "user": 0, "container": True}, "belongs to user ada"),
+        ({"owner": ME, "mode": 0o755, "user": 0, "container": True, "mnt": 0o1777}, "belongs to user ada"),
+        ({"owner": ME, "mode": 0o755, "user": 0, "container": True, "data": 0o755}, "belongs to user ada"),
+        ({"owner": ME, "mode": 0o755, "user": 0, "mnt": 0o755}, "belongs to user ada"),
         ({"owner": ME, "mode": 0o775, "group": WHEEL}, "can be written by group wheel"),  # whose first group it may be
         ({"owner": ME, "mode": 0o775, "group": 7777}, "can be written by group 7777"),
         ({"owner": ME, "mode": 0o755, "user": 0}, "belongs to user ada"),  # root outside of a container
-        ({"owner": ME, "mode": 0o777, "user": 0, "container": True}, "can be written by everybody"),
+        ({"owner": ME, "mode": 0o777, "user": 0, "container": True, "mnt": 0o755}, "can be written by everybody"),
     ],
 )
 def test_who_is_a_stranger(machine, directory, reason):
@@ -84,16 +102,34 @@ def test_who_is_a_stranger(machine, directory, reason):
     assert "chmod" in str(caught.value) and "TKJIT_CACHE_SHARED=1" in str(caught.value)
 
 
-@pytest.mark.parametrize("directory", [{"owner": OTHER, "mode": 0o755}, {"owner": OTHER, "mode": 0o775, "group": LAB}])
+@pytest.mark.parametrize("directory", [{"owner": OTHER, "mode": 0o755}, {"owner": ME, "mode": 0o775, "user": OTHER}])
 def test_a_layers_owner_is_trusted(machine, directory):
     machine(**directory)
     trust.check_layer("/cache")
 
 
-def test_a_layer_that_everybody_can_write_to_is_refused(machine):
-    machine(owner=0, mode=0o777)
-    with pytest.raises(CacheError, match=r"/cache \(TKJIT_CACHE_READONLY\) can be written by everybody"):
+@pytest.mark.parametrize(
+    "directory, writers",
+    [
+        ({"owner": 0, "mode": 0o777}, "everybody"),
+        ({"owner": OTHER, "mode": 0o775, "group": LAB}, "group lab"),
+        ({"owner": OTHER, "mode": 0o775, "group": OTHER}, "group bob"),  # in which ada is too
+    ],
+)
+def test_a_layer_that_others_than_its_owner_can_write_to_is_refused(machine, directory, writers):
+    machine(**directory)
+    with pytest.raises(CacheError, match=rf"/cache \(TKJIT_CACHE_READONLY\) can be written by {writers}; .*chmod go-w"):
         trust.check_layer("/cache")
+
+
+def test_mount_points_are_read_as_the_kernel_writes_them(monkeypatch, tmp_path):
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "27 1 254:0 / / rw - ext4 /dev/vda rw\n28 27 0:25 /a /mnt/a\\040b\\134 rw,relatime shared:1 - nfs x rw\n"
+    )
+    opened = open
+    monkeypatch.setattr("builtins.open", lambda path, *rest: opened(table if "mountinfo" in str(path) else path, *rest))
+    assert trust._mount_points() == ["/", "/mnt/a b\\"]
 
 
 def test_what_is_not_there_was_written_by_nobody(tmp_path):
@@ -141,15 +177,18 @@ def test_a_build_is_refused_before_it_begins(open_cache, header, tmp_path):
 def test_a_new_cache_is_asked_about_once_it_is_there(entries, header, monkeypatch):
     """A stranger may have made it first."""
     asked = []
-    monkeypatch.setattr(trust, "check", lambda directory: asked.append(Path(directory).exists()))
+    monkeypatch.setattr(trust, "check", lambda directory: asked.append((directory, Path(directory).exists())) or False)
     entries.build(RECIPE, Builder(header))
-    assert asked and all(asked)
+    assert (str(entries.root), True) in asked
+    entries.recall("none")
+    assert entries.build(parted("flags", "-O0"), Builder(header))
+    assert asked.count((str(entries.root), True)) > 1, "what was not there is asked about again"
 
 
 def test_a_directory_is_asked_about_once(entries, header, monkeypatch):
     entries.build(RECIPE, Builder(header))
     asked = []
-    monkeypatch.setattr(trust, "check", asked.append)
+    monkeypatch.setattr(trust, "check", lambda directory: not asked.append(directory))
     for _ in range(3):
         entries.lookup(RECIPE)
     assert len(asked) == len(set(asked)) > 0

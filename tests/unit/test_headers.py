@@ -355,3 +355,35 @@ def test_the_command_fails_with_a_sentence(cache, no_variables, tmp_path, capsys
     assert capsys.readouterr().err.startswith(f"tkjit: {tmp_path} is not thunderkittens: it has no include/kittens.cuh")
     with pytest.raises(SystemExit):
         main(["headers", "add", "claws"])
+
+
+# ---- who can write there
+
+
+def test_headers_that_strangers_can_write_to_are_refused(settings, paws):
+    root = install(PAWS, settings, paws)
+    for directory in (root, root.parent, settings.cache_root):
+        directory.chmod(0o777)
+        for action in (lambda: find_root(PAWS, settings), lambda: install(PAWS, settings, paws)):
+            with pytest.raises(CacheError, match=f"{directory} can be written by everybody"):
+                action()
+        assert find_root(PAWS, replace(settings, cache_shared=True)) == root
+        directory.chmod(0o755)
+    assert left_over(settings) == [] and find_root(PAWS, settings) == root
+
+
+def test_what_an_archive_says_of_permissions_and_of_its_origin_does_not_count(settings, paws, tmp_path):
+    (tmp_path / "victim").write_text("dear")
+    (paws / ".origin").symlink_to(tmp_path / "victim")
+    for path in (paws, paws / "include", paws / "include/paws.h"):
+        path.chmod(0o777)
+    before = os.umask(0)
+    try:
+        root = install(PAWS, settings, paws)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "victim").read_text() == "dear" and origin_of(root) == str(paws)
+    assert [path for path in (root, *root.rglob("*")) if path.stat().st_mode & 0o022] == []
+    (root / ".origin").unlink()
+    os.mkfifo(root / ".origin")
+    assert origin_of(root) == ""

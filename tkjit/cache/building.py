@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import secrets
@@ -16,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tkjit import processes
+from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, read_manifest
 from tkjit.cache.locks import Holder, Lock, turn
@@ -31,8 +32,10 @@ STAGING = ".staging-"
 BROKEN = ".broken-"
 FAILURE = "failure.json"
 ATTEMPTS = 4  # at a build during which a header is edited
+TURNS = 100  # of which somebody who clears the cache, at the same time and all the time, may spoil the most
 REPORT_S = 2.0  # after which a waiter says for whom it waits
 INTERRUPT_S = 0.1
+EVICTION_S = 10.0  # which removing one entry takes at most
 ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
 
 Builder = Callable[[Path], Product]
@@ -104,7 +107,7 @@ def _failures_left(cache: Cache, recipe: Recipe, lock: Lock, check: Callable[[],
         except KeyboardInterrupt:  # its error is none
             shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
             raise
-        _leave_failure(cache.failure_directory(recipe), lock.holder.token, error)
+        _leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
         raise
 
 
@@ -113,13 +116,13 @@ def _turn(
     cache: Cache, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
     """The right to build, in a directory that somebody who clears the cache may remove in between."""
-    for last in (False, False, True):
-        directory = cache.make_directory(cache.directory(recipe))
+    for attempt in itertools.count(1):
         with ExitStack() as stack:
             try:
-                lock = stack.enter_context(turn(directory, what, check, report, mode=cache.mode & 0o666))
+                directory = cache.make_directory(cache.directory(recipe))
+                lock = stack.enter_context(turn(directory, what, check, report, shared=cache.shared))
             except FileNotFoundError:
-                if last:
+                if attempt == TURNS:
                     raise
                 continue
             yield lock
@@ -142,6 +145,8 @@ def _attempt(
         staging = cache.make_directory(cache.directory(recipe)) / name
         # closed to others while a compiler writes to it, by the umask
         staging.mkdir(0o777 if cache.shared else 0o700)
+        if cache.shared:  # whoever comes after a killed builder has to be able to remove it
+            files.open_to_sharers(staging, staging.parent)
     cache.building.add(staging)
     try:
         _refuse_noexec(cache, staging)
@@ -193,7 +198,10 @@ def _publish(
     """Give a finished build its name in one step, so that no reader ever sees half of it."""
     directory = cache.directory(recipe)
     for path in staging.iterdir():
-        path.chmod(path.stat().st_mode & cache.mode)
+        if cache.shared:
+            files.open_to_sharers(path, directory)
+        else:
+            path.chmod(path.stat().st_mode & 0o755)
         _sync(path)
     bad = [path for path in cache.candidates(recipe) if _is_bad(path, recipe, instead_of)]
     for path in bad:
@@ -203,6 +211,7 @@ def _publish(
         # it could not be set aside; entries are found by what is in them
         target = directory / f"{deps_key}-{secrets.token_hex(4)}"
     staging.chmod(stat.S_IMODE(directory.stat().st_mode))
+    _hold(cache, target)
     try:
         staging.rename(target)
     except OSError as error:
@@ -215,6 +224,13 @@ def _publish(
         _sync(directory)
         shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
     return Entry(target, product.shared_object, str(product.facts.get("module", "")))
+
+
+def _hold(cache: Cache, target: Path) -> None:
+    """Say that an entry is in use before there is one: who clears the cache must not be quicker than its first use."""
+    deadline = time.monotonic() + EVICTION_S
+    while not cache.leases.hold(target) and time.monotonic() < deadline:
+        time.sleep(0.01)  # one of that name is just being removed
 
 
 def _stamp(entry: Entry | None) -> bytes:
@@ -234,14 +250,14 @@ def _is_bad(directory: Path, recipe: Recipe, instead_of: Entry | None) -> bool:
 def set_aside(directory: Path) -> None:
     """Take a bad entry out of the way, for a person to look at; only the last one is kept."""
     with suppress(OSError):
-        for earlier in directory.parent.glob(f"{BROKEN}*"):
+        for earlier in files.below(directory.parent, f"{BROKEN}*"):
             shutil.rmtree(earlier, ignore_errors=True)
         directory.rename(directory.with_name(f"{BROKEN}{directory.name}-{secrets.token_hex(4)}"))
 
 
 def sweep(base: Path) -> None:
     """Remove the staging directories of builders that are gone, and end the compilers that they left at work."""
-    for staging in base.glob(f"*/*/{STAGING}*"):
+    for staging in files.below(base, "*", "*", f"{STAGING}*"):
         if is_abandoned(staging):
             processes.end_working_in(staging)
             shutil.rmtree(staging, ignore_errors=True)
@@ -271,7 +287,9 @@ def end_compilers(cache: Cache) -> None:
 def _who_builds(holder: Holder) -> str:
     """What a waiter says: who builds, for how long, and whether its compiler still runs."""
     process = holder.process
-    text = f"process {process.pid} on {process.host} has been building it for {time.time() - holder.since:.0f} s"
+    text = (
+        f"process {process.pid} on {process.host} has been building it for {max(0.0, time.time() - holder.since):.0f} s"
+    )
     if not process.is_here:
         return text
     names = sorted({processes.name_of(pid) for pid in processes.working_in(holder.staging)} if holder.staging else ())
@@ -281,18 +299,23 @@ def _who_builds(holder: Holder) -> str:
 def _failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
     """The error that a builder left, if this process waited for that builder."""
     try:
-        failure = json.loads((directory / FAILURE).read_text())
-        if failure.pop("token") not in awaited:
+        failure = files.read_json(directory / FAILURE)
+        if failure.pop("token") not in awaited or not all(isinstance(text, str) for text in failure.values()):
             return None
         return CompileError(failure.pop("summary"), log_path=Path(failure.pop("log_path")), **failure)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
-def _leave_failure(directory: Path, token: str, error: CompileError) -> None:
+def _leave_failure(directory: Path, token: str, error: CompileError, *, shared: bool) -> None:
     parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
     with suppress(OSError):
-        (directory / FAILURE).write_text(json.dumps({"token": token, **parts, "log_path": str(error.log_path)}))
+        text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})
+        files.write(directory / FAILURE, text, shared=shared)
+        if shared:
+            files.open_to_sharers(directory, directory.parent)
+            for path in files.below(directory, "*"):
+                files.open_to_sharers(path, directory)
 
 
 def _refuse_noexec(cache: Cache, staging: Path) -> None:
@@ -310,7 +333,7 @@ def _is_of_the_disk(error: OSError, staging: Path) -> bool:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         os.fsync(descriptor)
     finally:

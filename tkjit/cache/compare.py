@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tkjit import files
 from tkjit.cache.entry import changes, check_whole, read_dependencies
 from tkjit.cache.eviction import Stored
 from tkjit.cache.recipe import TEXT, Recipe
@@ -91,7 +92,7 @@ def read_text(stored: Stored) -> str:
     for name in TEXT_FILES:
         path = stored.directory / name
         if path.is_file():
-            return path.read_text(errors="replace")
+            return files.read(path, follow=True).decode(errors="replace")
     return ""
 
 

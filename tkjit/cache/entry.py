@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tkjit import files
 from tkjit.cache import signed
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
 from tkjit.cache.signed import DamagedError
@@ -80,15 +81,15 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def complete(staging: Path, recipe: Recipe, product: Product) -> str:
     """Write what makes a finished build an entry, and return its ``deps_key``."""
-    files = {recipe.anchored(str(path)): digest_of_file(path) for path in product.dependencies}
+    digests = {recipe.anchored(str(path)): digest_of_file(path) for path in product.dependencies}
     search = _search_directories(recipe, product)
     found = shadows(search, [str(path) for path in product.dependencies])
     dependencies = {
-        "files": files,
+        "files": digests,
         "search": [recipe.anchored(directory) for directory in search],
         "shadows": [recipe.anchored(path) for path in found],
     }
-    (staging / DEPENDENCIES).write_text(json.dumps(dependencies, indent=1))
+    files.write(staging / DEPENDENCIES, json.dumps(dependencies, indent=1))
     manifest = {
         "name": recipe.name,
         "arch": recipe.arch,
@@ -100,7 +101,7 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         **product.facts,
     }
     signed.write(staging / MANIFEST, manifest)
-    return digest_of([recipe.tools, files, dependencies["shadows"]])[:16]
+    return digest_of([recipe.tools, digests, dependencies["shadows"]])[:16]
 
 
 def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
@@ -180,8 +181,8 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
         except OSError:
             if exact:
                 found.append(f"{name} is gone")
-    search, files = ([recipe.resolved(name) for name in recorded[part]] for part in ("search", "files"))
-    now, before = shadows(search, files), {recipe.resolved(name) for name in recorded["shadows"]}
+    search, read = ([recipe.resolved(name) for name in recorded[part]] for part in ("search", "files"))
+    now, before = shadows(search, read), {recipe.resolved(name) for name in recorded["shadows"]}
     found += [f"{path} may hide a header" for path in now if path not in before]
     if exact:
         found += [f"{path} is gone" for path in sorted(before.difference(now))]
@@ -207,15 +208,18 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
     DamagedError
     """
     verify_file(directory, manifest, DEPENDENCIES)
-    return dict(json.loads((directory / DEPENDENCIES).read_text()))
+    try:
+        return dict(files.read_json(directory / DEPENDENCIES, follow=True))
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedError(f"{directory / DEPENDENCIES} cannot be read: {error!r}") from None
 
 
 def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
     """Every file and directory on which it depends whether an entry is a hit."""
     recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
-    files = [recipe.resolved(name) for name in recorded["files"]]
-    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], files)
-    return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *files, *places]
+    read = [recipe.resolved(name) for name in recorded["files"]]
+    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], read)
+    return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *read, *places]
 
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:

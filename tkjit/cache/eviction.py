@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tkjit import processes
+from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.building import STAGING, is_abandoned
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
@@ -81,7 +81,7 @@ class Stored:
 def stored(root: Path) -> list[Stored]:
     """Every entry of a cache or a layer, of all Pythons and architectures."""
     found = []
-    for directory in sorted((root / LAYOUT).glob("*/*/*/[!.]*")):
+    for directory in files.below(root / LAYOUT, "*", "*", "*", "*"):
         with suppress(OSError):  # removed in the meantime
             if directory.is_dir():
                 found.append(Stored(directory, size_bytes(directory), directory.stat().st_mtime))
@@ -91,10 +91,10 @@ def stored(root: Path) -> list[Stored]:
 def leftovers(root: Path) -> list[Path]:
     """What is not an entry and takes room: failed builds, bad entries, and what killed processes left."""
     found = []
-    for directory in (root / LAYOUT).glob("*/*/*/.*"):
+    for directory in files.below(root / LAYOUT, "*", "*", "*", ".*"):
         if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):
             found.append(directory)
-    return sorted(found)
+    return found
 
 
 def size_bytes(directory: Path) -> int:
@@ -115,6 +115,7 @@ def prune(cache: Cache, limit_bytes: int) -> list[Stored]:
     list of Stored
         The entries that were removed.
     """
+    cache.check_trust()
     entries = sorted(stored(cache.root), key=lambda one: one.used)
     excess = sum(one.size_bytes for one in entries) + sum(map(size_bytes, leftovers(cache.root))) - limit_bytes
     if excess > 0:
@@ -132,6 +133,7 @@ def prune(cache: Cache, limit_bytes: int) -> list[Stored]:
 
 def clear(cache: Cache, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
     """Remove entries whatever the size, and leftovers; what is in use stays."""
+    cache.check_trust()
     removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
     _remove_leftovers(cache.root)
     _remove_notes(cache.root)
@@ -152,8 +154,11 @@ def _remove_leftovers(root: Path) -> int:
 
 def _remove_notes(root: Path) -> None:
     """Remove all notes: those that are still wanted are written anew, and nobody else misses them."""
-    for directory in (root / LAYOUT).glob(f"*/{notes.DIRECTORY}"):
+    for directory in files.below(root / LAYOUT, "*", notes.DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
+    for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # of a process that was killed
+        with suppress(OSError):
+            scratch.unlink()
 
 
 def _evict(cache: Cache, one: Stored) -> bool:
@@ -173,16 +178,19 @@ def _evict(cache: Cache, one: Stored) -> bool:
 
 def _remove_empty(root: Path) -> None:
     """Remove the directories in which nothing is left but locks that nobody holds."""
-    for directory in (root / LAYOUT).glob("*/*/*"):
-        names = [path.name for path in directory.iterdir()] if directory.is_dir() else ["-"]
-        if all(name.startswith(LOCK) for name in names):
-            # held until the directory is gone: who waits for one of them makes the directory anew
-            with suppress(OSError), ExitStack() as locks:
-                for name in names:
-                    lock = locks.enter_context(open(directory / name, "rb+"))
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    os.unlink(directory / name)
-                os.rmdir(directory)
+    for directory in files.below(root / LAYOUT, "*", "*", "*"):
+        # held until the directory is gone: who waits for one of them makes the directory anew
+        with suppress(OSError), ExitStack() as locks:
+            names = os.listdir(directory)
+            if not all(name.startswith(LOCK) for name in names):
+                continue
+            for name in names:
+                lock = files.open_lock(directory / name)
+                locks.callback(os.close, lock)
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for name in names:
+                os.unlink(directory / name)
+            os.rmdir(directory)
 
 
 def in_use(cache: Cache) -> Iterator[Stored]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tkjit import files
 from tkjit.processes import Renewed
 
 FILE = "in-use"
@@ -24,39 +25,44 @@ FILE = "in-use"
 class Leases:
     """The locks of one process on the entries of one cache."""
 
-    def __init__(self, directory: Path, mode: int = 0o644) -> None:
+    def __init__(self, directory: Path, *, shared: bool = False) -> None:
         self._path = directory / FILE
-        self._mode = mode
+        self._shared = shared
         self._descriptor: int | None = None
         self._lock = Renewed()
 
-    def hold(self, entry: Path) -> None:
-        """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said."""
+    def hold(self, entry: Path) -> bool:
+        """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said.
+
+        Returns
+        -------
+        bool
+            False if another process is just removing the entry.
+        """
         with suppress(OSError), self._lock:
             if self._descriptor is None:
-                try:
-                    self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, self._mode)
-                except OSError:
-                    self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-            _lock(self._descriptor, fcntl.F_RDLCK, entry)
+                self._descriptor = files.open_lock(self._path, shared=self._shared, writable=False)
+            return _try(self._descriptor, fcntl.F_RDLCK, entry) is not False
+        return True
 
     @contextmanager
     def unused(self, entry: Path) -> Iterator[bool | None]:
         """Whether no process uses an entry, and until the block ends none begins to; None if that cannot be told."""
         try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, self._mode)
+            descriptor = files.open_lock(self._path, shared=self._shared)
         except OSError:
             yield None
             return
         try:
-            yield _try(descriptor, entry)
+            yield _try(descriptor, fcntl.F_WRLCK, entry)
         finally:
             os.close(descriptor)
 
 
-def _try(descriptor: int, entry: Path) -> bool | None:
+def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
+    """Whether an entry's byte was locked; None where there are no locks."""
     try:
-        _lock(descriptor, fcntl.F_WRLCK, entry)
+        _lock(descriptor, kind, entry)
     except OSError as error:
         return False if error.errno in (errno.EAGAIN, errno.EACCES) else None
     return True

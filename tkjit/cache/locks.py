@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from tkjit import files
 from tkjit.processes import Process, this_process
 
 LOCK = ".lock"
@@ -86,7 +88,7 @@ def turn(
     check: Callable[[], None],
     waiting: Callable[[Holder, float], None],
     *,
-    mode: int = 0o644,
+    shared: bool = False,
 ) -> Iterator[Lock]:
     """Hold the right to build in a directory.
 
@@ -111,7 +113,7 @@ def turn(
         for number in itertools.count():
             path = directory / (f"{LOCK}-{number}" if number else LOCK)
             with suppress(_HolderIsGone):
-                descriptor = _take(path, mode, awaited, check, waiting)
+                descriptor = _take(path, shared, awaited, check, waiting)
                 break
         lock = Lock(descriptor, holder, frozenset(awaited))
         with _signs_of_life(descriptor):
@@ -127,10 +129,16 @@ class _HolderIsGone(Exception):
 
 
 def _take(
-    path: Path, mode: int, awaited: set[str], check: Callable[[], None], waiting: Callable[[Holder, float], None]
+    path: Path, shared: bool, awaited: set[str], check: Callable[[], None], waiting: Callable[[Holder, float], None]
 ) -> int | None:
-    """The descriptor of a lock that was taken; None where there are no locks."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    """The descriptor of a lock that was taken; None where there are no locks.
+
+    Raises
+    ------
+    FileNotFoundError
+        If somebody who clears the cache has removed it in the meantime.
+    """
+    descriptor = files.open_lock(path, shared=shared)
     watch = _Watch(path)
     start = time.monotonic()
     try:
@@ -138,6 +146,7 @@ def _take(
             check()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _check_in_place(descriptor, path)
                 with suppress(OSError):
                     os.ftruncate(descriptor, 0)  # of a builder that was killed, whom others would not wait for
                 taken, descriptor = descriptor, -1
@@ -159,6 +168,12 @@ def _take(
             os.close(descriptor)
 
 
+def _check_in_place(descriptor: int, path: Path) -> None:
+    """Whether a lock is the one that others will find: who clears a cache removes locks that nobody holds."""
+    if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+
+
 class _Watch:
     """Watches a lock's holder: by its process where that is on this machine, by its signs of life anywhere."""
 
@@ -170,11 +185,8 @@ class _Watch:
 
     def look(self) -> Holder | None:
         try:
-            with open(self._path, "rb") as file:
-                sign = os.fstat(file.fileno()).st_mtime_ns
-                content = json.loads(file.read())
-            process = Process(**content.pop("process"))
-            self._holder = Holder(process, **content)
+            sign = os.stat(self._path).st_mtime_ns
+            self._holder = _holder_of(files.read_json(self._path))
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             self._holder, sign = None, 0
         if sign != self._sign:
@@ -187,6 +199,24 @@ class _Watch:
         if self._holder is None:
             return silent > UNNAMED_S
         return not self._holder.process.is_alive or silent > SILENT_S
+
+
+def _holder_of(content: Any) -> Holder:
+    """Who a lock's file says holds it.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError, AttributeError
+        If it says nothing of the kind.
+    """
+    process = Process(**content.pop("process"))
+    holder = Holder(process, **content)
+    texts = (process.machine, process.host, holder.kernel, holder.token, holder.staging)
+    numbers = (process.pid, process.started)
+    right = all(isinstance(one, str) for one in texts) and all(isinstance(one, int) for one in numbers)
+    if not right or not isinstance(holder.since, int | float):
+        raise TypeError("it names nobody")
+    return holder
 
 
 @contextmanager

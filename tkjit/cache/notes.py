@@ -13,9 +13,10 @@ import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any
+
+from tkjit import files
 
 DIRECTORY = "notes"
 ABSENT = b"0 0 0 0"
@@ -66,12 +67,11 @@ def unchanged(lines: bytes) -> bool:
 def read(path: str | Path) -> tuple[list[Any], bytes] | None:
     """What a note says, in JSON's types, and its lines; None if there is none that can be read."""
     try:
-        with FileIO(path) as file:  # which is what open() gives, without a buffer that nothing uses
-            head, _, lines = file.readall().partition(b"\n")
-        digest, *content = json.loads(head)
-    except (OSError, ValueError, TypeError):
+        head, _, lines = files.read(path).partition(b"\n")
+        digest, *content = files.from_json(head)
+        return (content, lines) if content and digest == _digest(content, lines) else None
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
-    return (content, lines) if content and digest == _digest(content, lines) else None
 
 
 def _digest(content: list[Any], lines: bytes) -> str:
@@ -79,7 +79,7 @@ def _digest(content: list[Any], lines: bytes) -> str:
     return hashlib.sha256(f"{len(lines)} {content}".encode()).hexdigest()
 
 
-def write(path: Path, content: list[Any], lines: bytes) -> None:
+def write(path: Path, content: list[Any], lines: bytes, *, shared: bool = False) -> None:
     """Write a note, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
     stamps = [int(stamp) for line in lines.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()]
     # a file system that knows whole seconds only
@@ -88,8 +88,5 @@ def write(path: Path, content: list[Any], lines: bytes) -> None:
         return
     content = json.loads(json.dumps(content))  # tuples are lists for who reads it
     with suppress(OSError):
-        scratch = path.with_name(f"{path.name}.{os.getpid()}")
-        # whatever the umask: who can write a note says what is loaded
-        with open(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb") as file:
-            file.write(json.dumps([_digest(content, lines), *content]).encode() + b"\n" + lines)
-        scratch.replace(path)
+        head = json.dumps([_digest(content, lines), *content]).encode()
+        files.write(path, head + b"\n" + lines, shared=shared)

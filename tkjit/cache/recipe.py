@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tkjit import files
+
 PATHS = "paths"  # the part of a key in which directories are anchored
 TEXT = "text"  # the part that is long: an entry records its digest, and has the text beside it
 
@@ -105,5 +107,4 @@ def digest_of(value: object) -> str:
 
 
 def digest_of_file(path: Path | str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()
+    return hashlib.sha256(files.read(path, follow=True)).hexdigest()

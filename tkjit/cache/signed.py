@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tkjit import files
 from tkjit.errors import TkjitError
 
 _NO_DIGEST = '"digest": ""'
@@ -20,7 +21,7 @@ class DamagedError(TkjitError):
 def write(path: Path, value: Mapping[str, Any]) -> None:
     text = json.dumps({"digest": "", **value}, indent=1)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    path.write_text(text.replace(_NO_DIGEST, f'"digest": "{digest}"', 1))
+    files.write(path, text.replace(_NO_DIGEST, f'"digest": "{digest}"', 1))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -31,9 +32,8 @@ def read(path: Path) -> dict[str, Any]:
     DamagedError
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read().decode()
-        value = dict(json.loads(text))
+        text = files.read(path, follow=True).decode()
+        value = dict(files.from_json(text))
         digest = value.pop("digest")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None

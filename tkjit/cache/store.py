@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.cache import notes, trust
+from tkjit import files
+from tkjit.cache import notes
 from tkjit.cache.entry import LAYOUT, Entry, looked_at, open_entry, read_manifest
 from tkjit.cache.leases import Leases
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError
+from tkjit.trust import Trust, warn_of_no_sharing
 
 USED_S = 3600.0  # how exactly the last use of an entry is recorded
 
@@ -54,14 +55,15 @@ class Cache:
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
         self.base = root / LAYOUT / abi
-        self.leases = Leases(root / LAYOUT, 0o666 if shared else 0o644)
+        self.leases = Leases(root / LAYOUT, shared=shared)
         # replaced by the runtime's compiled one as soon as there is a runtime
         self.unchanged: Callable[[bytes], bool] = notes.unchanged
         self.interruptions = 0
         self.building: set[Path] = set()  # the staging directories that this process is at work in
         os.register_at_fork(after_in_child=self.building.clear)
         self.shared = shared
-        self._trusted: set[str] = set()
+        self._is_told = False
+        self._trust = Trust(root, self.layers, shared=shared)
         # strings: each step on a Path takes 5 us of a warm call
         self._root, self._notes = str(root), str(self.base / notes.DIRECTORY)
 
@@ -94,17 +96,16 @@ class Cache:
         if noted is None or not self.unchanged(noted.lines):
             return None
         entry = replace(noted.entries[0], seen=noted.lines)
-        self.use(entry)
-        return entry
+        return entry if self.use(entry) else None
 
     def noted(self, shortcut: str) -> Noted | None:
         """What a note says, true or not; it lies in trusted directories, and so do the entries that it is about."""
+        self._trust.check(self._notes)
         if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
             return None
-        self._check_trust(self._notes)
         (subjects, more), lines = found
         for directory, *_ in subjects:
-            self._check_trust(directory)
+            self._trust.check(directory)
         entries = [Entry(Path(directory), shared_object, module) for directory, shared_object, module in subjects]
         return Noted(entries, more, lines)
 
@@ -117,11 +118,13 @@ class Cache:
             What JSON can hold.
         """
         directory = Path(self._notes)
+        self._trust.check(self._notes)
         with suppress(OSError):
             self.make_directory(directory)
+        self._trust.check(self._notes)  # now that it is there: somebody else may have been first
         subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
         once = b"".join(dict.fromkeys(lines.splitlines(keepends=True)))
-        notes.write(directory / shortcut, [subjects, more], once)
+        notes.write(directory / shortcut, [subjects, more], once, shared=self.shared)
 
     def lookup(
         self, recipe: Recipe, *, besides: Entry | None = None, shortcut: str = "", inputs: bytes = b""
@@ -142,12 +145,11 @@ class Cache:
         CacheError
             If a directory cannot be read, or a stranger can write to it.
         """
-        if (entry := self._search(recipe, besides)) is None:
+        if (entry := self._search(recipe, besides)) is None or not self.use(entry):
             return None
         entry = replace(entry, seen=inputs + entry.seen)
         if shortcut:
             self.note(shortcut, [entry], entry.seen)
-        self.use(entry)
         return entry
 
     def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
@@ -157,7 +159,7 @@ class Cache:
             # without compilers nothing can be built anew, and what is there is all there is
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
-                self._check_trust(str(directory))
+                self._trust.check(str(directory))
                 with suppress(DamagedError):
                     if not own:
                         _check_bundled(directory, layer)
@@ -175,9 +177,10 @@ class Cache:
         Raises
         ------
         CacheError
-            If the layer cannot be read.
+            If the layer cannot be read, or a stranger can write to it.
         """
         directory = self.directory(recipe, layer)
+        self._trust.check(str(directory))
         try:
             names = [name for name in os.listdir(directory) if not name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
@@ -195,31 +198,37 @@ class Cache:
         base = layer / LAYOUT / self.abi if layer else self.base
         return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
 
-    def _check_trust(self, directory: str) -> None:
-        """Look at a directory and at those above it, up to the root or the layer that it lies in."""
-        if self.shared or directory in self._trusted:
-            return
-        top, check = self._root, trust.check
-        for layer in map(str, self.layers):
-            if f"{directory}/".startswith(f"{layer}/"):
-                top, check = layer, trust.check_layer
-                break
-        if not f"{directory}/".startswith(f"{top}/"):
-            raise CacheError(f"a note in {self._notes} names {directory}, which is not in the cache; remove the notes")
-        while len(directory) >= len(top) and directory not in self._trusted:
-            check(directory)
-            self._trusted.add(directory)
-            directory = directory.rpartition("/")[0]
+    def check_trust(self) -> None:
+        """Refuse a cache that a stranger can write to, before it is listed or cleared.
 
-    def use(self, entry: Entry) -> None:
-        """Note that an entry is in use, which keeps it from being evicted, and when."""
+        Raises
+        ------
+        CacheError
+        """
+        self._trust.check(str(self.root / LAYOUT))
+
+    def use(self, entry: Entry) -> bool:
+        """Note that an entry is in use, which keeps it from being evicted, and when.
+
+        Returns
+        -------
+        bool
+            False if it was evicted before that.
+        """
         directory = str(entry.directory)
         if not directory.startswith(f"{self._root}/"):
-            return
-        self.leases.hold(entry.directory)
-        with suppress(OSError):  # a read-only disk
-            if time.time() - os.stat(directory).st_mtime > USED_S:
+            return True
+        if not self.leases.hold(entry.directory):
+            return False
+        try:
+            # a time to come is of a clock that was wrong, and would keep the entry until then
+            if abs(time.time() - os.stat(directory).st_mtime) > USED_S:
                 os.utime(directory)
+        except FileNotFoundError:
+            return False
+        except OSError:  # a read-only disk
+            pass
+        return True
 
     # ---- building
 
@@ -256,7 +265,11 @@ class Cache:
 
         with self.writing():
             self.make_directory(self.root)
-        self._check_trust(self._root)  # now that it is there: somebody else may have been first
+        self._trust.check(self._root)  # now that it is there: somebody else may have been first
+        self._trust.check(str(self.directory(recipe)))
+        if self.shared and not self._is_told:
+            self._is_told = True
+            warn_of_no_sharing(self.root)
         entry = building.build(self, recipe, builder, what or recipe.name, instead_of, waiting)
         if not entry.seen:  # it is new
             with suppress(DamagedError):
@@ -277,17 +290,9 @@ class Cache:
 
     # ---- writing
 
-    @property
-    def mode(self) -> int:
-        """The permissions that a file or a directory may have: without those that make strangers of others."""
-        return 0o777 if self.shared else 0o755
-
     def make_directory(self, directory: Path) -> Path:
-        """Make a directory, and those above it, that only its owner can write to, whatever the umask."""
-        missing = list(itertools.takewhile(lambda path: not path.exists(), (directory, *directory.parents)))
-        for path in reversed(missing):
-            path.mkdir(self.mode, exist_ok=True)
-        return directory
+        """Make a directory of the cache, and those above it: as open as sharing needs, and not more."""
+        return files.make_directory(directory, shared=self.shared)
 
     @contextmanager
     def writing(self) -> Iterator[None]:

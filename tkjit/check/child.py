@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from typing import Any
 import torch
 
 from tkjit.check.arguments import pack, unpack
+from tkjit.files import from_json
 from tkjit.spec import Spec
 
 SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
@@ -84,7 +84,7 @@ def _read(findings: Path) -> list[dict[str, Any]]:
     found = []
     for line in findings.read_text(errors="replace").splitlines():
         with suppress(ValueError):
-            found.append(json.loads(line))
+            found.append(from_json(line))
     return [one for one in found if isinstance(one, dict) and "kind" in one]
 
 

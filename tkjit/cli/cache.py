@@ -142,4 +142,6 @@ def _shown(one: Stored) -> dict[str, Any]:
 
 
 def _cache() -> Cache:
-    return loader_for(Settings.from_environment()).cache
+    cache = loader_for(Settings.from_environment()).cache
+    cache.check_trust()
+    return cache

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tkjit.cache import trust
+from tkjit import trust
 from tkjit.cache.eviction import stored
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError

@@ -34,6 +34,7 @@ def _why(arguments: argparse.Namespace) -> int:
     """0 if a call would compile nothing, 1 if it would."""
     loader = loader_for(Settings.from_environment())
     cache = loader.cache
+    cache.check_trust()
     everything = [one for root in (*cache.layers, cache.root) for one in stored(root) if one.abi == cache.abi]
     plans, unusable = selected(arguments, loader)
     answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
@@ -93,6 +94,7 @@ def _print_answer(answer: dict[str, Any]) -> None:
 
 def _diff(arguments: argparse.Namespace) -> int:
     cache = loader_for(Settings.from_environment()).cache
+    cache.check_trust()
     builds: dict[str, list[Stored]] = {}
     for one in stored(cache.root):
         if one.name == arguments.name and (what := one.manifest.get("what")):

@@ -9,6 +9,7 @@ from pathlib import Path
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
+from tkjit.trust import Trust
 
 DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
 
@@ -16,6 +17,11 @@ DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does
 def cached_root(name: str, settings: Settings) -> Path:
     """Where ``python -m tkjit headers add`` puts a library."""
     return settings.cache_root / DIRECTORY / name
+
+
+def trust_of(settings: Settings) -> Trust:
+    """What looks at the directories of headers, which a compiler reads as if they were the kernel's own."""
+    return Trust(settings.cache_root, settings.cache_layers, shared=settings.cache_shared)
 
 
 def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
@@ -27,9 +33,13 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     ------
     ToolchainError
         If it lies nowhere; with the command that installs it.
+    CacheError
+        If strangers can write to that of the cache.
     """
     given = library.root or dict(settings.header_roots).get(library.name)
     root = given or cached_root(library.name, settings)
+    if not given:
+        trust_of(settings).check(str(root))
     if (root / library.proof).is_file():
         return root.absolute()
     if given:
@@ -70,6 +80,7 @@ def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> P
         sources = [source.path for _, source in spec.sources if source.library == library.name and source.path]
         for layer in settings.cache_layers:
             root = layer / DIRECTORY / library.name
+            trust_of(settings).check(str(root))
             if all((root / path).is_file() for path in sources) and (sources or not library.root):
                 return root
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+import os
 import secrets
 import shutil
 import subprocess
@@ -14,9 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tkjit import files
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
-from tkjit.headers.find import cached_root
+from tkjit.headers.find import cached_root, trust_of
 from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 
 ORIGIN = ".origin"  # in an installed library: what it was made from
@@ -44,7 +46,7 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
         If the cache cannot be written to.
     """
     root = cached_root(library.name, settings)
-    with _staging(root) as staging:
+    with _staging(root, settings) as staging:
         if source is not None:
             found, origin = _taken_from(library, source, staging), str(source.absolute())
         elif isinstance(library.origin, Git):
@@ -54,7 +56,8 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
             found, origin = _downloaded(library, wheel, staging), f"{wheel.package}=={wheel.version}"
         else:
             raise ToolchainError(f"{library.name} has no origin; give --from DIR or ARCHIVE")
-        (found / ORIGIN).write_text(f"{origin}\n")
+        _as_open_as(found, 0o777 if settings.cache_shared else 0o755)
+        files.write(found / ORIGIN, f"{origin}\n")  # whatever an archive has put there
         _publish(found, root, staging)
     return root
 
@@ -62,16 +65,20 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
 def origin_of(root: Path) -> str:
     """What an installed library was made from; empty for one that tkjit did not install."""
     with suppress(OSError):
-        return (root / ORIGIN).read_text().strip()
+        return files.read(root / ORIGIN).decode(errors="replace").strip()
     return ""
 
 
 @contextmanager
-def _staging(root: Path) -> Iterator[Path]:
+def _staging(root: Path, settings: Settings) -> Iterator[Path]:
     """A directory beside the library's place, which goes away; a killed one's is in nobody's way."""
     staging = root.with_name(f".{root.name}-{secrets.token_hex(4)}")
+    trust = trust_of(settings)
+    trust.check(str(root))
     try:
-        staging.mkdir(0o755, parents=True)
+        files.make_directory(root.parent, shared=settings.cache_shared)
+        trust.check(str(root.parent))  # now that it is there: somebody else may have been first
+        files.make_directory(staging, shared=settings.cache_shared)
     except OSError as error:
         raise CacheError(f"{root.parent} cannot be written to: {error.strerror}; set TKJIT_CACHE") from None
     try:
@@ -80,6 +87,14 @@ def _staging(root: Path) -> Iterator[Path]:
         raise CacheError(f"{root.name} cannot be installed in {root.parent}: {error}") from None
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _as_open_as(directory: Path, mode: int) -> None:
+    """Take permissions away that an archive, a directory or the umask would give to strangers."""
+    for place, _, names in os.walk(directory):
+        for path in (Path(place), *(Path(place, name) for name in names)):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & mode)
 
 
 def _publish(found: Path, root: Path, staging: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit import headers, targets
+from tkjit import files, headers, targets
 from tkjit.cache import Cache, Entry, Recipe, notes
 from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
@@ -266,7 +265,7 @@ class Loader:
         if not where:
             return -1
         try:
-            return 2 if where == "1" else os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            return 2 if where == "1" else files.append(where, 0o644)
         except OSError as error:
             raise CacheError(f"TKJIT_SIM_TRACE: cannot write to {where}: {error.strerror}") from None
 

@@ -7,6 +7,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tkjit import files
 from tkjit.errors import CacheError
 from tkjit.spec import Spec, Variant
 from tkjit.targets import Target
@@ -47,7 +48,7 @@ def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Targ
     used = Used(spec.name, spec.module, overload, variant.values, target.arch, target.cpu_level)
     line = json.dumps(asdict(used)) + "\n"
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o664)
+        descriptor = files.append(path, 0o664)
         try:
             os.write(descriptor, line.encode())  # one write: lines of several processes do not mix
         finally:
@@ -71,9 +72,9 @@ def read_record(path: Path) -> list[Used]:
     found: dict[Used, None] = {}
     for number, line in enumerate(lines, 1):
         try:
-            content = json.loads(line)
+            content = files.from_json(line)
             content["variant"] = tuple((str(name), value) for name, value in content["variant"])
             found[Used(**content)] = None
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise CacheError(f"{path}:{number} is not a line that TKJIT_RECORD or warmup --record writes") from None
     return list(found)

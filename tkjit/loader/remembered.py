@@ -101,8 +101,8 @@ class Memory:
         with suppress(ImportError):  # what cannot be loaded here is built anew, where a call needs it
             if not self._loader.holds(noted.lines, runtime):
                 return None
-            for entry in noted.entries:
-                self._loader.cache.use(entry)
+            if not all(self._loader.cache.use(entry) for entry in noted.entries):
+                return None
             use, name, doc, returns, specs = noted.more
             return Remembered(
                 Use(*use),
