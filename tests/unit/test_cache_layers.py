@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import DEPENDENCIES, MANIFEST, bundle
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle
 from tkjit.cache.bundle import BUNDLE
+from tkjit.cli import main
 from tkjit.errors import CacheError
 from unit.builders import (
     RECIPE,
@@ -276,3 +277,57 @@ def test_a_header_that_hides_one_of_the_kernels_own_is_seen_in_a_layer(own, laye
     assert find(own, recipe) is None
     (first / header.name).unlink()
     assert find(own, recipe) == built
+
+
+# ---- whose bundle it is
+
+
+def test_a_bundle_that_was_replaced_as_a_whole_has_another_digest(bundled, layer, header, tmp_path):
+    """Its own hashes agree with each other, as anybody's would."""
+    known = bundle.digest(bundled)
+    bundle.check_digest(bundled, known)
+    bundle.check_digest(bundled, f"sha256:{known.upper()}\n")
+    write(header, "struct evil {};")
+    bundle.write(bundled, [layer.build(anchored(header.parent), Builder(header))], {"torch": "2.11"})
+    assert bundle.verify(bundled)[1] == []
+    with pytest.raises(DamagedError, match=f"moved is another bundle: expected the digest {known}, got [0-9a-f]{{64}}"):
+        bundle.check_digest(bundled, known)
+
+
+@pytest.mark.parametrize("damage", [flip, empty, sign_anew, lambda path: (path.parent / "more").write_text("")])
+def test_a_digest_and_the_hashes_leave_no_file_out(bundled, damage):
+    known = bundle.digest(bundled)
+    damage(manifest_of(bundled))
+    bundle.check_digest(bundled, known)  # of the list
+    assert bundle.verify(bundled)[1] != []
+
+
+@pytest.mark.parametrize("expected", ["", "0123", "sha256:", "g" * 64, "md5:" + "0" * 64])
+def test_what_is_no_digest(bundled, expected):
+    with pytest.raises(CacheError, match="is no digest; expected the 64 digits"):
+        bundle.check_digest(bundled, expected)
+
+
+def test_the_command_compares_a_bundles_digest(bundled, capsys):
+    known = bundle.digest(bundled)
+    command = ["cache", "verify", str(bundled), "--expect"]
+    assert main([*command, known]) == 0
+    assert capsys.readouterr().out == "1 entries, 0 problems\n"
+    assert main([*command, "0" * 64, "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["digest"], answer["expected"]) == (known, "0" * 64)
+    assert len(answer["problems"]) == 1 and "is another bundle" in answer["problems"][0]
+    assert main([*command, "0" * 64]) == 1
+    assert "is another bundle: expected the digest 0000" in capsys.readouterr().err
+    for wrong in ([*command, "short"], ["cache", "verify", "--expect", known]):
+        assert main(wrong) == 1
+        assert capsys.readouterr().err.startswith("tkjit: ")
+    (bundled / BUNDLE).unlink()
+    assert main([*command, known]) == 1
+    assert "is no bundle" in capsys.readouterr().err
+
+
+def test_links_and_fifos_in_a_bundle_were_not_bundled(bundled, tmp_path):
+    (bundled / "link").symlink_to(tmp_path)
+    os.mkfifo(bundled / "fifo")
+    assert bundle.verify(bundled)[1] == [f"{bundled / name} was not bundled" for name in ("fifo", "link")]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -102,6 +103,39 @@ def check_bundled(directory: Path, root: Path) -> None:
         raise DamagedError(f"{path} is not the file that was bundled")
 
 
+def digest(root: Path) -> str:
+    """What stands for all of a bundle: the hash of its list, which has the hash of each file.
+
+    Who has it from elsewhere than the bundle can tell whether somebody has replaced the bundle as a whole.
+
+    Raises
+    ------
+    CacheError
+        If there is no bundle.
+    """
+    try:
+        return digest_of_file(root / BUNDLE)
+    except OSError:
+        raise CacheError(f"{root} is no bundle: it has no {BUNDLE} that can be read") from None
+
+
+def check_digest(root: Path, expected: str) -> None:
+    """Compare a bundle's digest with the one that ``python -m tkjit bundle`` has printed.
+
+    Raises
+    ------
+    CacheError
+        If what is expected is no digest, or there is no bundle.
+    DamagedError
+        If the bundle is another one.
+    """
+    wanted = expected.strip().lower().removeprefix("sha256:")
+    if not re.fullmatch("[0-9a-f]{64}", wanted):
+        raise CacheError(f"{expected!r} is no digest; expected the 64 digits that python -m tkjit bundle printed")
+    if (found := digest(root)) != wanted:
+        raise DamagedError(f"{root} is another bundle: expected the digest {wanted}, got {found}")
+
+
 def verify(root: Path) -> tuple[list[Stored], list[str]]:
     """The entries of a cache, a layer or a bundle, and what is wrong with any file of them."""
     entries = stored(root)
@@ -136,7 +170,9 @@ def _bundle_damage(root: Path) -> list[str]:
                 found.append(f"{root / name} is not the file that was bundled")
         except OSError as error:
             found.append(f"{root / name} cannot be read: {error.strerror}")
-    strangers = {str(file.relative_to(root)) for file in _files(root)} - {*files, BUNDLE}
+    # links and FIFOs too: what is listed is a file
+    here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
+    strangers = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
     return found + [f"{root / name} was not bundled" for name in sorted(strangers)]
 
 

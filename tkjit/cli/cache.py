@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache import Cache
-from tkjit.cache.bundle import is_bundle, verify
+from tkjit.cache import Cache, DamagedError
+from tkjit.cache.bundle import check_digest, digest, is_bundle, verify
 from tkjit.cache.entry import LAYOUT
 from tkjit.cache.eviction import Stored, clear, in_use, leftovers, prune, size_bytes, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
@@ -31,9 +31,9 @@ def register(commands: Any) -> None:
     add("dir", _dir, "its directory")
     add("list", _list, "its entries").add_argument("names", nargs="*", metavar="NAME", help="of these kernels")
     add("size", _size, "what it takes on the disk")
-    add("verify", _verify, "compare every file with its hash").add_argument(
-        "directory", nargs="?", type=Path, metavar="DIR", help="a bundle, or another cache"
-    )
+    verifying = add("verify", _verify, "compare every file with its hash")
+    verifying.add_argument("directory", nargs="?", type=Path, metavar="DIR", help="a bundle, or another cache")
+    verifying.add_argument("--expect", metavar="DIGEST", help="the digest of the bundle, as bundle has printed it")
     pruning = add("prune", _prune, "remove what was not used for longest, until it fits; never what is in use")
     pruning.add_argument("--limit", metavar="10G", help="what to keep; TKJIT_CACHE_LIMIT if it is not given")
     add("clear", _clear, "remove all that is not in use").add_argument(
@@ -90,6 +90,15 @@ def _verify(arguments: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     places = [arguments.directory] if arguments.directory else [*settings.cache_layers, settings.cache_root]
     count, problems = 0, []
+    answer: dict[str, Any] = {}
+    if arguments.expect is not None:
+        if arguments.directory is None:
+            raise CacheError("--expect is about one bundle; name its directory")
+        answer = {"digest": digest(arguments.directory), "expected": arguments.expect}
+        try:
+            check_digest(arguments.directory, arguments.expect)
+        except DamagedError as error:
+            problems.append(str(error))
     for place in places:
         if arguments.directory and not (is_bundle(place) or (place / LAYOUT).is_dir()):
             raise CacheError(f"{place} is neither a cache nor a bundle")
@@ -97,7 +106,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         count += len(entries)
         problems += found
     if arguments.json:
-        print_json({"entries": count, "problems": problems})
+        print_json({"entries": count, "problems": problems, **answer})
     else:
         for problem in problems:
             print(problem, file=sys.stderr)

@@ -151,5 +151,6 @@ def _bundle(arguments: argparse.Namespace) -> int:
     sources = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
     size = bundle.write(output, entries, facts, sources)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
+    print(f"digest: {bundle.digest(output)}")
     print(f"to use it: TKJIT_CACHE_READONLY={output}")
     return 0
