@@ -69,7 +69,7 @@ PyObject* overload_0(Call& call) {
     if (call.choosing) return PyLong_FromLong(0);
     const TkjitLaunch launch_function = launcher(call, 0, T, a);
     if (!launch_function) return nullptr;
-    if (!given[2] && !allocate(call, c_object, c, c_shape, a.dtype, a)) return nullptr;
+    if (!given[2] && !allocate(call, "c", c_object, c, c_shape, a.dtype, a)) return nullptr;
 
     TkjitArg args[3] = {};
     set(args[0], a);

@@ -60,7 +60,7 @@ PyObject* overload_0(Call& call) {
     if (call.choosing) return PyLong_FromLong(0);
     const TkjitLaunch launch_function = launcher(call, 0, T, x);
     if (!launch_function) return nullptr;
-    if (!given[1] && !allocate(call, y_object, y, y_shape, x.dtype, x)) return nullptr;
+    if (!given[1] && !allocate(call, "y", y_object, y, y_shape, x.dtype, x)) return nullptr;
 
     TkjitArg args[2] = {};
     set(args[0], x);

@@ -370,7 +370,7 @@ def _loaded_class(loader: Loader) -> type[Any]:
             if not self._operator:
                 self._have_glue()
                 name = torchlib.register_operators(self, loader.operators, load)
-                self._through_operator = torchlib.calls_of(name, self.specs)
+                self._through_operator = torchlib.calls_of(name, self.specs, runtime.capsule_for_torch)
                 self._in_graph = torchlib.opaque(self._through_operator)
                 self._operator = name
             return self._operator

@@ -264,7 +264,10 @@ class _Overload:
         lines = []
         for f in self.outputs:
             dtype = self.tensors.dtype(f)
-            allocate = f"allocate(call, {f.name}_object, {local(f.name)}, {f.name}_shape, {dtype}, {self.anchor})"
+            allocate = (
+                f"allocate(call, {repr_text(f.name)}, {f.name}_object, {local(f.name)}, {f.name}_shape, {dtype}, "
+                f"{self.anchor})"
+            )
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
         for i, f in enumerate(spec.struct_fields):

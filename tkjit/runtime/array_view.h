@@ -16,7 +16,8 @@ namespace py = pybind11;
 struct Torch {
     PyTypeObject* tensor_type = nullptr;
     PyTypeObject* parameter_type = nullptr;
-    PyObject* strided = nullptr;
+    PyInterpreterState* interpreter = nullptr;
+    PyObject* address = nullptr;  // the attribute by which torch tells where a tensor's TensorImpl is
     PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
     const DLPackExchangeAPI* exchange = nullptr;
     PyObject* forward_mode = nullptr;   // the dictionary of torch.autograd.forward_ad
@@ -47,10 +48,13 @@ inline DeviceType device_type_of(int dlpack_type) {
     return dlpack_type == kDLCPU ? DeviceType::cpu : dlpack_type == kDLCUDA ? DeviceType::cuda : DeviceType::other;
 }
 
-inline void note_sizes(TensorView& view) {
-    if (view.ndim > kMaxDims) view.problems |= kTooManyDims;
-    for (int i = 0; i < view.ndim; ++i)
-        if (view.sizes[i] > INT32_MAX) view.problems |= kTooLarge;
+// Copies the sizes: a tensor's own may change, and move, before the launch.
+inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
+    view->ndim = ndim;
+    if (ndim > kMaxDims) view->problems |= kTooManyDims;
+    for (int i = 0; i < ndim; ++i)
+        if (sizes[i] > INT32_MAX) view->problems |= kTooLarge;
+    for (int i = 0; i < kMaxDims; ++i) view->sizes[i] = i < ndim ? sizes[i] : 1;
 }
 
 // Strides as row-major tensors have them; those of extents of 1 are of no consequence.
@@ -66,13 +70,11 @@ inline bool is_contiguous(const DLTensor& tensor) {
 
 inline void note(const DLTensor& tensor, TensorView* view) {
     view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    view->sizes = tensor.shape;
-    view->ndim = tensor.ndim;
     view->dtype = tensor.dtype.lanes == 1 ? dtype_of(tensor.dtype) : -1;
     view->device_type = device_type_of(tensor.device.device_type);
     view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
-    note_sizes(*view);
+    note_sizes(tensor.shape, tensor.ndim, view);
 }
 
 // The capsule of `__dlpack__`, which shows the memory as long as it lives.
@@ -95,28 +97,54 @@ inline py::object dlpack_capsule(py::handle array) {
     }
 }
 
+// What a capsule shows; null if it is none of DLPack's, or of a version to come.
+inline const DLTensor* shown_by(const py::object& capsule, bool* read_only) {
+    const bool versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned");
+    if (!versioned && !PyCapsule_IsValid(capsule.ptr(), "dltensor")) return nullptr;
+    void* const managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? "dltensor_versioned" : "dltensor");
+    const auto* const latest = static_cast<DLManagedTensorVersioned*>(managed);
+    if (versioned && latest->version.major != DLPACK_MAJOR_VERSION) return nullptr;
+    *read_only = versioned && latest->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+    return versioned ? &latest->dl_tensor : &static_cast<DLManagedTensor*>(managed)->dl_tensor;
+}
+
 // Any array's memory, by `__dlpack__`.
 inline bool view_through_method(PyObject* object, TensorView* view, Values* values) {
     const py::object capsule = dlpack_capsule(object);
-    const bool versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned");
-    if (!versioned && !PyCapsule_IsValid(capsule.ptr(), "dltensor")) return false;
-    void* const managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? "dltensor_versioned" : "dltensor");
-    const auto* const latest = static_cast<DLManagedTensorVersioned*>(managed);
-    if (versioned && latest->version.major != DLPACK_MAJOR_VERSION) return false;
-    const DLTensor& tensor = versioned ? latest->dl_tensor : static_cast<DLManagedTensor*>(managed)->dl_tensor;
-    view->read_only = versioned && latest->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    note(tensor, view);
-    if (!is_contiguous(tensor)) view->problems |= kNotContiguous;
+    const DLTensor* const tensor = shown_by(capsule, &view->read_only);
+    if (!tensor) return false;
+    note(*tensor, view);
+    if (!is_contiguous(*tensor)) view->problems |= kNotContiguous;
     return values->keep(capsule.inc_ref().ptr());
+}
+
+// An array's capsule for torch to make a tensor of; None for negative strides, over which torch ends the process.
+inline py::object capsule_for_torch(const py::handle& array) {
+    py::object capsule = dlpack_capsule(array);
+    bool read_only = false;
+    const DLTensor* const tensor = shown_by(capsule, &read_only);
+    for (int i = 0; tensor && tensor->strides && i < tensor->ndim; ++i)
+        if (tensor->strides[i] < 0) return py::none();
+    return capsule;
+}
+
+// As hasattr, and not as PyObject_HasAttrString, which keeps Ctrl-C to itself.
+inline bool has(PyObject* object, const char* name) {
+    const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, name));
+    if (found) return true;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw py::error_already_set();
+    PyErr_Clear();
+    return false;
 }
 
 // An array of another framework; numbers and lists are none.
 inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
+    view->ran_code = true;
     // what stands for a tensor and is none, as torch.fx's proxies do
-    view->problems = PyObject_HasAttrString(object, "__torch_function__") ? kNoStorage | kWatched : 0;
+    view->problems = has(object, "__torch_function__") ? kNoStorage | kWatched : 0;
     if (view->problems) return true;
-    if (!PyObject_HasAttrString(object, "__dlpack__")) return false;
+    if (!has(object, "__dlpack__")) return false;
     view->foreign = true;
     if (!view_through_method(object, view, values)) return false;
     // JAX's arrays never change, and do not say so

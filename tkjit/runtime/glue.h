@@ -48,7 +48,7 @@ inline void set(TkjitArg& arg, bool value) {
 }
 
 // The variant's launcher for the device of `on`: remembered, found in the cache, or built.
-inline TkjitLaunch launcher(const Call& call, int overload, int variant, const TensorView& on) {
+inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorView& on) {
     if (call.batch) {
         call.batch->overload = overload;
         if (call.batch->collects) return [](const TkjitArg*, int32_t, void*) -> const char* { return nullptr; };
@@ -58,14 +58,16 @@ inline TkjitLaunch launcher(const Call& call, int overload, int variant, const T
         const auto& known = call.self->launchers[slot * call.self->variant_count + variant];
         if (const TkjitLaunch launch = known.load(std::memory_order_acquire)) return launch;
     }
+    call.ran_code = true;
     return call.table.resolve(call.self, overload, variant, on);
 }
 
 // The stream to launch on: the given one, or the current one of the device of `on`.
 inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*& stream) {
     if (on.device_type == DeviceType::cpu && !given) return true;
+    call.ran_code |= given != nullptr;  // its attributes
     if (call.table.stream(call.kernel, given, on, &stream, &call.other_stream)) return true;
-    if (call.quiet) PyErr_Clear();
+    if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
 
@@ -82,20 +84,33 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
     return true;
 }
 
-inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
-    if (call.batch) {
-        auto* const kept = call.values.make<TkjitArg>(count);
-        if (!kept) return false;
-        std::memcpy(kept, args, count * sizeof *args);
-        call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
-        return true;
+// A launch that is made later, with what it uses.
+inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
+    auto* const kept = call.values.make<TkjitArg>(count);
+    if (!kept) return false;
+    std::memcpy(kept, args, count * sizeof *args);
+    call.batch->steps[call.batch->count++] = {launcher, kept, on.device, stream};
+    for (; call.tensors; call.tensors = call.tensors->before) {  // which lie on the stack of this device's part
+        auto* const tensor = call.values.make<TensorView>(1);
+        if (!tensor) return false;
+        *tensor = *call.tensors;
+        tensor->before = call.batch->tensors;
+        call.batch->tensors = tensor;
     }
+    return true;
+}
+
+inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
+    if (call.batch) return launch_later(call, launcher, args, count, on, stream);
+    if (call.ran_code && !call.table.confirm(call.kernel, call.tensors)) return false;
     const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
     if (!error) {
+        const bool held = call.table.hold(call.tensors);
         PyThreadState* const state = PyEval_SaveThread();
         error = launcher(args, on.device, stream);
         PyEval_RestoreThread(state);
+        if (held) call.table.let_go(call.tensors);
     }
     if (call.peers) {
         lost = call.table.waits_for(call.peers, -1);
@@ -144,6 +159,7 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator deals with it, whichever overload it is
         call.detours = call.choosing ? overload.detours & ~later : overload.detours;
         call.ignored = call.choosing ? kWatched | (overload.detours & later) : kWatched;
+        call.tensors = nullptr;
         return overload.call(call);
     };
     if (count == 1) {
@@ -157,11 +173,20 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         if (result || call.decided || PyErr_Occurred()) return result;
     }
     call.quiet = false;
+    PyObject* cause = nullptr;  // what the hooks of an argument raised
     PyObject* message = PyUnicode_FromFormat("%s: no overload takes these arguments:", call.kernel);
     for (int i = 0; i < count && message; ++i) {
         begin(overloads[i]);
         PyObject *type, *value, *traceback;
         PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (value && !PyErr_GivenExceptionMatches(value, PyExc_Exception)) {  // Ctrl-C, while the reasons were written
+            Py_DECREF(message);
+            Py_XDECREF(cause);
+            PyErr_Restore(type, value, traceback);
+            return nullptr;
+        }
+        if (value && !cause) cause = PyException_GetCause(value);
         PyObject* const longer = PyUnicode_FromFormat("%U\n  %s\n    %S", message, overloads[i].text, value ? value : Py_None);
         Py_DECREF(message);
         message = longer;
@@ -169,10 +194,12 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         Py_XDECREF(value);
         Py_XDECREF(traceback);
     }
-    if (message) {
-        PyErr_SetObject(call.table.argument_error, message);
-        Py_DECREF(message);
-    }
+    PyObject* const error = message ? PyObject_CallOneArg(call.table.argument_error, message) : nullptr;
+    if (error && cause) PyException_SetCause(error, Py_NewRef(cause));
+    if (error) PyErr_SetObject(call.table.argument_error, error);
+    Py_XDECREF(error);
+    Py_XDECREF(cause);
+    Py_XDECREF(message);
     return nullptr;
 }
 

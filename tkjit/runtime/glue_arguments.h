@@ -47,6 +47,7 @@ struct Batch {
     int overload = 0;                  // which one took the call
     const TensorList* lists = nullptr; // by parameter: the tensors of a parallel one
     const Conversion* conversions = nullptr;
+    const TensorView* tensors = nullptr;  // what the launches use; the last one
 };
 
 struct Call {
@@ -68,6 +69,8 @@ struct Call {
     int dev_idx = 0;            // in a call over several devices: which one
     void* peers = nullptr;      // processes that the kernel may wait for
     PyObject* const* bound = nullptr;  // arguments that are at their parameters' positions already
+    const TensorView* tensors = nullptr;  // what was read; the last one
+    bool ran_code = false;  // since the first was read Python code may have run, or another thread
 };
 
 inline Call call_of(PyObject* self, const char* kernel, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -153,9 +156,18 @@ inline bool spread_out(const Call& call, const Signature& signature, PyObject** 
 
 // ---- scalars -------------------------------------------------------------------------------------------------------
 
+// Whether an exception is set that says nothing of the argument: Ctrl-C, no memory.
+inline bool is_not_ours() {
+    return PyErr_Occurred() && (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError));
+}
+
 inline bool refuse_object(const Call& call, const char* name, PyObject* object, const char* expected) {
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception)) return false;  // Ctrl-C
-    PyErr_Clear();  // what a conversion raised says less than this
+    if (is_not_ours()) return false;
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    // what Python code of the object's raised is the cause; what the interpreter says of its type says less than this
+    if (traceback && !call.quiet) PyErr_Restore(type, value, traceback);
+    else Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(traceback);
     if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
     return false;
 }
@@ -204,10 +216,7 @@ inline bool read(const Call& call, const char* name, PyObject* object, bool& val
 // A value by its type's code; `expected` is how a message names the type. A list may have no more than `most` items.
 inline bool read(Call& call, const char* name, PyObject* object, const char* code, const char* expected, int64_t most,
                  TkjitArg& arg) {
-    if (!call.table.read_value(object, code, &call.values, &arg)) {
-        if (PyErr_Occurred()) return false;
-        return refuse_object(call, name, object, expected);
-    }
+    if (!call.table.read_value(object, code, &call.values, &arg)) return refuse_object(call, name, object, expected);
     if (arg.extents[0] <= most || !most) return true;
     char text[96];
     PyOS_snprintf(text, sizeof text, "at most %lld items", static_cast<long long>(most));

@@ -44,10 +44,10 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
         return true;
     }
     ParallelView view;
-    if (!call.table.parallel(object, &view)) {
-        if (PyErr_Occurred()) return false;
-        return refuse_object(call, name, object, "a tkjit.ParallelTensor, or a list with a tensor for each device");
-    }
+    call.ran_code = true;
+    const bool is_one = call.table.parallel(object, &view);
+    if (view.owner && !call.values.keep(view.owner)) return false;
+    if (!is_one) return refuse_object(call, name, object, "a tkjit.ParallelTensor, or a list with a tensor for each device");
     call.peers = view.peers;
     parallel.object = view.tensor;
     parallel.name = name;
@@ -226,7 +226,7 @@ inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const S
         on_device(i);
         ok = results[i] != nullptr;
     }
-    if (ok && !batch.collects) ok = call.table.execute(call.kernel, club, batch.steps, batch.count);
+    if (ok && !batch.collects) ok = call.table.execute(call.kernel, club, batch.steps, batch.count, batch.tensors);
     PyObject* const result = ok ? gathered(call, results, int(count)) : nullptr;
     for (int i = 0; i < count; ++i) Py_XDECREF(results[i]);
     return result;

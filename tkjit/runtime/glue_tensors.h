@@ -12,16 +12,28 @@ namespace tkjit::glue {
 
 // ---- tensors -------------------------------------------------------------------------------------------------------
 
+// A tensor among those that the launch uses: it lives as long as the call.
+inline bool note(Call& call, const char* name, PyObject* object, TensorView& view) {
+    view.name = name;
+    view.object = object;
+    view.before = call.tensors;
+    call.tensors = &view;
+    call.ran_code |= view.ran_code;
+    return true;
+}
+
 inline bool read(Call& call, const char* name, PyObject* object, TensorView& view) {
     if (!call.table.view(object, &view, &call.values)) view.problems = kNotATensor;
-    if (!view.problems) return true;
+    if (!view.problems) return note(call, name, object, view);
+    if (is_not_ours()) return false;
     if (view.problems & call.detours) {
         call.detour = true;
         return false;
     }
     view.problems &= ~call.ignored;
-    if (!view.problems) return true;
+    if (!view.problems) return note(call, name, object, view);
     if (!call.quiet) call.table.refuse_tensor(call.kernel, name, object, view);
+    else PyErr_Clear();
     return false;
 }
 
@@ -39,6 +51,7 @@ struct TensorList {
 inline bool read(Call& call, const char* name, PyObject* object, int most, TensorList& list) {
     if (!PyList_Check(object) && !PyTuple_Check(object)) return refuse_object(call, name, object, "a list of tensors");
     PyObject* const tensors = PySequence_Tuple(object);  // another thread may change the list during the call
+    call.ran_code = true;                                // a list's own __iter__
     if (!tensors || !call.values.keep(tensors)) return false;
     const Py_ssize_t count = PyTuple_GET_SIZE(tensors);
     if (count < 1 || count > most) {
@@ -218,12 +231,13 @@ private:
 };
 
 // A new output: the object, and the view that the launcher gets.
-inline bool allocate(Call& call, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
+inline bool allocate(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                      const TensorView& like) {
+    call.ran_code = true;  // torch releases the GIL, and the collector may run
     PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like);
     if (!tensor) return false;
     object.own(tensor);
-    return call.table.view(tensor, &view, &call.values);
+    return call.table.view(tensor, &view, &call.values) && note(call, name, tensor, view);
 }
 
 // An output as an array of the caller's framework, where that is not torch.

@@ -3,6 +3,7 @@
 
 #include "club.h"
 #include "refusals.h"
+#include "storages.h"
 #include "table.h"
 
 #include <pybind11/pybind11.h>
@@ -65,6 +66,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
         if (PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
         return false;
     }
+    view->owner = held;
     const bool is_layout = reinterpret_cast<PyObject*>(Py_TYPE(held)) == parallel_layout_type;
     if (is_layout) {
         const auto& layout = py::handle(held).cast<const ParallelLayout&>();
@@ -75,7 +77,6 @@ inline bool parallel(PyObject* object, ParallelView* view) {
         view->layout.dev_idx = layout.dev_idx;
         view->peers = layout.peers.get();
     }
-    Py_DECREF(held);
     return is_layout;
 }
 
@@ -195,7 +196,7 @@ inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part
     return errors;
 }
 
-inline bool execute(const char* kernel, PyObject* club, const Step* steps, int count) {
+inline bool execute(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last) {
     std::string error, failure;
     size_t where = 0;
     try {
@@ -206,7 +207,10 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
             const Step& step = steps[dev_idx];
             return step.launch(step.args, step.device, step.stream);
         };
+        if (!confirm(kernel, last)) return false;
+        const bool held = hold(last);
         const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
+        if (held) let_go(last);
         if (PyErr_Occurred()) return false;
         if (const std::string* const found = first_error(errors, where)) error = *found;
         if (error.rfind("deadlock", 0) == 0) error += others_of_deadlock(errors, where);

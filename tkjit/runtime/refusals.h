@@ -42,7 +42,7 @@ inline std::string describe_tensor(PyObject* object) {
 }
 
 inline bool is_array(PyObject* object) {
-    return !PyType_Check(object) && PyObject_HasAttrString(object, "__dlpack__") && PyObject_HasAttrString(object, "dtype");
+    return !PyType_Check(object) && has(object, "__dlpack__") && has(object, "dtype");
 }
 
 // "3.0 (float)", or the tensor.
@@ -61,9 +61,42 @@ inline std::string describe(PyObject* object) {
 
 inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kind, text.c_str()); }
 
+// The exception that is set while this is made becomes the cause of the one that is set in the end.
+class Cause {
+public:
+    Cause() {
+        if (PyErr_Occurred()) cause_ = py::reinterpret_steal<py::object>(taken());
+    }
+    ~Cause() {
+        if (!cause_) return;
+        PyObject* const raised = taken();
+        if (!raised) return;
+        PyException_SetCause(raised, cause_.release().ptr());
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised)), raised);
+        Py_DECREF(raised);
+    }
+    Cause(const Cause&) = delete;
+    Cause& operator=(const Cause&) = delete;
+
+private:
+    // The exception that is set, with its traceback, as an object of its own.
+    static PyObject* taken() {
+        PyObject *type, *value, *traceback;
+        PyErr_Fetch(&type, &value, &traceback);
+        PyErr_NormalizeException(&type, &value, &traceback);
+        if (traceback) PyException_SetTraceback(value, traceback);
+        Py_XDECREF(type);
+        Py_XDECREF(traceback);
+        return value;
+    }
+
+    py::object cause_;
+};
+
 // A message needs attributes of whatever came, and asking for them can raise: then that is what the caller sees.
 template <class Body>
 void explain(Body&& body) {
+    const Cause cause;
     try {
         body();
     } catch (py::error_already_set& error) {

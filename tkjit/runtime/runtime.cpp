@@ -6,6 +6,7 @@
 #include "parallel.h"
 #include "refusals.h"
 #include "interruptions.h"
+#include "storages.h"
 #include "streams.h"
 #include "table.h"
 #include "tensor_view.h"
@@ -45,7 +46,8 @@ bool view(PyObject* object, TensorView* view, Values* values) {
     try {
         if (!is_tensor(object)) return view_array(object, view, values);
         return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view, values);
-    } catch (py::error_already_set&) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
+    } catch (py::error_already_set& error) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
+        error.restore();
         return false;
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
         view->problems = kNoStorage;
@@ -116,11 +118,7 @@ PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t n
 bool written(PyObject* tensor) {
     try {
         if (!is_tensor(tensor)) return true;  // another framework's array has no version
-        if (torch.impl_word < 0) {
-            py::module_::import("torch").attr("autograd").attr("graph").attr("increment_version")(py::handle(tensor));
-        } else if (c10::TensorImpl& impl = impl_of(tensor); !impl.is_inference()) {
-            impl.bump_version();
-        }
+        if (c10::TensorImpl& impl = impl_of(tensor); !impl.is_inference()) impl.bump_version();
         return true;
     } catch (py::error_already_set& error) {
         error.restore();
@@ -133,12 +131,12 @@ void* impl(PyObject* tensor) {
         PyErr_Format(PyExc_TypeError, "expected a torch.Tensor, not %s", Py_TYPE(tensor)->tp_name);
         return nullptr;
     }
-    if (torch.impl_word >= 0) return &impl_of(tensor);
-    PyObject* const address = PyObject_GetAttrString(tensor, "_cdata");
-    if (!address) return nullptr;
-    void* const found = PyLong_AsVoidPtr(address);
-    Py_DECREF(address);
-    return found;
+    try {
+        return &impl_of(tensor);
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return nullptr;
+    }
 }
 
 bool is_bool(PyObject* object) {
@@ -326,7 +324,7 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion,  view,        as_array,        empty,         stream,        record_stream, resolve,
+    table = {kTableVersion,  view,        confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
              watched,        through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
@@ -352,6 +350,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
     module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
                pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));
+    module.def("capsule_for_torch", &rt::capsule_for_torch, "An array's DLPack capsule; None for one with negative strides.");
     module.def("reads_tensors_through", [] {
         return rt::torch.impl_word >= 0 ? "TensorImpl" : rt::torch.by_method ? "__dlpack__" : "exchange API";
     });

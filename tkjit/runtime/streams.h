@@ -19,7 +19,7 @@ inline bool given_stream(const char* kernel, PyObject* given, const TensorView& 
         Py_DECREF(handle);
     }
     if (PyErr_Occurred()) {
-        PyErr_Clear();
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;  // Ctrl-C
         refuse_object(kernel, "stream", given, "a torch.cuda.Stream, or a cudaStream_t as an int");
         return false;
     }

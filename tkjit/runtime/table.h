@@ -16,7 +16,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 2;
+constexpr uint32_t kTableVersion = 3;
 constexpr int kMaxDims = 4;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
@@ -44,10 +44,12 @@ enum Problem : uint32_t {
 // What torch's own dispatcher deals with: a plain call that meets it becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
-// A borrowed look at a tensor argument; valid while the caller holds the object.
+// What a tensor argument was when it was read. Nothing here is held: code of the caller's that runs later may resize the
+// tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
 struct TensorView {
     void* data = nullptr;
-    const int64_t* sizes = nullptr;
+    void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
+    int64_t sizes[kMaxDims];
     int32_t ndim = 0;
     int32_t dtype = -1;  // TkjitDtype, -1 for any other
     DeviceType device_type = DeviceType::cpu;
@@ -55,6 +57,12 @@ struct TensorView {
     uint32_t problems = 0;
     bool foreign = false;  // an array of another framework
     bool read_only = false;
+    bool ran_code = false;  // Python code may have run while it was read
+
+    // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
+    PyObject* object;
+    const char* name;
+    const TensorView* before;
 };
 
 // A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
@@ -137,6 +145,7 @@ struct ParallelView {
     PyObject* tensor = nullptr;  // the part of this process; borrowed
     TkjitParallel layout{};
     void* peers = nullptr;  // the processes of its group
+    PyObject* owner = nullptr;  // holds all of these; a new reference
 };
 
 struct Table;
@@ -159,8 +168,16 @@ struct Dispatcher {
 struct Table {
     uint32_t version;
 
-    // Fills a view. False, without an exception, if the object is no tensor, and no array that DLPack shows.
+    // Fills a view. False if the object is no tensor, and no array that DLPack shows; with the exception of its own hooks, if
+    // they raised one.
     bool (*view)(PyObject* object, TensorView* view, Values* values);
+    // Whether a call's tensors, the last of which this is, are still what was read of them. Raises if not. No Python code
+    // runs in it, so that what it has found is true until the GIL is released.
+    bool (*confirm)(const char* kernel, const TensorView* last);
+    // Keeps the storages of a call's tensors alive, and of one size, while the GIL is released; false if there is nobody to
+    // keep them from. What is held must be let go of.
+    bool (*hold)(const TensorView* last);
+    void (*let_go)(const TensorView* last);
     // A tensor as an array of another array's framework.
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
     // A new contiguous tensor of the same device as `like`.
@@ -187,7 +204,7 @@ struct Table {
     // Throws the Python exception that is set as torch knows it.
     void (*rethrow)();
 
-    // Reads a value by its type's code (tkjit/spec/values.py). False, without an exception, if it is of another type.
+    // Reads a value by its type's code (tkjit/spec/values.py). False if it is of another type; with what its hooks raised.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
 
     // Warns of a deprecated overload, once; false if the warning is an error.
@@ -199,8 +216,8 @@ struct Table {
     PyObject* (*club)(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count);
     // The stream of a club for one of its devices, or null for the device's current one; borrowed.
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
-    // Launches each step in the club's own thread for it, and waits until all have launched.
-    bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count);
+    // Launches each step in the club's own thread for it, and waits until all have launched. `last` are their tensors.
+    bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
     // Notes which processes the next launch of this thread waits for, and on which GPU, if it is one; null for none. Why it
     // should be given up, if one of them has ended, or null.
     const char* (*waits_for)(void* peers, int32_t device);
@@ -210,7 +227,7 @@ struct Table {
     PyObject* shape_error;
     PyObject* launch_error;
 
-    // Each raises, and says what came, what was expected and what to do.
+    // Each raises, and says what came, what was expected and what to do. An exception that is set becomes the cause.
     void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
     void (*refuse_mismatch)(const char* kernel, const char* name, PyObject* object, const TensorView& view,
                             const Expected& expected);

@@ -9,6 +9,7 @@
 #include "dtypes.h"
 #include "table.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/dlpack.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/TensorImpl.h>
@@ -59,86 +60,102 @@ inline uint32_t problems_of(c10::DispatchKeySet keys, const c10::TensorImpl& imp
     return problems;
 }
 
+// Where the word is not known: what torch says. A subclass or a mode is not asked, since that would run Python code.
+inline c10::TensorImpl& impl_from_torch(PyObject* object) {
+    class Silence {
+    public:
+        Silence() { TorchFunction::set_disabled_state(at::impl::TorchFunctionDisabledState::ALL_DISABLED); }
+        ~Silence() { TorchFunction::set_disabled_state(before_); }
+
+    private:
+        using TorchFunction = at::impl::PythonTorchFunctionTLS;
+        const at::impl::TorchFunctionDisabledState before_ = TorchFunction::get_disabled_state();
+    } silence;
+    const auto get = Py_TYPE(torch.address)->tp_descr_get;
+    const auto address = py::reinterpret_steal<py::object>(get(torch.address, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
+    if (!address) throw py::error_already_set();
+    auto* const impl = static_cast<c10::TensorImpl*>(PyLong_AsVoidPtr(address.ptr()));
+    if (!impl) throw py::error_already_set();
+    return *impl;
+}
+
 inline c10::TensorImpl& impl_of(PyObject* object) {
+    if (torch.impl_word < 0) return impl_from_torch(object);
     const auto words = reinterpret_cast<c10::TensorImpl**>(reinterpret_cast<char*>(object) + sizeof(PyObject));
     return *words[torch.impl_word];
 }
 
-// Whether it has a gradient of forward mode. An at::Tensor is a pointer to its TensorImpl, and the word that holds it is
-// one; its class is not known here, since ATen's headers take seconds to compile.
-inline bool has_forward_gradient(PyObject* object) {
+// Whether it has a gradient of forward mode. An at::Tensor is a pointer to its TensorImpl, but its class is not known here,
+// since ATen's headers take seconds to compile.
+inline bool has_forward_gradient(c10::TensorImpl& impl) {
     PyObject* const level = PyDict_GetItem(torch.forward_mode, torch.forward_level);  // borrowed; -1 outside of any
     if (level && PyLong_Check(level) && PyLong_AsLong(level) < 0) return false;
-    const auto words = reinterpret_cast<c10::TensorImpl**>(reinterpret_cast<char*>(object) + sizeof(PyObject));
-    const auto& tensor = reinterpret_cast<const at::TensorBase&>(words[torch.impl_word]);
-    const auto& gradient = words[torch.impl_word]->autograd_meta()->fw_grad(0, tensor);
+    c10::TensorImpl* const pointer = &impl;
+    const auto& gradient = impl.autograd_meta()->fw_grad(0, reinterpret_cast<const at::TensorBase&>(pointer));
     return reinterpret_cast<c10::TensorImpl* const&>(gradient) != c10::UndefinedTensorImpl::singleton();
 }
 
-inline bool view_through_impl(PyObject* object, TensorView* view) {
+// What dispatch keys and a missing storage say; a tensor with more than kConjugate and kNegative is not to be read.
+inline uint32_t unusual(const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
-    c10::TensorImpl& impl = impl_of(object);
-    const c10::DispatchKeySet keys = impl.key_set();
-    constexpr c10::DispatchKeySet unusual =
+    constexpr c10::DispatchKeySet keys =
         c10::DispatchKeySet({Key::Python, Key::Functionalize, Key::FuncTorchBatched, Key::FuncTorchGradWrapper,
                              Key::ZeroTensor, Key::Conjugate, Key::Negative, Key::Sparse, Key::SparseCsr, Key::Quantized,
                              Key::NestedTensor}) |
         c10::DispatchKeySet(c10::BackendComponent::MetaBit);
-    view->problems = 0;
-    if (share_a_bit(keys, unusual) || !impl.has_storage()) view->problems = problems_of(keys, impl);
-    if (view->problems & ~(kConjugate | kNegative)) return true;
-    if (!is_plain_type(Py_TYPE(object)) && is_watching(Py_TYPE(object))) view->problems |= kWatched;
+    return share_a_bit(impl.key_set(), keys) || !impl.has_storage() ? problems_of(impl.key_set(), impl) : 0;
+}
 
+inline c10::StorageImpl* storage_of(const c10::TensorImpl& impl) { return impl.unsafe_storage().unsafeGetStorageImpl(); }
+
+// What DLPack says nothing of: gradients, strides of no consequence, and how much the storage still holds.
+C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
+    if (!impl.is_contiguous()) view->problems |= kNotContiguous;
+    if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(impl)))
+        view->problems |= kRequiresGrad;
+    if (view->problems) return;
+    // a storage can be freed or shrunk under its tensors, as some training code does
+    const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
+    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
+    view->storage = storage_of(impl);
+}
+
+// All of a tensor. Runs no Python code.
+C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
+    view->problems = unusual(impl);
+    if (view->problems & ~(kConjugate | kNegative)) return;
     const c10::IntArrayRef sizes = impl.sizes();
     const c10::Device device = impl.device();
-    view->sizes = sizes.data();
-    view->ndim = static_cast<int32_t>(sizes.size());
+    note_sizes(sizes.data(), static_cast<int32_t>(sizes.size()), view);
     view->dtype = dtype_of(c10::typeMetaToScalarType(impl.dtype()));
     view->device_type = device.is_cpu() ? DeviceType::cpu : device.is_cuda() ? DeviceType::cuda : DeviceType::other;
     view->device = device.is_cpu() ? 0 : device.index();
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
-    if (!impl.is_contiguous()) view->problems |= kNotContiguous;
-    if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(object)))
-        view->problems |= kRequiresGrad;
-    note_sizes(*view);
-    if (view->problems & ~kWatched) return true;
-    // a storage can be freed or shrunk under its tensors, as some training code does
-    const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
-    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
+    note_state(impl, view);
     // a copy-on-write tensor is given its own memory here, since the kernel may write to it
-    else view->data = impl.mutable_data();
+    if (!view->problems) view->data = impl.mutable_data();
+}
+
+// Whether a subclass watches; one that is not torch's own may have a metaclass, whose code runs.
+inline void note_type(PyObject* object, TensorView* view) {
+    if (is_plain_type(Py_TYPE(object)) || view->problems & (kNoStorage | kMeta | kNotStrided)) return;
+    view->ran_code = true;
+    if (is_watching(Py_TYPE(object))) view->problems |= kWatched;
+}
+
+inline bool view_through_impl(PyObject* object, TensorView* view) {
+    view_impl(impl_of(object), view);
+    note_type(object, view);
     return true;
 }
 
-inline bool asks(PyObject* object, const char* method) {
-    return py::handle(object).attr(method)().cast<bool>();
-}
-
-// A subclass that has a __torch_dispatch__ of its own, as fake and functional tensors have.
-inline bool dispatches_by_itself(py::handle tensor) {
-    const auto method_of = [](PyObject* type) { return py::handle(type).attr("__torch_dispatch__").cast<py::object>(); };
-    PyTypeObject* const type = Py_TYPE(tensor.ptr());
-    if (type == torch.tensor_type || type == torch.parameter_type) return false;
-    return !method_of(reinterpret_cast<PyObject*>(type)).equal(method_of(reinterpret_cast<PyObject*>(torch.tensor_type)));
-}
-
 inline bool view_through_exchange(PyObject* object, TensorView* view, Values* values) {
-    const py::handle tensor(object);
-    view->problems = 0;
-    if (tensor.attr("is_nested").cast<bool>()) view->problems = kNotStrided;
-    else if (dispatches_by_itself(tensor) || asks(object, "_is_zerotensor")) view->problems = kNoStorage;
-    else if (tensor.attr("is_meta").cast<bool>()) view->problems = kMeta;
-    else if (tensor.attr("layout").ptr() != torch.strided || tensor.attr("is_quantized").cast<bool>())
-        view->problems = kNotStrided;
+    view->ran_code = true;
+    view->problems = unusual(impl_of(object));
     if (view->problems) return true;
-    if (asks(object, "is_conj")) view->problems |= kConjugate;
-    if (asks(object, "is_neg")) view->problems |= kNegative;
-    if (view->problems) return true;
-    if (!is_plain_type(Py_TYPE(object)) && is_watching(Py_TYPE(object))) view->problems |= kWatched;
-
     if (torch.by_method) {
         // which refuses what requires a gradient; that is seen below
-        if (!view_through_method(tensor.attr("detach")().ptr(), view, values)) return false;
+        if (!view_through_method(py::handle(object).attr("detach")().ptr(), view, values)) return false;
     } else {
         DLTensor borrowed;
         if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
@@ -148,12 +165,8 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
         }
         note(borrowed, view);
     }
-    if (!asks(object, "is_contiguous")) view->problems |= kNotContiguous;
-    if (tensor.attr("requires_grad").cast<bool>() && c10::GradMode::is_enabled()) view->problems |= kRequiresGrad;
-    const auto number = [&](const char* method) { return tensor.attr(method)().cast<int64_t>(); };
-    const int64_t needed = (number("storage_offset") + number("numel")) * number("element_size");
-    const auto held = tensor.attr("untyped_storage")().attr("nbytes")().cast<int64_t>();
-    if (!(view->problems & ~kWatched) && number("numel") && held < needed) view->problems |= kFreed;
+    note_state(impl_of(object), view);
+    note_type(object, view);
     return true;
 }
 
@@ -200,7 +213,6 @@ inline void find_torch() {
     const py::object tensor = module.attr("Tensor");
     torch.tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());
     torch.parameter_type = reinterpret_cast<PyTypeObject*>(module.attr("nn").attr("Parameter").ptr());  // both live on in torch
-    torch.strided = module.attr("strided").cast<py::object>().release().ptr();
     torch.disabled_function = module.attr("_C").attr("_disabled_torch_function_impl").cast<py::object>().release().ptr();
     const py::object capsule = tensor.attr("__dlpack_c_exchange_api__");
     torch.exchange = static_cast<const DLPackExchangeAPI*>(
@@ -208,6 +220,8 @@ inline void find_torch() {
     if (!torch.exchange) throw py::error_already_set();
     torch.forward_mode = module.attr("autograd").attr("forward_ad").attr("__dict__").cast<py::object>().release().ptr();
     torch.forward_level = PyUnicode_InternFromString("_current_level");
+    torch.address = tensor.attr("__base__").attr("__dict__")["_cdata"].cast<py::object>().release().ptr();
+    torch.interpreter = PyInterpreterState_Get();
     torch.impl_word = find_impl_word();
 }
 

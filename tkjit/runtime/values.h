@@ -139,9 +139,10 @@ private:
 inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
     try {
         if (ValueReader(*values).read(object, code, *arg)) return true;
-    } catch (const std::exception&) {  // an object's own: it is not what was asked for
+    } catch (py::error_already_set& error) {  // an object's own: it is not what was asked for
+        error.restore();
+    } catch (const std::exception&) {
     }
-    if (PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_MemoryError)) PyErr_Clear();
     return false;
 }
 

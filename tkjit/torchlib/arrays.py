@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch.utils.dlpack import from_dlpack
 
 
-class Arrays:
-    """The arrays of one call, and the tensors that share their memory."""
+class NegativeStrides(Exception):
+    """An array that no tensor can share its memory with."""
 
-    def __init__(self) -> None:
+
+class Arrays:
+    """The arrays of one call, and the tensors that share their memory.
+
+    Parameters
+    ----------
+    capsule_of : callable
+        An array's DLPack capsule; None where its strides are negative, since torch ends the process over them.
+    """
+
+    def __init__(self, capsule_of: Callable[[Any], Any]) -> None:
+        self._capsule_of = capsule_of
         self._arrays: dict[int, tuple[torch.Tensor, Any]] = {}  # by the tensor
         self._like: Any = None  # the first argument, if it is an array
 
     def tensor(self, value: Any) -> torch.Tensor | None:
-        """A tensor, or an array as one; None for anything else."""
+        """A tensor, or an array as one; None for anything else.
+
+        Raises
+        ------
+        NegativeStrides
+            If an array has such.
+        Exception
+            Whatever the array's own ``__dlpack__`` raises.
+        """
         is_first = not self._arrays and self._like is None
         if isinstance(value, torch.Tensor):
             if is_first:
@@ -27,10 +47,10 @@ class Arrays:
             return proxy
         if isinstance(value, type) or not hasattr(value, "__dlpack__"):
             return None
-        try:
-            tensor: torch.Tensor = from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError):
-            return None
+        capsule = self._capsule_of(value)
+        if capsule is None:
+            raise NegativeStrides
+        tensor: torch.Tensor = from_dlpack(capsule)
         if is_first:
             self._like = value
         self._arrays[id(tensor)] = (tensor, value)

@@ -15,7 +15,7 @@ from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
 from tkjit.spec.signature import python_type
-from tkjit.torchlib.arrays import Arrays
+from tkjit.torchlib.arrays import Arrays, NegativeStrides
 from tkjit.torchlib.meta import meta_outputs
 from tkjit.torchlib.words import described
 
@@ -27,10 +27,13 @@ class OverloadCall:
     ----------
     packet : torch._ops.OpOverloadPacket
         The kernel's operator.
+    capsule_of : callable
+        An array's DLPack capsule.
     """
 
-    def __init__(self, spec: Spec, overload: int, packet: Any) -> None:
+    def __init__(self, spec: Spec, overload: int, packet: Any, capsule_of: Callable[[Any], Any]) -> None:
         self.spec = spec
+        self.capsule_of = capsule_of
         self.inputs = operator_fields(spec)
         self.positional = tuple(f.name for f in spec.fields if not f.keyword_only)
         self.outputs = tuple(f.name for f in spec.outputs)
@@ -46,7 +49,7 @@ class OverloadCall:
         ArgumentError, ShapeError
             If the arguments are not this overload's.
         """
-        arrays = Arrays()
+        arrays = Arrays(self.capsule_of)
         given = self._read(self._bind(args, kwargs), arrays)
         outputs = [given.get(name) for name in self.outputs]
         arguments = [given[f.name] for f in self.inputs]
@@ -116,7 +119,13 @@ class OverloadCall:
         return [self._read_tensor(f, f"{f.name}[{i}]", item, arrays) for i, item in enumerate(value)]
 
     def _read_tensor(self, f: Field, name: str, value: Any, arrays: Arrays) -> torch.Tensor:
-        tensor = arrays.tensor(value)
+        try:
+            tensor = arrays.tensor(value)
+        except NegativeStrides:
+            text = f"{name} is {described(value)}, which is not contiguous; pass a contiguous copy"
+            raise self._refuse(text) from None
+        except Exception as error:  # whatever the array's own hooks raise
+            raise self._refuse(f"{name} is {described(value)}; expected a torch.Tensor") from error
         if tensor is None:
             raise self._refuse(f"{name} is {described(value)}; expected a torch.Tensor")
         if f.is_written and arrays.is_read_only(value):

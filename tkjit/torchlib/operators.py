@@ -129,10 +129,16 @@ def operator_of(name: str) -> Any:
     return getattr(torch.ops.tkjit, name)
 
 
-def calls_of(name: str, specs: Sequence[Spec]) -> Callable[..., Any]:
-    """A function that takes the overload which the glue has chosen (-1 if it could not) and a kernel's arguments."""
+def calls_of(name: str, specs: Sequence[Spec], capsule_of: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function that takes the overload which the glue has chosen (-1 if it could not) and a kernel's arguments.
+
+    Parameters
+    ----------
+    capsule_of : callable
+        An array's DLPack capsule; None where its strides are negative.
+    """
     packet = operator_of(name)
-    overloads = tuple(OverloadCall(spec, overload, packet) for overload, spec in enumerate(specs))
+    overloads = tuple(OverloadCall(spec, overload, packet, capsule_of) for overload, spec in enumerate(specs))
 
     def call(chosen: int, *args: Any, **kwargs: Any) -> Any:
         stream = kwargs.get("stream")

@@ -10,10 +10,16 @@ import torch
 def described(value: Any) -> str:
     """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
     if isinstance(value, torch.Tensor):
-        shape = f"({', '.join(map(str, value.shape))}{',' if value.dim() == 1 else ''})"
-        return f"{shape} {str(value.dtype).removeprefix('torch.')} on {value.device}"
+        return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"
+    if not isinstance(value, type) and hasattr(value, "__dlpack__") and hasattr(value, "dtype"):
+        device = f" on {value.device}" if hasattr(value, "device") else ""
+        return f"{_shape(value.shape)} {value.dtype}{device}"
     text = repr(value).replace("\n", " ")
     return f"{text[:60]}{'...' if len(text) > 60 else ''} ({_type_name(value)})"
+
+
+def _shape(shape: Any) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE

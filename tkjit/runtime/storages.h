@@ -1,0 +1,121 @@
+// What keeps the memory of a call's tensors theirs while a kernel runs.
+//
+// A launch gives the GIL away. Another thread may then give a tensor another storage (`set_`, `.data =`), or drop its last
+// reference to one: each storage is held. It may resize a storage, which frees the memory under everybody who holds it:
+// on the CPU a held storage cannot be resized, and who tries gets torch's own error for that. Where this thread is the
+// only one of Python's there is nobody to keep from it.
+#pragma once
+
+#include "refusals.h"
+#include "table.h"
+#include "tensor_view.h"
+
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace tkjit::runtime {
+
+// ---- reading a second time -----------------------------------------------------------------------------------------
+
+inline bool is_as_read(const TensorView& view) {
+    TensorView now;
+    try {
+        view_impl(impl_of(view.object), &now);
+    } catch (py::error_already_set&) {
+        return false;
+    } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
+        return false;
+    }
+    return !(now.problems & ~kRequiresGrad) && now.data == view.data && now.storage == view.storage && now.dtype == view.dtype &&
+           now.device_type == view.device_type && now.device == view.device && now.ndim == view.ndim &&
+           std::memcmp(now.sizes, view.sizes, size_t(now.ndim) * sizeof *now.sizes) == 0;
+}
+
+inline bool confirm(const char* kernel, const TensorView* last) {
+    for (const TensorView* view = last; view; view = view->before) {
+        // another framework's array is held by its capsule, which promises that it stays what it is
+        if (view->foreign || is_as_read(*view)) continue;
+        PyErr_Format(argument_error,
+                     "%s: %s was given another shape or other memory while the call was being prepared, by code of another "
+                     "argument's or by another thread; expected a tensor that stays as it is during the call",
+                     kernel, view->name);
+        return false;
+    }
+    return true;
+}
+
+// ---- storages that stay of one size --------------------------------------------------------------------------------
+
+#ifdef Py_GIL_DISABLED
+using Lock = std::lock_guard<std::mutex>;
+#else
+struct Lock {  // the GIL is one
+    explicit Lock(std::mutex&) {}
+};
+#endif
+
+// Storages that were resizable before launches began to use them, and how many launches do. They are few.
+class Fixed {
+public:
+    void add(c10::StorageImpl* storage) {
+        for (User& known : users_)
+            if (known.storage == storage) return void(++known.launches);
+        if (!storage->resizable()) return;
+        users_.push_back({storage, 1});
+        storage->set_resizable(false);
+    }
+    void remove(c10::StorageImpl* storage) {
+        for (User& known : users_) {
+            if (known.storage != storage) continue;
+            if (--known.launches != 0) return;
+            known = users_.back();
+            users_.pop_back();
+            if (storage->allocator()) storage->set_resizable(true);  // without one it has moved to shared memory
+            return;
+        }
+    }
+
+    std::mutex mutex;
+
+private:
+    struct User {
+        c10::StorageImpl* storage;
+        int launches;
+    };
+    std::vector<User> users_;
+};
+inline Fixed fixed;
+
+// A thread that enters Python for the first time while a kernel runs is the exception: one of a C++ library's.
+inline bool is_only_thread() {
+    return !PyThreadState_Next(PyInterpreterState_ThreadHead(torch.interpreter));
+}
+
+inline c10::StorageImpl* storage_of(const TensorView& view) { return static_cast<c10::StorageImpl*>(view.storage); }
+
+inline bool hold(const TensorView* last) {
+    if (is_only_thread()) return false;
+    const Lock lock(fixed.mutex);
+    for (const TensorView* view = last; view; view = view->before) {
+        if (!view->storage) continue;
+        c10::raw::intrusive_ptr::incref(storage_of(*view));
+        // a GPU's memory goes to other tensors of the same stream, which is no harm once the launch is in it
+        if (view->device_type == DeviceType::cpu) fixed.add(storage_of(*view));
+    }
+    return true;
+}
+
+inline void let_go(const TensorView* last) {
+    const Lock lock(fixed.mutex);
+    for (const TensorView* view = last; view; view = view->before) {
+        if (!view->storage) continue;
+        if (view->device_type == DeviceType::cpu) fixed.remove(storage_of(*view));
+        c10::raw::intrusive_ptr::decref(storage_of(*view));
+    }
+}
+
+}  // namespace tkjit::runtime
