@@ -2,8 +2,10 @@
 
 import math
 import os
+import platform
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -11,9 +13,19 @@ from simulator.compiled import SOURCES, Library, compile_source
 
 
 @pytest.fixture(scope="module", params=["assembly", "ucontext"])
-def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Library:
+def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Library]:
     flags = ["-DTKJIT_SIM_UCONTEXT"] if request.param == "ucontext" else []
-    return compile_source(SOURCES / "language.cu", tmp_path_factory.mktemp(request.param), *flags)
+    return lambda name: compile_source(SOURCES / name, tmp_path_factory.mktemp(request.param), *flags)
+
+
+@pytest.fixture(scope="module")
+def library(compiled) -> Library:
+    return compiled("language.cu")
+
+
+@pytest.fixture(scope="module")
+def faults(compiled) -> Library:
+    return compiled("faults.cu")
 
 
 @pytest.fixture(autouse=True)
@@ -77,6 +89,30 @@ def test_trap(library):
 def test_a_poll_in_vain_is_a_deadlock(library):
     text = library.launch("polls_forever", 1, 64, 0)
     assert text.startswith("deadlock") and library.line("the poll") in text
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="divisions trap on x86-64 alone")
+def test_each_form_of_a_division_of_the_least_integer_by_minus_one(faults):
+    y = np.zeros((64, 2), np.int64)
+    for form in range(15):
+        y[:] = 7
+        assert faults.launch("least_by_minus_one", 1, 64, y, form, -1) is None, form
+        least = -(2**63) if form in (11, 12, 13) else -(2**31)
+        assert (y == [least, 0]).all(), form
+        for divisor in (0, 1) if form != 14 else (0,):
+            text = faults.launch("least_by_minus_one", 1, 64, y, form, divisor)
+            assert (text is None) == (divisor == 1), form
+            if divisor == 0:
+                assert text.startswith("an integer division by zero, in block (0, 0, 0), thread (0, 0, 0)"), form
+
+
+@pytest.mark.parametrize("block", [0, 3, 7])
+def test_a_fault_in_one_block_of_a_cooperative_launch(faults, block):
+    y = np.zeros(8, np.int32)
+    for _ in range(3):
+        text = faults.launch("fails_before_the_grid", 8, 64, y, block)
+        assert f"through a null pointer, in block ({block}, 0, 0), thread (5, 0, 0)" in text
+        assert faults.launch("fails_before_the_grid", 8, 64, y, 9) is None
 
 
 @pytest.mark.parametrize(

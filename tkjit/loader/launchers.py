@@ -81,8 +81,12 @@ class LauncherPlan(Plan):
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = around.toolchain.command(self.target, self._flags, source, output, depfile, objects)
-            if debugged and self._directory:  # the source is named relative to where it is compiled
-                line.insert(1, f"-fdebug-prefix-map={staging}={self._directory}")
+            if self.target.is_cpu:  # the source is named relative to where it is compiled
+                compiled_in = self._directory if debugged and self._directory else "."
+                line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
+                if "clang" not in around.toolchain.cxx.version:  # which does not know the flag
+                    # g++ would make one trap of all mistakes that it can prove, and no line would be right
+                    line.insert(1, "-fno-isolate-erroneous-paths-dereference")
             return [line]
 
         debugged = self.target.is_cpu and around.for_debugger

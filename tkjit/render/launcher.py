@@ -39,6 +39,8 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         source = adapt(source, _used_by_host(spec))
     before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
+    if on_cpu:  # the simulator names it to who debugs it
+        before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]
     body = source.rstrip("\n").split("\n")
     next_line = len(before) + len(body) + 2

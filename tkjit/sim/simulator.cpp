@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <exception>
+
 #ifdef TKJIT_SIM_CHECKED
 #include <algorithm>
 #endif

@@ -124,6 +124,13 @@ struct Warp {
     Collective collectives[warp_threads];
 };
 
+/// What the processor refused to do (see runtime/hardware_faults.h).
+struct HardwareFault {
+    int number, code;  // of the signal; 0: nothing
+    uintptr_t instruction, address;
+    bool is_write, is_call, is_undefined, used_up_stack;
+};
+
 struct Block {
     Launch* launch;
     Helpers* helpers;  // null where this OS thread is a helper itself
@@ -156,6 +163,10 @@ struct Block {
     Warp warps[max_warps_per_block];
     Stack stacks[max_threads_per_block];
     Thread threads[max_threads_per_block];
+    HardwareFault fault;
+    const void* thrown_at;  // where the kernel threw an exception last
+    char exception[512];    // what it said
+    char signal_stack[64 << 10];  // of a helper that runs the block
 };
 
 // Null on an OS thread that runs no block.

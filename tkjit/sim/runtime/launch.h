@@ -11,6 +11,8 @@
 
 #include <tkjit/sim_verdict.h>
 
+#include "signals.h"
+
 /// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
 extern "C" {
 __attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullptr;
@@ -54,6 +56,20 @@ struct Helpers {
 };
 
 /// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
+inline void run_blocks(Launch& launch, Block& block) {
+    const BorrowedSignalStack signal_stack(block.helpers ? nullptr : block.signal_stack);
+    while (!launch_failed(launch)) {
+        const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
+        if (linear_block >= launch.block_count) break;
+        __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
+        run_block(block, linear_block);
+        set_in_vain(block, false);
+        __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
+        if (launch.grid_barrier) break;  // each has its own OS thread
+    }
+}
+
+/// Has the calling OS thread work on a launch; the caller's brings its helpers.
 inline void work(Launch& launch, Helpers* helpers) {
     Block* block = take_idle_block();
     if (block == nullptr || !reserve_dynamic_shared(*block, launch.dynamic_shared_bytes)) {
@@ -69,15 +85,7 @@ inline void work(Launch& launch, Helpers* helpers) {
     current_block = block;
     blockDim = launch.block;
     gridDim = launch.grid;
-    while (!launch_failed(launch)) {
-        const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
-        if (linear_block >= launch.block_count) break;
-        __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
-        run_block(*block, linear_block);
-        set_in_vain(*block, false);
-        __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
-        if (launch.grid_barrier) break;  // each has its own OS thread
-    }
+    run_blocks(launch, *block);
     current_block = nullptr;
     block->launch = nullptr;
     put_idle_block(block);
@@ -92,6 +100,8 @@ inline void* help(void* launch) {
 }  // namespace tkjit::sim
 
 #include "interruption.h"
+#include "hardware_faults.h"
+#include "host_calls.h"
 
 namespace tkjit::sim {
 
@@ -274,6 +284,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
 
     Helpers helpers;  // not cleared: its array of threads is large
     helpers.start_ns = helpers.asked_ns = now_ns();
+    watch_signals(helpers.start_ns);
     helpers.considered = launch.block_count == 1 || cooperative || one_at_a_time;
     helpers.count = helpers.joined = 0;
     launch.caller = pthread_self();

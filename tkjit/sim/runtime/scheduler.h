@@ -13,6 +13,8 @@ bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
+void note_exception(const char* what);           // host_calls.h
+[[noreturn]] void fail_exception();              // host_calls.h
 
 /// Notes whether a block has done nothing but wait for long.
 inline void set_in_vain(Block& block, bool in_vain) {
@@ -230,9 +232,8 @@ inline void end_thread(Thread& thread) {
     count_event(block);
 }
 
-/// The first function of every fiber: runs CUDA threads on its stack until one of them has waited and another is ready.
-inline void fiber_main() {
-    enter_stack(nullptr);
+/// Runs CUDA threads on the calling fiber's stack until one of them has waited and another is ready.
+[[noreturn]] __attribute__((noinline)) inline void run_threads() {
     Block& block = *current_block;
     Stack& stack = *block.starting_stack;
     for (;;) {
@@ -251,6 +252,19 @@ inline void fiber_main() {
     }
 }
 
+/// The first function of every fiber. An exception ends here, since nobody called it.
+inline void fiber_main() {
+    enter_stack(nullptr);
+    try {
+        run_threads();
+    } catch (const std::exception& error) {
+        note_exception(error.what());
+    } catch (...) {
+        note_exception("one of a type that is not std::exception");
+    }
+    fail_exception();  // here, where the exception no longer exists
+}
+
 /// Gives back what an abandoned block's fibers held.
 inline void reset_after_fault(Block& block) {
     block.abandoned = false;
@@ -263,6 +277,8 @@ inline void reset_after_fault(Block& block) {
     }
     for (unsigned i = 0; i < block.thread_count; i++) block.threads[i].copies.count = 0;
     clear_bulk_copies(block);
+    block.fault = {};
+    block.thrown_at = nullptr;
     memset(block.warps, 0, sizeof(block.warps));
     memset(block.barriers, 0, sizeof(block.barriers));
 }

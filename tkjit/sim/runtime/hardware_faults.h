@@ -1,0 +1,194 @@
+// What the processor refuses to do for a kernel: a division by zero, a wild pointer, a stack that is used up.
+//
+// The signal's handler writes down what happened and lets the interrupted OS thread go on in another function, on the
+// fiber's stack, which nobody needs any more. That one does what no handler may do: it allocates, runs addr2line, and
+// leaves the block as every other fault does. Code of a library may hold a lock, so that a fault there is the process's
+// end as ever, with a line that names the thread.
+#pragma once
+
+#include "lines.h"
+#include "machine_context.h"
+#include "signals.h"
+
+/// The kernel's name; the text that is rendered has it.
+extern "C" {
+__attribute__((weak, visibility("hidden"))) const char* tkjit_kernel_name = nullptr;
+}
+
+namespace tkjit::sim {
+
+inline bool in_own_code(uintptr_t address) {
+    const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
+    return address - begin < end - begin;
+}
+
+/// Whether the calling OS thread works for one of this launcher's launches: only then its variables may be looked at in a
+/// handler, since others would have to be allocated first.
+inline bool is_worker() {
+    for (Launch*& slot : active_launches) {
+        const Launch* const launch = __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
+        if (launch == nullptr) continue;
+        const Helpers& helpers = *launch->helpers;
+        if (pthread_equal(launch->caller, pthread_self())) return true;
+        for (int i = helpers.joined; i < helpers.count; i++) {
+            if (pthread_equal(helpers.threads[i], pthread_self())) return true;
+        }
+    }
+    return false;
+}
+
+/// A line on standard error, put together without what a handler must not call.
+class SignalLine {
+  public:
+    SignalLine& operator<<(const char* text) {
+        for (; *text && used_ < sizeof line_ - 1; text++) line_[used_++] = *text;
+        return *this;
+    }
+    SignalLine& operator<<(unsigned number) {
+        char digits[16], *first = digits + sizeof digits;
+        *--first = 0;
+        do *--first = static_cast<char>('0' + number % 10);
+        while (number /= 10);
+        return *this << first;
+    }
+    SignalLine& operator<<(const uint3& index) {
+        return *this << "(" << index.x << ", " << index.y << ", " << index.z << ")";
+    }
+    ~SignalLine() {
+        line_[used_++] = '\n';
+        [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line_, used_);
+    }
+
+  private:
+    char line_[512];
+    size_t used_ = 0;
+};
+
+inline const char* signal_name(int number) {
+    switch (number) {
+        case SIGSEGV: return "SIGSEGV";
+        case SIGBUS: return "SIGBUS";
+        case SIGFPE: return "SIGFPE";
+        case SIGILL: return "SIGILL";
+        default: return "SIGABRT";
+    }
+}
+
+inline const char* kernel_name() { return tkjit_kernel_name ? tkjit_kernel_name : "a kernel"; }
+inline const char* check_name() { return tkjit_kernel_name ? tkjit_kernel_name : "NAME"; }
+
+/// Says of the guard page below a stack, and of what the fault was, all that the handler knows.
+inline HardwareFault describe_fault(int number, const siginfo_t& info, const MachineContext& context, const Stack& stack) {
+    HardwareFault fault{};
+    fault.number = number;
+    fault.code = info.si_code;
+    fault.instruction = context.instruction();
+    fault.address = reinterpret_cast<uintptr_t>(info.si_addr);
+    fault.is_write = context.is_write();
+    fault.used_up_stack = number == SIGSEGV && fault.address - reinterpret_cast<uintptr_t>(stack.lowest) < guard_bytes;
+    return fault;
+}
+
+/// The text of the running thread's fault.
+inline void append_fault(ErrorText& text, const HardwareFault& fault) {
+    const char* const access = fault.is_write ? "a write to" : "a read of";
+    const auto address = static_cast<unsigned long long>(fault.address);
+    if (fault.used_up_stack) {
+        text.append("stack overflow: the thread's stack is %zu KiB", (stack_bytes - guard_bytes) >> 10);
+    } else if (fault.is_call) {
+        text.append("a call of address 0x%llx, where no function is", address);
+    } else if (fault.number == SIGFPE) {
+        text.append(fault.code == FPE_INTDIV ? "an integer division by zero" : "a floating-point exception");
+    } else if (fault.number == SIGILL) {
+        text.append(fault.is_undefined ? "a point that the compiler takes for impossible: a null pointer, a division by zero, "
+                                         "or __builtin_trap()"
+                                       : "an instruction that this processor does not have");
+    } else if (fault.number == SIGBUS) {
+        text.append("a bus error at address 0x%llx", address);
+    } else if (fault.code != SEGV_MAPERR && fault.code != SEGV_ACCERR) {
+        text.append("an access to a misaligned vector, or to an address that no machine has");
+    } else if (fault.address < guard_bytes) {
+        text.append("%s address 0x%llx, through a null pointer", access, address);
+    } else {
+        text.append("%s address 0x%llx, %s", access, address,
+                    fault.code == SEGV_MAPERR ? "where no memory is" : "which does not allow it");
+    }
+}
+
+/// Adds who runs, and the line of an instruction where that is known.
+inline void append_place(ErrorText& text, uintptr_t instruction) {
+    const uint3 thread = current_thread->index;
+    text.append(", in block (%u, %u, %u), thread (%u, %u, %u)", blockIdx.x, blockIdx.y, blockIdx.z, thread.x, thread.y,
+                thread.z);
+    char place[1024];
+    find_line(instruction, place, sizeof place);
+    if (place[0]) text.append(" (%s)", place);
+}
+
+/// Where a thread goes on that the processor has stopped.
+[[noreturn]] __attribute__((noinline, cold)) inline void end_at_fault() {
+    Block& block = *current_block;
+    if (claim_fault(*block.launch)) {
+        ErrorText text(block.launch->error_text);
+        append_fault(text, block.fault);
+        append_place(text, block.fault.instruction);
+        text.append("; python -m tkjit check %s says more", check_name());
+    }
+    abandon_block(block);
+}
+
+/// Called by the handler in the thread that a signal came to.
+inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
+    MachineContext context(given);
+    const uintptr_t instruction = context.instruction();
+    const bool is_own = in_own_code(instruction);
+    if (!MachineContext::is_known || (!is_own && !is_worker())) return Signalled::nothing;
+    if (current_thread == nullptr || current_block == nullptr) return Signalled::nothing;
+    Block& block = *current_block;
+    const Stack& stack = *current_thread->stack;
+    HardwareFault fault = describe_fault(number, *info, context, stack);
+    const bool in_fiber = context.stack_pointer() - reinterpret_cast<uintptr_t>(stack.lowest) < stack_bytes;
+    if (info->si_code <= 0 && number != SIGABRT) {
+        // A handler in front of ours, which runs on its own stack, passes on what will happen again when it returns.
+        return !in_fiber && info->si_pid == getpid() ? Signalled::handled : Signalled::nothing;
+    }
+    if (!in_fiber && !fault.used_up_stack) return Signalled::nothing;
+    if (!is_own && number != SIGABRT && instruction == fault.address && in_own_code(context.return_address())) {
+        fault.is_call = true;
+        fault.instruction = context.return_address() - 1;
+    }
+    if (number == SIGABRT || (!is_own && !fault.is_call) || block.fault.number != 0) {
+        SignalLine() << "tkjit: " << signal_name(number) << " in a library that the kernel " << kernel_name()
+                     << " called, in block " << blockIdx << ", thread " << current_thread->index
+                     << "; the process cannot go on; python -m tkjit check " << check_name() << " says more";
+        return Signalled::fatal;
+    }
+    if (number == SIGFPE && context.skip_overflowing_division()) return Signalled::handled;
+    fault.is_undefined = number == SIGILL && context.at_undefined_instruction();
+    block.fault = fault;
+    context.go_on_with(end_at_fault, stack.lowest + stack_bytes);
+    return Signalled::handled;
+}
+
+/// Says that a kernel was running when a signal came to a thread that runs none.
+inline bool mention_kernel(int number) {
+    for (Launch*& slot : active_launches) {
+        if (__atomic_load_n(&slot, __ATOMIC_ACQUIRE) == nullptr) continue;
+        SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels, while the kernel " << kernel_name() << " ran";
+        return true;
+    }
+    return false;
+}
+
+/// Once for each thread, and then now and then: what a library may have taken away is put back.
+inline void watch_signals(long long now) {
+#ifndef TKJIT_SIM_CHECKED  // its process is the kernel's alone, and has handlers of its own (check/host.h)
+    if (__builtin_expect(now - signals_seen_ns > signals_trusted_ns, false)) {
+        prepare_for_signals({ask_of_signal, mention_kernel}, now);
+    }
+#else
+    (void)now;
+#endif
+}
+
+}  // namespace tkjit::sim

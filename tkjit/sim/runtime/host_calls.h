@@ -1,0 +1,67 @@
+// What C++ has and device code has not: exceptions, abort, exit. A kernel that uses them fails, and the process goes on.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <typeinfo>
+
+namespace tkjit::sim {
+
+/// Ends the launch with a text about the running thread, and the line of the instruction that returns to `caller`.
+[[noreturn]] __attribute__((noinline, cold)) inline void fail_after_call(const void* caller, const char* what) {
+    Block& block = *current_block;
+    if (claim_fault(*block.launch)) {
+        ErrorText text(block.launch->error_text);
+        text.append("%s", what);
+        append_place(text, caller ? reinterpret_cast<uintptr_t>(caller) - 1 : 0);
+    }
+    abandon_block(block);
+}
+
+__attribute__((noinline, cold)) void note_exception(const char* what) {
+    char* const text = current_block->exception;
+    snprintf(text, sizeof current_block->exception, "the kernel threw a C++ exception, which device code cannot: %s", what);
+}
+
+[[noreturn]] __attribute__((noinline, cold)) void fail_exception() {
+    fail_after_call(current_block->thrown_at, current_block->exception);
+}
+
+/// The C library's own function of a name that this file defines too.
+template <class Function>
+Function* library_function(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace tkjit::sim
+
+#ifndef TKJIT_SIM_CHECKED  // of a process that ends the checker says how
+// Hidden definitions come before the libraries', in this shared object alone (as __assert_fail's in fault.h does).
+extern "C" {
+__attribute__((visibility("hidden"), noreturn)) void __cxa_throw(void* object, std::type_info* type,
+                                                                 void (*destroy)(void*)) {
+    using namespace tkjit::sim;
+    if (current_thread) current_block->thrown_at = __builtin_return_address(0);
+    library_function<void(void*, std::type_info*, void (*)(void*))>("__cxa_throw")(object, type, destroy);
+    __builtin_unreachable();
+}
+
+// By labels, since the libraries' headers declare the functions as visible.
+__attribute__((visibility("hidden"), noreturn)) void tkjit_sim_abort() __asm__("abort");
+__attribute__((visibility("hidden"), noreturn)) void tkjit_sim_exit(int status) __asm__("exit");
+
+void tkjit_sim_abort() {
+    using namespace tkjit::sim;
+    if (current_thread) fail_after_call(__builtin_return_address(0), "abort() was called");
+    library_function<void()>("abort")();
+    __builtin_unreachable();
+}
+
+void tkjit_sim_exit(int status) {
+    using namespace tkjit::sim;
+    if (current_thread) fail_after_call(__builtin_return_address(0), "exit() was called");
+    library_function<void(int)>("exit")(status);
+    __builtin_unreachable();
+}
+}
+#endif

@@ -1,0 +1,147 @@
+// One handler in a process for the signals that end it, which asks each launcher whether its kernel is to blame.
+//
+// Whoever had a handler before is asked after us, and exactly as the system would have asked: what is no kernel's fault
+// ends as it did. A handler that is installed later comes before ours. Nothing is taken away after a launch: four system
+// calls would be a quarter of a short one.
+#pragma once
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace tkjit::sim {
+
+inline constexpr int deadly_signals[SignalHandlers::signals] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // another's handler may print stacks on it
+// How long a thread relies on the handler and on its stack, which a library may take away, without looking.
+inline constexpr long long signals_trusted_ns = 1'000'000'000;
+
+/// Does what would have been done without us.
+inline void pass_signal_on(int number, siginfo_t* info, void* context) {
+    unsigned at = 0;
+    while (deadly_signals[at] != number) at++;
+    const struct sigaction& previous = pool().handlers.previous[at];
+    const bool is_sent = info->si_code <= 0;  // by a process; otherwise by an instruction, which will be run again
+    const bool has_function = previous.sa_flags & SA_SIGINFO ||
+                              (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
+    if (!has_function) {
+        if (is_sent && previous.sa_handler == SIG_IGN) return;
+        struct sigaction end_process {};
+        end_process.sa_handler = SIG_DFL;
+        sigaction(number, &end_process, nullptr);
+        if (is_sent) raise(number);  // comes when this handler returns
+        return;
+    }
+    sigset_t mask = static_cast<ucontext_t*>(context)->uc_sigmask, before;
+    for (int other = 1; other < NSIG; other++) {
+        if (sigismember(&previous.sa_mask, other) == 1) sigaddset(&mask, other);
+    }
+    if (!(previous.sa_flags & SA_NODEFER)) sigaddset(&mask, number);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
+    if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(number, info, context);
+    else previous.sa_handler(number);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+inline void on_deadly_signal(int number, siginfo_t* info, void* context) {
+    const int error = errno;
+    const SignalHandlers& handlers = pool().handlers;
+    Signalled result = Signalled::nothing;
+    const uint32_t given = __atomic_load_n(&handlers.launcher_count, __ATOMIC_ACQUIRE);
+    const uint32_t count = given < SignalHandlers::most_launchers ? given : SignalHandlers::most_launchers;
+    for (uint32_t i = 0; i < count && result == Signalled::nothing; i++) {
+        const auto ask = __atomic_load_n(&handlers.launchers[i].ask, __ATOMIC_ACQUIRE);
+        if (ask) result = ask(number, info, context);
+    }
+    for (uint32_t i = 0; i < count && result == Signalled::nothing; i++) {
+        const auto mention = __atomic_load_n(&handlers.launchers[i].mention, __ATOMIC_ACQUIRE);
+        if (mention && mention(number)) break;
+    }
+    if (result != Signalled::handled) pass_signal_on(number, info, context);
+    errno = error;
+}
+
+/// Puts the handler before what is there, unless that is in front of ours already.
+inline void install_handlers(SignalHandlers& handlers) {
+    if (__atomic_exchange_n(&handlers.installing, 1u, __ATOMIC_ACQUIRE)) return;  // another thread does
+    if (handlers.handler == nullptr) handlers.handler = on_deadly_signal;
+    for (unsigned i = 0; i < SignalHandlers::signals; i++) {
+        struct sigaction now {};
+        if (sigaction(deadly_signals[i], nullptr, &now) != 0) continue;
+        const bool is_function = now.sa_flags & SA_SIGINFO || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
+        if (is_function && (now.sa_sigaction == handlers.handler || handlers.is_installed[i])) continue;
+        handlers.previous[i] = now;
+        handlers.is_installed[i] = true;
+        struct sigaction own {};
+        own.sa_sigaction = handlers.handler;
+        own.sa_flags = SA_SIGINFO | SA_ONSTACK;
+        sigaction(deadly_signals[i], &own, nullptr);
+    }
+    __atomic_store_n(&handlers.installing, 0u, __ATOMIC_RELEASE);
+}
+
+/// Where the handler runs when a fiber's stack is used up: given to an OS thread that has no such stack, until it ends.
+class SignalStack {
+  public:
+    void ensure() {
+        stack_t now{};
+        if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
+        if (memory_ == nullptr) {
+            void* const memory = mmap(nullptr, signal_stack_bytes, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (memory == MAP_FAILED) return;
+            memory_ = memory;
+        }
+        const stack_t own{memory_, 0, signal_stack_bytes};
+        sigaltstack(&own, nullptr);
+    }
+    ~SignalStack() {
+        if (memory_ == nullptr) return;
+        stack_t now{};
+        const stack_t none{nullptr, SS_DISABLE, 0};
+        if (sigaltstack(nullptr, &now) == 0 && now.ss_sp == memory_) sigaltstack(&none, nullptr);
+        munmap(memory_, signal_stack_bytes);
+    }
+
+  private:
+    void* memory_ = nullptr;
+};
+
+/// A helper's, which lies in its block; none for the caller.
+class BorrowedSignalStack {
+  public:
+    explicit BorrowedSignalStack(char* memory) : memory_(memory) {
+        if (memory) set({memory, 0, signal_stack_bytes});
+    }
+    ~BorrowedSignalStack() {
+        if (memory_) set({nullptr, SS_DISABLE, 0});
+    }
+    BorrowedSignalStack(const BorrowedSignalStack&) = delete;
+    BorrowedSignalStack& operator=(const BorrowedSignalStack&) = delete;
+
+  private:
+    static void set(const stack_t& stack) { sigaltstack(&stack, nullptr); }
+    char* memory_;
+};
+
+inline TKJIT_SIM_REGISTER long long signals_seen_ns = 0;
+
+/// Makes a launch's faults known to us: the handler, this launcher, the calling thread's signal stack.
+__attribute__((noinline, cold)) inline void prepare_for_signals(const SignalHandlers::Launcher& own, long long now) {
+    static uint32_t is_known = 0;
+    static thread_local SignalStack signal_stack;
+    SignalHandlers& handlers = pool().handlers;
+    if (!__atomic_exchange_n(&is_known, 1u, __ATOMIC_RELAXED)) {
+        const uint32_t at = __atomic_fetch_add(&handlers.launcher_count, 1u, __ATOMIC_ACQ_REL);
+        if (at < SignalHandlers::most_launchers) {
+            __atomic_store_n(&handlers.launchers[at].mention, own.mention, __ATOMIC_RELEASE);
+            __atomic_store_n(&handlers.launchers[at].ask, own.ask, __ATOMIC_RELEASE);
+        }
+    }
+    install_handlers(handlers);
+    signal_stack.ensure();
+    signals_seen_ns = now;
+}
+
+}  // namespace tkjit::sim
