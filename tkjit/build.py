@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tkjit import files
 from tkjit.cache import Product
 from tkjit.compiler_log import first_error
 from tkjit.config import environment_with
+from tkjit.embedded import embedded_files
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.flags import PACKAGE
 from tkjit.kernel_resources import kernel_resources
@@ -127,9 +128,12 @@ def compile_binary(
         "command": command,
         **taken.facts,
     }
-    dependencies = (*_read_depfile(depfile, staging), *_linked(log, unit.libraries, staging))
+    read = _read_depfile(depfile, staging)
+    flags = itertools.chain.from_iterable(lines)
+    assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
+    dependencies = dict.fromkeys([*read, *assembled, *_linked(log, unit.libraries, staging)])
     _remove(depfile)
-    return Product(output.name, dependencies, facts, unit.search)
+    return Product(output.name, tuple(dependencies), facts, unit.search)
 
 
 def _run_all(lines: list[list[str]], directory: Path) -> tuple[int, str, int]:
@@ -286,7 +290,7 @@ def _linked(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple
     )
 
 
-def _outside(names: list[str], staging: Path) -> tuple[Path, ...]:
+def _outside(names: Iterable[str], staging: Path) -> tuple[Path, ...]:
     # a compiler reports a/../b as it was found; two names of one file are one dependency
     paths = {Path(os.path.normpath(staging / name)) for name in names} - {Path(os.devnull)}
     return tuple(sorted(path for path in paths if not path.is_relative_to(staging)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ class Tool:
     ----------
     path : Path
     version : str
-        What it prints of itself; part of every key.
+        What it prints of itself, and of a script its text; part of every key.
     origin : str
         How it was found: ``CUDA_HOME``, ``PATH``, ``PyPI``.
     """
@@ -72,7 +73,7 @@ class Toolchain:
         for name in self._cxx_names():
             if path := self._which(name):
                 # the age is looked at when the version is asked for; an old compiler is asked each time
-                version = self._remembered(path, "version", lambda path=path: _young_enough(path))  # type: ignore[misc]
+                version = self._version(path, partial(_young_enough, path))
                 return Tool(path, version, "CXX" if given else "PATH")
         raise ToolchainError(f"no C++ compiler{f' {given!r} (CXX)' if given else ''}; install one: {INSTALL_CXX}")
 
@@ -91,7 +92,7 @@ class Toolchain:
         """
         for origin, path in self._nvcc_candidates():
             if path is not None and os.access(path, os.X_OK):
-                return Tool(path.absolute(), self._version(path), origin)
+                return Tool(path.absolute(), self._version(path, partial(_asked, path)), origin)
         raise ToolchainError(
             f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}"
         )
@@ -223,14 +224,17 @@ class Toolchain:
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
 
-    def _version(self, path: Path) -> str:
-        return self._remembered(path, "version", lambda: _version_text(_output([path, "--version"])))
+    def _version(self, path: Path, ask: Callable[[], str]) -> str:
+        """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
+        version, text = self._remembered(path, "version", ask), _script(path)
+        return f"{version} (script:{hashlib.sha256(text).hexdigest()[:16]})" if text else version
 
     def _remembered(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
         """What a tool says of itself, asked once for a file that does not change."""
         real = path.resolve()
         stat = real.stat()
-        identity = [stat.st_size, stat.st_mtime_ns]
+        # a script may be written anew within a tick of the clock
+        identity = [stat.st_size, stat.st_mtime_ns, hashlib.sha256(_script(path)).hexdigest()[:16]]
         known = self._memo.read()
         # by the name it is called by too, which some compilers' wrappers look at
         key = f"{path.absolute()} -> {real}"
@@ -271,6 +275,16 @@ class _Memo:
             files.write(self._path, json.dumps(content, indent=1), shared=self._shared)
 
 
+def _script(path: Path) -> bytes:
+    """The text of a program that is a script; empty for any other."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(2)
+            return first + file.read() if first == b"#!" else b""
+    except OSError:
+        return b""
+
+
 def address_sanitizer(cxx: Tool) -> Path | None:
     """The runtime library of the C++ compiler's AddressSanitizer, if it is installed."""
     is_clang = "clang" in cxx.version
@@ -297,9 +311,14 @@ def _compiler_alone(cxx: str | None) -> str | None:
     return words[0] if words else None
 
 
+def _asked(compiler: Path) -> str:
+    """What a compiler prints of its version."""
+    return _version_text(_output([compiler, "--version"]))
+
+
 def _young_enough(cxx: Path) -> str:
     """A C++ compiler's version, if it is not too old."""
-    version = _version_text(_output([cxx, "--version"]))
+    version = _asked(cxx)
     # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
     gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
     if gcc and int(gcc[1]) < OLDEST_GXX:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,8 +57,44 @@ def at_locks(pid: int, root: Path) -> list[str]:
     return sorted(found)
 
 
+# a compiler that is a script has another version than the one that it runs
+PROGRAM = r"""
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char** words) {
+    char self[PATH_MAX] = "", script[PATH_MAX + 4];
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) return 127;
+    snprintf(script, sizeof script, "%s.sh", self);
+    const char* command[count + 2];
+    command[0] = "sh";
+    command[1] = script;
+    for (int i = 1; i <= count; ++i) command[i + 1] = words[i];
+    execv("/bin/sh", (char**)command);
+    return 127;
+}
+"""
+
+
+@cache
+def _program() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "program")
+        subprocess.run(["gcc", "-x", "c", "-", "-o", path], input=PROGRAM, text=True, check=True)
+        return path.read_bytes()
+
+
+def write_compiler(path: Path, script: str) -> None:
+    """Write a program that does what a script does, in one step: what is being run is not written over."""
+    for name, content in ((f"{path.name}.sh", script.encode()), (path.name, _program())):
+        scratch = path.with_name(f"{name}.new")
+        scratch.write_bytes(content)
+        scratch.chmod(0o755)
+        scratch.replace(path.with_name(name))
+
+
 class Compiler:
-    """A script that is ``CXX``: it writes down what it compiles, may wait for a sign, and then runs the compiler.
+    """A program that is ``CXX``: it writes down what it compiles, may wait for a sign, and then runs the compiler.
 
     It says the same version, so that a cache that was filled without it serves here too.
     """
@@ -73,7 +112,7 @@ class Compiler:
             return f'case "$*" in {only}) while [ ! -e "{self._gate}" ]; do sleep 0.02; done;; esac' if only else ":"
 
         says = f'case "$*" in --version) echo "{version}"; exit;; esac' if version else ":"
-        script = f"""#!/bin/sh
+        script = f"""
 {says}
 case " $* " in *" -c "*|*launcher.cu*)
     echo "$*" >> "{self._log}"
@@ -84,11 +123,7 @@ status=$?
 {held(after)}
 exit $status
 """
-        # in one step: a script that is being run is not written over
-        scratch = self.path.with_suffix(".new")
-        scratch.write_text(script)
-        scratch.chmod(0o755)
-        scratch.replace(self.path)
+        write_compiler(self.path, script)
 
     def hold(self, only: str = "*") -> None:
         """Let compilations whose command line matches begin and not go on."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 import torch
+from caches import write_compiler
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
@@ -496,11 +496,11 @@ def test_nothing_is_found_in_the_bundled_kernels(name):
 
 def test_a_compiler_without_address_sanitizer(kernels, tmp_path, monkeypatch, capsys, cache, seeded):
     compiler = tmp_path / "g++"
-    compiler.write_text(
-        '#!/bin/sh\ncase "$*" in *-fsanitize=address*.s*) echo "ld: cannot find -lasan" >&2; exit 1;; esac\n'
-        f'exec {shutil.which("g++")} "$@"\n'
+    write_compiler(
+        compiler,
+        'case "$*" in *-fsanitize=address*.s*) echo "ld: cannot find -lasan" >&2; exit 1;; esac\n'
+        f'exec {shutil.which("g++")} "$@"\n',
     )
-    compiler.chmod(compiler.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("CXX", str(compiler))
     assert main(["check", "good", "--memory"]) == 1
     assert re.search(

@@ -31,6 +31,13 @@ def write_tool(path: Path, body: str) -> Path:
     return path
 
 
+def said(version: str) -> str:
+    """What a compiler that is a script has printed: its text is part of its version too."""
+    printed, mark, digest = version.partition(" (script:")
+    assert mark and re.fullmatch(r"[0-9a-f]{16}\)", digest)
+    return printed
+
+
 def write_gxx(path: Path, version: str = GXX_12) -> Path:
     return write_tool(path, f"printf '{version}\\nCopyright (C) 2022\\n'")
 
@@ -81,7 +88,7 @@ def refusal(ask) -> str:
 def test_gxx_is_found_on_path(find, bin_directory):
     path = write_gxx(bin_directory / "g++")
     tool = find().cxx
-    assert (tool.path, tool.version, tool.origin) == (path, GXX_12, "PATH")
+    assert (tool.path, said(tool.version), tool.origin) == (path, GXX_12, "PATH")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_cxx_is_taken_before_gxx(find, bin_directory):
     write_gxx(bin_directory / "g++")
     mine = write_gxx(bin_directory / "my-g++", "my-g++ (GCC) 14.1.0")
     tool = find(cxx="my-g++").cxx
-    assert (tool.path, tool.version, tool.origin) == (mine, "my-g++ (GCC) 14.1.0", "CXX")
+    assert (tool.path, said(tool.version), tool.origin) == (mine, "my-g++ (GCC) 14.1.0", "CXX")
     assert find(cxx=str(mine)).cxx.path == mine
 
 
@@ -137,7 +144,7 @@ def test_a_compiler_that_does_not_run(find, bin_directory):
 def test_an_old_gxx_is_refused(find, bin_directory, name, version, old):
     path = write_gxx(bin_directory / name, version)
     if old is None:
-        assert find(cxx=name).cxx.version == version
+        assert said(find(cxx=name).cxx.version) == version
     else:
         text = refusal(lambda: find(cxx=name).cxx)
         assert text == f"{path} is version {old}; g++ 11 or newer is needed: apt-get install g++"
@@ -155,9 +162,9 @@ def test_a_version_is_asked_once_across_processes(find, bin_directory):
 
 def test_an_upgraded_compiler_is_asked_again(find, bin_directory):
     write_gxx(bin_directory / "g++")
-    assert find().cxx.version == GXX_12
+    assert said(find().cxx.version) == GXX_12
     write_gxx(bin_directory / "g++", "g++ (GCC) 14.1.0")
-    assert find().cxx.version == "g++ (GCC) 14.1.0"
+    assert said(find().cxx.version) == "g++ (GCC) 14.1.0"
     assert len(calls(bin_directory)) == 2
 
 
@@ -166,8 +173,8 @@ def test_two_names_of_one_dispatcher_are_two_compilers(find, bin_directory, tmp_
     dispatcher = write_tool(tmp_path / "lib/ccache", 'printf \'%s (GCC) 12.2.0\\n\' "$(basename "$0")"')
     for name in ("g++", "g++-12"):
         (bin_directory / name).symlink_to(dispatcher)
-    assert find(cxx="g++").cxx.version == "g++ (GCC) 12.2.0"
-    assert find(cxx="g++-12").cxx.version == "g++-12 (GCC) 12.2.0"
+    assert said(find(cxx="g++").cxx.version) == "g++ (GCC) 12.2.0"
+    assert said(find(cxx="g++-12").cxx.version) == "g++-12 (GCC) 12.2.0"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"x": 1}'])
@@ -175,7 +182,7 @@ def test_a_damaged_memo_is_written_anew(find, bin_directory, tmp_path, content):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").mkdir()
     (tmp_path / "v1/tools.json").write_text(content)
-    assert find().cxx.version == find().cxx.version == GXX_12
+    assert said(find().cxx.version) == said(find().cxx.version) == GXX_12
     assert len(calls(bin_directory)) == 1
 
 
@@ -189,7 +196,7 @@ def test_a_memo_is_as_open_as_the_cache(find, bin_directory, tmp_path, shared, m
             Settings(tmp_path / "cache", search_path=str(bin_directory), cache_shared=shared),
             tmp_path / "cache/v1/tools.json",
         )
-        assert tools.cxx.version == GXX_12
+        assert said(tools.cxx.version) == GXX_12
     finally:
         os.umask(before)
     written = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
@@ -199,7 +206,7 @@ def test_a_memo_is_as_open_as_the_cache(find, bin_directory, tmp_path, shared, m
 def test_a_memo_that_cannot_be_written_costs_a_process_each_time(find, bin_directory, tmp_path):
     write_gxx(bin_directory / "g++")
     (tmp_path / "v1").write_text("a file where the directory would be")
-    assert find().cxx.version == find().cxx.version == GXX_12
+    assert said(find().cxx.version) == said(find().cxx.version) == GXX_12
     assert len(calls(bin_directory)) == 2
 
 
@@ -211,7 +218,7 @@ def test_cuda_home_wins(find, bin_directory, tmp_path):
     path = write_nvcc(tmp_path / "cuda/bin/nvcc")
     tool = find(cuda_home=tmp_path / "cuda").nvcc
     assert (tool.path, tool.origin) == (path, "CUDA_HOME")
-    assert tool.version == "Cuda compilation tools, release 13.0, V13.0.88"
+    assert said(tool.version) == "Cuda compilation tools, release 13.0, V13.0.88"
 
 
 def test_a_cuda_home_without_nvcc_falls_back_to_path(find, bin_directory, tmp_path):
@@ -365,9 +372,41 @@ def test_versions_are_those_of_the_compilers_that_are_used(find, bin_directory):
     write_gxx(bin_directory / "g++")
     write_nvcc(bin_directory / "nvcc")
     nvcc = "Cuda compilation tools, release 13.0, V13.0.88"
-    assert find().versions() == (("cxx", GXX_12),)
-    assert find().versions(Target("cpu")) == (("compiler", GXX_12), ("cxx", GXX_12))
-    assert find().versions(Target("90a")) == (("compiler", nvcc), ("cxx", GXX_12))
+
+    def versions(target: Target | None = None) -> tuple:
+        return tuple((name, said(version)) for name, version in find().versions(target))
+
+    assert versions() == (("cxx", GXX_12),)
+    assert versions(Target("cpu")) == (("compiler", GXX_12), ("cxx", GXX_12))
+    assert versions(Target("90a")) == (("compiler", nvcc), ("cxx", GXX_12))
+
+
+@pytest.mark.parametrize("name", ["g++", "nvcc"])
+def test_a_compiler_whose_text_changes_and_whose_version_does_not_is_another(find, bin_directory, name):
+    """A wrapper that adds a flag. nvcc's host compiler is one too."""
+    write_gxx(bin_directory / "g++")
+    write_nvcc(bin_directory / "nvcc")
+    path, before = bin_directory / name, find().versions(Target("90a"))
+    status, text = path.stat(), path.read_text()
+    assert find().versions(Target("90a")) == before
+    path.write_text(text.replace("/calls", "/other"))  # as long as it was, and as old
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    after = find().versions(Target("90a"))
+    changed = [part for (part, was), (_, now) in zip(before, after, strict=True) if was != now]
+    assert changed == [{"g++": "cxx", "nvcc": "compiler"}[name]]
+
+
+def test_only_a_scripts_text_is_read(tmp_path):
+    (tmp_path / "program").write_bytes(b"\x7fELF")
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    assert toolchain._script(tmp_path / "program") == toolchain._script(tmp_path / "none") == b""
+    assert toolchain._script(tmp_path / "script") == b"#!/bin/sh\n"
+
+
+@pytest.mark.parametrize("digest", ["0123456789abcdef", "c1a0b8f3d2e45f60"])
+def test_a_scripts_digest_is_not_taken_for_a_number(digest):
+    for version, package in (("g++ (GCC) 12.2.0", "libgcc-12-dev"), ("clang version 14.0.6", "libclang-rt-14-dev")):
+        assert toolchain.install_address_sanitizer(f"{version} (script:{digest})") == f"apt-get install {package}"
 
 
 def test_where_a_compiler_is_missing_there_are_no_versions(find, bin_directory):

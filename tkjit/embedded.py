@@ -1,0 +1,93 @@
+"""Files that an assembler reads (``.incbin``, ``.include``), of which no compiler tells: found by their names in texts.
+
+A macro may put the directive together (``INCBIN(table, "table.bin")``). So where the directive stands in any text that
+was compiled, every string literal of all of them that names a file counts: one too many costs a build, one too few a
+wrong kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tkjit import files
+
+_DIRECTIVE = re.compile(rb"incbin|\.include\b", re.IGNORECASE)
+_TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:\\.|[^"\\\n])*)"'
+    r"|'(?:\\.|[^'\\\n])*'|(?P<space>\s+)|[^\s\"'/R]+|.",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t"}
+_QUOTED = re.compile(r'"([^"\n]+)"')
+
+
+def embedded_files(
+    text: str, read: Iterable[Path], search: Sequence[Path], words: Iterable[str] = ()
+) -> tuple[Path, ...]:
+    """The files that an assembler may have read.
+
+    Parameters
+    ----------
+    text : str
+        What was compiled.
+    read : iterable of Path
+        What the compiler said it read.
+    search : sequence of Path
+        The directories in which it looks for headers, and its assembler for such files.
+    words : iterable of str
+        The command line, of which a macro may come: ``-DTABLE="table.bin"``.
+    """
+    texts = [text.encode(), *_contents(read)]
+    if not any(map(_DIRECTIVE.search, texts)):
+        return ()
+    defines = [word for word in words if word.startswith("-D")]
+    texts += [word.encode() for word in defines]
+    names = {name for one in texts for name in _names_in(one.decode(errors="surrogateescape"))}
+    names |= {word.partition("=")[2] for word in defines}
+    return tuple(sorted(path for name in names if (path := _find(name, search)) is not None))
+
+
+def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
+    for path in paths:
+        with suppress(OSError):
+            yield files.read(path, follow=True)
+
+
+def _names_in(text: str) -> Iterator[str]:
+    """What string literals say, and what stands in quotes in them."""
+    for literal in _literals(text.replace("\\\n", "")):
+        yield literal
+        yield from _QUOTED.findall(literal)
+
+
+def _literals(text: str) -> Iterator[str]:
+    """String literals, each alone and those that stand side by side as the one that they are for a compiler."""
+    row: list[str] = []
+    for token in _TOKEN.finditer(text):
+        raw, plain = token["raw"], token["plain"]
+        if raw is not None or plain is not None:
+            row.append(raw if raw is not None else _unescaped(plain))
+            yield row[-1]
+        elif token["space"] is None and not token[0].startswith(("//", "/*")):
+            if len(row) > 1:
+                yield "".join(row)
+            row.clear()
+    if len(row) > 1:
+        yield "".join(row)
+
+
+def _unescaped(literal: str) -> str:
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), literal, flags=re.DOTALL)
+
+
+def _find(name: str, search: Sequence[Path]) -> Path | None:
+    """The file of a name, as an assembler finds it."""
+    for directory in search:
+        with suppress(OSError, ValueError):  # longer than a name may be, or no name at all
+            path = directory / name
+            if name and path.is_file():
+                return path
+    return None
