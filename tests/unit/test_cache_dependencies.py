@@ -95,6 +95,23 @@ def test_a_library_that_was_replaced_under_its_name_is_a_miss(entries, header, t
 # ---- edits during the build
 
 
+@pytest.mark.parametrize("hours", [-24, -1, 0, 1, 24])
+def test_a_clock_that_is_set_while_a_header_is_edited_hides_no_edit(entries, header, monkeypatch, hours):
+    """By the clock of the build's begin the edit may be older than the build."""
+    clock, shift = building._clock_of, [-hours * 3600 * 10**9, 0]
+    monkeypatch.setattr(building, "_clock_of", lambda staging: clock(staging) + (shift.pop(0) if shift else 0))
+    texts = iter(["struct edited {};"])
+
+    def edit() -> None:
+        for text in texts:
+            write(header, text)
+
+    builder = Builder(header, during=edit)
+    entry = entries.build(RECIPE, builder)
+    assert builder.calls == 2
+    assert entry.shared_object.read_bytes() == machine_code(header) == b"machine code struct edited {};"
+
+
 def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(entries, header):
     texts = iter(["struct edited {};"])
 

@@ -198,6 +198,22 @@ def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(ent
     assert [path.exists() for path in (mine, theirs, far, old)] == [True, False, True, False]
 
 
+def test_the_staging_of_a_builder_elsewhere_is_not_removed_while_it_holds_the_lock(entries, header):
+    """A clock may have been set forward by days while it builds."""
+    far = elsewhere()
+    recipe = parted("flags", "-O1")
+    staging = entries.directory(recipe) / f".staging-{far.machine}-{far.pid}-{far.started}-x"
+    staging.mkdir(parents=True)
+    long_ago = time.time() - building.ABANDONED_S - 1
+    os.utime(staging, (long_ago, long_ago))
+    descriptor = holder_of_a_lock(entries.directory(recipe) / locks.LOCK, far)
+    entries.build(RECIPE, Builder(header))
+    assert staging.exists()
+    os.close(descriptor)
+    entries.build(parted("flags", "-O2"), Builder(header))
+    assert not staging.exists()
+
+
 def test_a_compiler_that_a_killed_builder_left_at_work_is_ended(entries, header, at_work):
     dead = gone()
     staging = entries.directory(RECIPE) / f".staging-{dead.machine}-{dead.pid}-{dead.started}-x"

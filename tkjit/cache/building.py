@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, read_manifest
-from tkjit.cache.locks import Holder, Lock, turn
+from tkjit.cache.locks import Holder, Lock, is_locked, turn
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError, CompileError, TkjitWarning
@@ -152,10 +152,11 @@ def _attempt(
         _refuse_noexec(cache, staging)
         lock.say(staging)
         # by the clock that stamps files: whatever is written from now on is not older
-        begun_ns = staging.stat().st_ctime_ns
+        begun_ns, begun = _clock_of(staging), time.monotonic_ns()
         try:
             with processes.watched(staging):
                 product = builder(staging)
+            begun_ns = _begin_by_now(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:
             if _is_of_the_disk(error, staging):
                 raise cache.write_failure(error) from error
@@ -165,6 +166,19 @@ def _attempt(
     finally:
         cache.building.discard(staging)
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _clock_of(directory: Path) -> int:
+    """The time by the clock of a directory's file system, which may be another machine's, in ns since the epoch."""
+    with suppress(OSError):  # then it is that of the last file in it, and a build more in doubt
+        os.utime(directory)
+    return directory.stat().st_ctime_ns
+
+
+def _begin_by_now(staging: Path, begun_ns: int, taken_ns: int) -> int:
+    """When a build began, by the clock that stamps files now: it may have been set back since."""
+    begin_ns = _clock_of(staging) - taken_ns
+    return begin_ns if begin_ns < begun_ns - notes.SETTLED_NS else begun_ns
 
 
 def _publish_unless_changed(
@@ -273,7 +287,8 @@ def is_abandoned(staging: Path) -> bool:
     if owner.is_here:
         return not owner.is_alive
     try:
-        return time.time() - staging.stat().st_mtime > ABANDONED_S
+        # a clock may have been set forward by a day while another machine builds there
+        return time.time() - staging.stat().st_mtime > ABANDONED_S and not is_locked(staging.parent)
     except OSError:
         return False
 

@@ -81,6 +81,20 @@ class Lock:
             os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
 
 
+def is_locked(directory: Path) -> bool:
+    """Whether somebody builds in a directory, on any machine whose locks this one sees."""
+    for path in files.below(directory, f"{LOCK}*"):
+        with suppress(OSError):
+            descriptor = files.open_lock(path)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                return error.errno not in _NO_LOCKS
+            finally:
+                os.close(descriptor)
+    return False
+
+
 @contextmanager
 def turn(
     directory: Path,
