@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <typeinfo>
-
 namespace tkjit::sim {
 
 /// Ends the launch with a text about the running thread, and the line of the instruction that returns to `caller`.
@@ -38,17 +36,18 @@ Function* library_function(const char* name) {
 #ifndef TKJIT_SIM_CHECKED  // of a process that ends the checker says how
 // Hidden definitions come before the libraries', in this shared object alone (as __assert_fail's in fault.h does).
 extern "C" {
-__attribute__((visibility("hidden"), noreturn)) void __cxa_throw(void* object, std::type_info* type,
-                                                                 void (*destroy)(void*)) {
-    using namespace tkjit::sim;
-    if (current_thread) current_block->thrown_at = __builtin_return_address(0);
-    library_function<void(void*, std::type_info*, void (*)(void*))>("__cxa_throw")(object, type, destroy);
-    __builtin_unreachable();
-}
-
-// By labels, since the libraries' headers declare the functions as visible.
+// By labels: headers declare the functions as visible, and the compiler declares __cxa_throw itself.
+__attribute__((visibility("hidden"), noreturn)) void tkjit_sim_throw(void* object, void* type,
+                                                                     void (*destroy)(void*)) __asm__("__cxa_throw");
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_abort() __asm__("abort");
 __attribute__((visibility("hidden"), noreturn)) void tkjit_sim_exit(int status) __asm__("exit");
+
+void tkjit_sim_throw(void* object, void* type, void (*destroy)(void*)) {
+    using namespace tkjit::sim;
+    if (current_thread) current_block->thrown_at = __builtin_return_address(0);
+    library_function<void(void*, void*, void (*)(void*))>("__cxa_throw")(object, type, destroy);
+    __builtin_unreachable();
+}
 
 void tkjit_sim_abort() {
     using namespace tkjit::sim;
