@@ -51,6 +51,16 @@ def test_two_kinds_of_barrier_do_not_meet(library):
     assert f"thread (7, 0, 0) ({library.line('the other barrier')})" in text
 
 
+def test_barriers_on_one_line_are_places_of_their_own(library):
+    marks = ["barriers in code", "barriers of a macro", "barriers with a predicate"]
+    for how, mark in enumerate(marks):
+        text = library.launch("barriers_on_one_line", 1, 64, how)
+        assert "divergent barrier: lanes of one warp come to __syncthreads" in text
+        assert "from two places of this line" in text and library.line(mark) in text
+    # warps may come from different ones
+    assert library.launch("barriers_on_one_line", 1, 64, 3) is None
+
+
 def test_mask_omits_the_caller(library):
     text = library.launch("mask_omits_caller", 1, 32, 0)
     assert "__shfl_sync with mask 0x0000ffff omits the calling lane 16" in text

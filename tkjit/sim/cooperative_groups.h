@@ -111,7 +111,7 @@ class lane_group {
 /// All threads of the running thread's block.
 class thread_block {
   public:
-    static void sync(detail::Site site = detail::Site::here()) { __syncthreads(site); }
+    static void sync(detail::Site site = detail::Site::here()) { tkjit::sim::sync_threads(site); }
     static unsigned thread_rank() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
     static unsigned num_threads() { return detail::block_threads(); }
     static unsigned size() { return num_threads(); }
@@ -183,7 +183,7 @@ class thread_group {
     thread_group(const detail::lane_group& group) : kind_(Kind::lanes), lanes_(group.lanes()) {}
 
     void sync(detail::Site site = detail::Site::here()) const {
-        if (kind_ == Kind::block) __syncthreads(site);
+        if (kind_ == Kind::block) tkjit::sim::sync_threads(site);
         else if (kind_ == Kind::grid) tkjit::sim::sync_grid(site);
         else tkjit::sim::require_whole_group(), __syncwarp(lanes_, site);
     }

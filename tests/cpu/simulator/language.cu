@@ -314,6 +314,16 @@ __global__ void divergent_barriers() {
         __syncthreads_or(1);  // MARK the other barrier
     }
 }
+#define EITHER_WAY(condition) if (condition) { __syncthreads(); } else { __syncthreads(); }
+#define COUNTED() (__syncthreads_count(1) + __syncthreads_and(1))
+__global__ void barriers_on_one_line(int how) {
+    if (how == 0) { if (threadIdx.x < 7) __syncthreads(); else __syncthreads(); }  // MARK barriers in code
+    if (how == 1) { EITHER_WAY(threadIdx.x < 7) }  // MARK barriers of a macro
+    if (how == 2) threadIdx.x < 7 ? __syncthreads_or(1) : __syncthreads_or(1);  // MARK barriers with a predicate
+    for (int i = 0; i < 3; i++) { __syncthreads(); __syncthreads(); (__syncthreads)(); }
+    if (threadIdx.x < 32) { EITHER_WAY(how == 3) } else { EITHER_WAY(how == 3) }
+    assert(COUNTED() == 65);
+}
 __global__ void mask_omits_caller() {
     __shfl_sync(0x0000ffffu, 1, 0);  // MARK half a mask
 }
@@ -385,6 +395,7 @@ LAUNCHER(run_atomics, atomics,
          pair, precise)
 LAUNCHER(run_deadlock, deadlock, LIST(int* x), x)
 LAUNCHER(run_divergent_barriers, divergent_barriers, LIST(void*))
+LAUNCHER(run_barriers_on_one_line, barriers_on_one_line, LIST(int how), how)
 LAUNCHER(run_mask_omits_caller, mask_omits_caller, LIST(void*))
 LAUNCHER(run_mask_names_exited, mask_names_exited, LIST(int exiting_lane), exiting_lane)
 LAUNCHER(run_mixed_operations, mixed_operations, LIST(void*))

@@ -15,10 +15,11 @@ void named_barrier_arrive(unsigned id, unsigned threads, Site site = Site::here(
 /// Waits for all threads of all blocks; of a cooperative launch, whose blocks all run at once.
 void sync_grid(Site site = Site::here());
 
+inline void sync_threads(Site site) { arrive_and_wait(0, 0, Operation::syncthreads, false, site); }
 }  // namespace tkjit::sim
 
 inline void __syncthreads(tkjit::sim::Site site = tkjit::sim::Site::here()) {
-    tkjit::sim::arrive_and_wait(0, 0, tkjit::sim::Operation::syncthreads, false, site);
+    tkjit::sim::sync_threads(site);
 }
 
 /// The number of threads whose predicate is not zero.
@@ -33,3 +34,10 @@ inline int __syncthreads_and(int predicate, tkjit::sim::Site site = tkjit::sim::
 inline int __syncthreads_or(int predicate, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     return tkjit::sim::arrive_and_wait(0, 0, tkjit::sim::Operation::syncthreads_or, predicate != 0, site) != 0;
 }
+
+// Each call is a place of its own, two in one macro too, where lanes of one warp must not be apart.
+#define TKJIT_SIM_PLACE ::tkjit::sim::Site::here().numbered(__COUNTER__)
+#define __syncthreads() __syncthreads(TKJIT_SIM_PLACE)
+#define __syncthreads_count(...) __syncthreads_count(__VA_ARGS__, TKJIT_SIM_PLACE)
+#define __syncthreads_and(...) __syncthreads_and(__VA_ARGS__, TKJIT_SIM_PLACE)
+#define __syncthreads_or(...) __syncthreads_or(__VA_ARGS__, TKJIT_SIM_PLACE)

@@ -1,16 +1,35 @@
 // The line of the kernel's source that an operation was called from.
 #pragma once
 
+#include <source_location>
+
 namespace tkjit::sim {
 
 /// Passed as a last, defaulted argument `Site site = Site::here()`, which the compiler evaluates at the call.
 struct Site {
     const char* file;
     int line;
+    int column;  // or another number that tells two calls on one line apart
 
-    static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-        return {file, line};
+#ifdef __clang__
+    static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+                               int column = __builtin_COLUMN()) {
+        return {file, line, column};
     }
+#else
+    static constexpr Site here(const char* file = __builtin_FILE(), int line = __builtin_LINE(),
+                               std::source_location place = std::source_location::current()) {
+        return {file, line, static_cast<int>(place.column())};
+    }
+#endif
+
+    /// Calls of one macro have the column of the macro's name.
+    constexpr Site numbered(int number) const { return {file, line, -1 - number}; }
 };
+
+inline bool is_same_line(Site a, Site b) {
+    return a.line == b.line && (a.file == b.file || __builtin_strcmp(a.file, b.file) == 0);
+}
+inline bool is_same_place(Site a, Site b) { return a.column == b.column && is_same_line(a, b); }
 
 }  // namespace tkjit::sim

@@ -5,8 +5,6 @@ namespace tkjit::sim {
 
 void wait_for_grid(Block& block, Site site);  // grid.h
 
-inline bool is_same_place(Site a, Site b) { return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0); }
-
 /// The lanes of a warp come to a __syncthreads together, or not at all; warps may come from different ones. Source: PTX
 /// ISA, "barrier": with `.aligned`, all threads in a warp must execute the same instruction.
 __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, Operation operation, Site site) {
@@ -14,6 +12,10 @@ __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, O
     const unsigned warp = current_thread->linear / warp_threads;
     for (const Thread* other = barrier.first; other; other = other->next) {
         if (other->linear / warp_threads != warp || is_same_place(other->site, site)) continue;
+        if (is_same_line(other->site, site)) {
+            fail(site, "divergent barrier: lanes of one warp come to %s from two places of this line",
+                 operation_name(operation));
+        }
         fail(site, "divergent barrier: lanes of one warp come to %s from here and from %s:%d", operation_name(operation),
              other->site.file, other->site.line);
     }

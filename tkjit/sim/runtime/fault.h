@@ -121,7 +121,7 @@ inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch
 /// True if two threads stand at the same place, so that the report names them in one line.
 inline bool same_wait(const Thread& a, const Thread& b) {
     if (a.exited || b.exited) return a.exited && b.exited;
-    return a.waiting_in == b.waiting_in && a.site.line == b.site.line && strcmp(a.site.file, b.site.file) == 0;
+    return a.waiting_in == b.waiting_in && is_same_place(a.site, b.site);
 }
 
 [[noreturn]] __attribute__((noinline, cold)) void fail_deadlock(Block& block) {
