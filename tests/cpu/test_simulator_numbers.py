@@ -259,3 +259,30 @@ def test_min_and_max_take_mixed_types_as_cuda_does(library):
     result = np.zeros(8, np.float32)
     assert library.launch("extrema", 1, 1, result, 1) is None
     np.testing.assert_array_equal(result, np.float32([3, 2, 2.5, 1, 6, 0, 0.5, 2**32]))
+
+
+@pytest.mark.parametrize(
+    "name, integer, one, quiet, signalling, canonical",
+    [
+        ("float", np.uint32, 0x3F800000, 0x7FC00000, 0xFF800001, 0x7FFFFFFF),
+        ("overloaded", np.uint32, 0x3F800000, 0x7FC00000, 0x7FA00000, 0x7FFFFFFF),
+        ("double", np.uint64, 0x3FF << 52, 0x7FF8 << 48, 0x7FF4 << 48, 0x7FFFFFFFFFFFFFFF),
+        ("half", np.uint16, 0x3C00, 0x7E00, 0x7D00, 0x7FFF),
+        ("bfloat16", np.uint16, 0x3F80, 0x7FC0, 0x7FA0, 0x7FFF),
+    ],
+)
+def test_the_smaller_and_the_larger_of_any_nan_and_of_zeros(library, name, integer, one, quiet, signalling, canonical):
+    """As PTX's `min` and `max`: the other operand for any NaN, and -0 below +0."""
+    zero, minus_zero = 0, 1 << (8 * np.dtype(integer).itemsize - 1)
+    cases = [(nan, one, one, one) for nan in (quiet, signalling)]
+    cases += [(signalling, signalling, canonical, canonical), (quiet, signalling, canonical, canonical)]
+    cases += [
+        (zero, minus_zero, minus_zero, zero),
+        (zero, one, zero, one),
+        (one, one | minus_zero, one | minus_zero, one),
+    ]
+    for a, b, smaller, larger in cases:
+        for x, y in ((a, b), (b, a)):
+            result = np.zeros(2, integer)
+            run(library, f"{name}_extrema", np.array([x], integer), np.array([y], integer), result)
+            assert result.tolist() == [smaller, larger], (hex(x), hex(y), *map(hex, result.tolist()))

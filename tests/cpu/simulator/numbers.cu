@@ -3,6 +3,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include <cmath>
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 template <class Function>
@@ -54,6 +56,14 @@ ELEMENTWISE(portable_float_to_half, LIST(const float* x, unsigned short* y),
 
 BOTH_TYPES(half, __half, __half2, half, half2)
 BOTH_TYPES(bfloat16, __nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)
+
+#define EXTREMA(TAG, T, smaller, larger) \
+    ELEMENTWISE(TAG##_extrema, LIST(const T* a, const T* b, T* y), y[2 * i] = smaller; y[2 * i + 1] = larger)
+EXTREMA(float, float, fminf(a[i], b[i]), fmaxf(a[i], b[i]))
+EXTREMA(double, double, fmin(a[i], b[i]), fmax(a[i], b[i]))
+EXTREMA(overloaded, float, min(a[i], b[i]), std::fmax(a[i], b[i]))
+EXTREMA(half, __half, __hmin(a[i], b[i]), __hmax(a[i], b[i]))
+EXTREMA(bfloat16, __nv_bfloat16, __hmin(a[i], b[i]), __hmax(a[i], b[i]))
 
 ELEMENTWISE(cross_conversion, LIST(const __half* x, __nv_bfloat16* y, __half* z), y[i] = __nv_bfloat16(x[i]);
             z[i] = __half(y[i]))

@@ -2,6 +2,15 @@
 // compiled once: they are rare and long.
 #pragma once
 
+// The C library's give NaN for a signalling NaN, and a device the other operand. Under other names, which are those that
+// the compiler makes of std::fmin too.
+extern "C" {
+float fminf(float a, float b) noexcept __asm__("tkjit_sim_fminf");
+float fmaxf(float a, float b) noexcept __asm__("tkjit_sim_fmaxf");
+double fmin(double a, double b) noexcept __asm__("tkjit_sim_fmin");
+double fmax(double a, double b) noexcept __asm__("tkjit_sim_fmax");
+}
+
 inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }

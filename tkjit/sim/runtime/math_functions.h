@@ -128,3 +128,25 @@ inline T root_of_squares(int count, const T* x) {
 
 double norm(int count, const double* x) { return tkjit::sim::root_of_squares(count, x); }
 float normf(int count, const float* x) { return tkjit::sim::root_of_squares(count, x); }
+
+namespace tkjit::sim {
+
+/// The smaller or the larger: the other one for a NaN, a signalling one too, and -0 below +0. Source: PTX ISA, "min".
+template <class T>
+inline T extremum(T a, T b, bool smallest, T nan) {
+    if (a != a || b != b) return a == a ? a : b == b ? b : nan;
+    if (a == b) return signbit(a) == smallest ? a : b;
+    return (a < b) == smallest ? a : b;
+}
+
+}  // namespace tkjit::sim
+
+#define TKJIT_SIM_EXTREMUM(type, name, smallest, nan)                                       \
+    extern "C" type name(type a, type b) noexcept {                                         \
+        return tkjit::sim::extremum<type>(a, b, smallest, tkjit::sim::bit_cast<type>(nan)); \
+    }
+TKJIT_SIM_EXTREMUM(float, fminf, true, 0x7fffffffu)
+TKJIT_SIM_EXTREMUM(float, fmaxf, false, 0x7fffffffu)
+TKJIT_SIM_EXTREMUM(double, fmin, true, 0x7fffffffffffffffull)
+TKJIT_SIM_EXTREMUM(double, fmax, false, 0x7fffffffffffffffull)
+#undef TKJIT_SIM_EXTREMUM
