@@ -180,6 +180,39 @@ def test_a_failed_launch_is_the_calls_error(entry, line):
     kernel(x, 64, -1)  # an earlier call's failure is not this one's
 
 
+FAILING = """
+__global__ void failing(int how) {
+    assert(how != 0);
+    if (how == 1) __trap();
+}
+void fail(float* codes) {
+    for (int how = 0; how < 3; how++) {
+        failing<<<1, 32>>>(how);
+        codes[how] = cudaDeviceSynchronize();
+        if (codes[how] != cudaGetLastError()) codes[how] = -1;
+    }
+    failing<<<1, 32, 1 << 20>>>(2);
+    codes[3] = cudaGetLastError();
+    failing<<<1, 2048>>>(2);
+    codes[4] = cudaGetLastError();
+    dim3 many(100, 100);
+    int how = 2;
+    void* arguments[] = {&how};
+    codes[5] = cudaLaunchCooperativeKernel((void*)failing, many, 32, arguments);
+    cudaGetLastError();
+    failing<<<1, 32>>>(0);
+    codes[6] = strstr(cudaGetErrorString(cudaGetLastError()), "assertion `how != 0` failed") != nullptr;
+}
+"""
+
+
+def test_the_errors_of_launches_are_those_of_a_gpu():
+    codes = torch.zeros(7)
+    host_function(FAILING, "fail", '(codes: InOut[Tensor, "float32", 7])')(codes)
+    # cudaErrorAssert, LaunchFailure, Success, InvalidValue, InvalidConfiguration, CooperativeLaunchTooLarge
+    assert codes.tolist() == [710, 719, 0, 1, 9, 720, 1]
+
+
 def test_a_launch_of_clusters_is_an_error():
     signature = '(x: InOut[Tensor, "float32", 80])'
     kernel = host_function(KERNELS / "launch_forms.cu", "launch_clusters", signature)

@@ -157,6 +157,7 @@ struct Block {
     BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
+    int error_code;   // the cudaError_t of a fault of its own, if it is not cudaErrorLaunchFailure
     bool abandoned;  // a fault, here or in another block: fibers were left where they stood
     unsigned stack_count;
     Barrier barriers[named_barriers];

@@ -35,8 +35,9 @@ cudaError_t launch_configured(const LaunchConfiguration& configuration, const Bo
     };
     const char* const text = launch_body(run_thread, &run, configuration.grid, configuration.block,
                                          configuration.dynamic_shared_bytes, configuration.cooperative);
-    return remember_launch(run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration, text,
-                           configuration.site);
+    const cudaError_t usual = run.begun ? cudaErrorLaunchFailure : cudaErrorInvalidConfiguration;
+    const cudaError_t code = launch_error_code ? static_cast<cudaError_t>(launch_error_code) : usual;
+    return remember_launch(code, text, configuration.site);
 }
 
 /// A kernel whose template parameters its arguments decide, or one of several overloads.

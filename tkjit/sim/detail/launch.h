@@ -8,6 +8,9 @@ inline constexpr unsigned max_dynamic_shared_bytes = 227 << 10;
 /// Fixes the number of OS threads that a launch of this shared object uses; 0 means one for each available CPU.
 void set_workers(int workers);
 
+/// The cudaError_t of this OS thread's last launch, where a text says too little; 0 if it is an ordinary one.
+extern TKJIT_SIM_REGISTER int launch_error_code;
+
 /// Runs a grid of which each thread calls `run_thread(body)`. Null, or the text of the first fault.
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative);

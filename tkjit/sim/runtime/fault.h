@@ -21,6 +21,7 @@ struct Launch {
     unsigned long long next_block;  // taken with an atomic addition
     int failed;                     // set once, by whoever writes error_text
     char* error_text;
+    int error_code;  // 0: cudaErrorLaunchFailure, or of a launch that has not begun, cudaErrorInvalidConfiguration
     pthread_t caller;
     Helpers* helpers;
     unsigned ticks;                  // of the caller
@@ -107,6 +108,7 @@ inline bool launch_failed(const Launch& launch) { return __atomic_load_n(&launch
     Thread& thread = *current_thread;
     Block& block = *thread.block;
     if (claim_fault(*block.launch)) {
+        block.launch->error_code = block.error_code;
         ErrorText text(block.launch->error_text);
         va_list arguments;
         va_start(arguments, format);
@@ -170,5 +172,7 @@ extern "C" __attribute__((visibility("hidden"), noreturn)) void __assert_fail(co
         fprintf(stderr, "%s:%u: %s: Assertion `%s' failed.\n", file, line, function, condition);
         abort();
     }
+    constexpr int cuda_error_assert = 710;
+    tkjit::sim::current_thread->block->error_code = cuda_error_assert;
     tkjit::sim::fail({file, static_cast<int>(line)}, "assertion `%s` failed", condition);
 }

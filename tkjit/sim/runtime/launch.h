@@ -239,9 +239,11 @@ inline bool check_launch(Launch& launch) {
         text.append("a grid of (%u, %u, %u) blocks is too large: at most (2147483647, 65535, 65535)", grid.x, grid.y,
                     grid.z);
     } else if (launch.dynamic_shared_bytes > max_dynamic_shared_bytes) {
+        launch.error_code = 1;  // cudaErrorInvalidValue
         text.append("%zu bytes of dynamic shared memory are too many: at most %u", launch.dynamic_shared_bytes,
                     max_dynamic_shared_bytes);
     } else if (launch.cooperative && 1ull * grid.x * grid.y * grid.z > most_cooperative_blocks) {
+        launch.error_code = 720;  // cudaErrorCooperativeLaunchTooLarge
         text.append("a cooperative launch of %llu blocks does not fit: at most %u run at once here",
                     1ull * grid.x * grid.y * grid.z, most_cooperative_blocks);
     } else {
@@ -267,6 +269,7 @@ inline void join(Launch& launch, Helpers& helpers) {
 }
 
 TKJIT_SIM_REGISTER char error_text_of_thread[error_text_bytes];
+TKJIT_SIM_REGISTER int launch_error_code;
 
 const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 grid, dim3 block,
                         size_t dynamic_shared_bytes, bool cooperative) {
@@ -278,7 +281,11 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.dynamic_shared_bytes = dynamic_shared_bytes;
     launch.cooperative = cooperative;
     launch.error_text = error_text_of_thread;
-    if (!check_launch(launch)) return launch.error_text;
+    launch_error_code = 0;
+    if (!check_launch(launch)) {
+        launch_error_code = launch.error_code;
+        return launch.error_text;
+    }
     launch.block_count = 1ull * grid.x * grid.y * grid.z;
     race::begin_launch();
 
@@ -301,6 +308,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     }
     work(launch, &helpers);
     join(launch, helpers);
+    launch_error_code = launch.error_code;
     return launch.failed ? launch.error_text : nullptr;
 }
 

@@ -268,6 +268,7 @@ inline void fiber_main() {
 /// Gives back what an abandoned block's fibers held.
 inline void reset_after_fault(Block& block) {
     block.abandoned = false;
+    block.error_code = 0;
     block.ready_first = nullptr;
     block.free_stacks = nullptr;
     for (unsigned i = 0; i < block.stack_count; i++) {
