@@ -324,6 +324,20 @@ def test_formats_of_block_scaling(is_written, has_to_be, text):
         assert result.kind == "result" and re.match(text, result.text)
 
 
+def test_a_result_that_depends_on_the_order_of_blocks():
+    @tkjit.kernel(
+        "__device__ int next; __global__ void turns(Globals g) {\n"
+        "    if (threadIdx.x == 0) g.y[blockIdx.x] = atomicAdd(&next, 1);\n}",
+        entry="turns",
+        grid=5,
+        block=32,
+    )
+    def turns(x: In[Tensor, "int32", 5], y: Out[Tensor, "int32", 5]) -> Tensor: ...
+
+    texts = [one.text for one in found(turns, modes=["order"])]
+    assert any("y[0] is 0.0 in forward order, 4.0 in reverse order; 4 elements differ" in text for text in texts), texts
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_a_result_that_is_a_fifth_too_large(dtype):
     @tkjit.kernel(

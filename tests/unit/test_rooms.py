@@ -14,7 +14,8 @@ PACKAGE = Path(tkjit.__file__).parent
 # DESIGN.md's table, from the top. A room imports only rooms before it.
 ROOMS = (
     "errors config files trust expr spec headers registry render targets flags toolchain processes machine measure "
-    "cache progress compiler_log embedded kernel_resources build loader torchlib kernel parallel bindgen check testing cli"
+    "cache progress compiler_log embedded kernel_resources build loader torchlib kernel parallel bindgen check testing "
+    "cli"
 ).split()
 FILES = sorted(PACKAGE.rglob("*.py"))
 # the package itself shows users what the rooms hold, __main__ starts the command line

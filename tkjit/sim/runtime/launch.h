@@ -62,7 +62,7 @@ inline void run_blocks(Launch& launch, Block& block) {
         const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
         if (linear_block >= launch.block_count) break;
         __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
-        run_block(block, linear_block);
+        run_block(block, schedule::block_at(linear_block));
         set_in_vain(block, false);
         __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
         if (launch.grid_barrier) break;  // each has its own OS thread
@@ -287,6 +287,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
         return launch.error_text;
     }
     launch.block_count = 1ull * grid.x * grid.y * grid.z;
+    schedule::begin_launch(launch.block_count);
     race::begin_launch();
 
     Helpers helpers;  // not cleared: its array of threads is large

@@ -50,6 +50,31 @@ inline void begin_block(unsigned threads) {
 
 inline unsigned start(unsigned started) { return starting[started]; }
 
+// Of the blocks of a launch: block n of the order is block (n * stride + first) % blocks of the grid.
+inline unsigned long long blocks, stride, first_block;
+
+inline unsigned long long greatest_common_divisor(unsigned long long a, unsigned long long b) {
+    while (b) {
+        const unsigned long long rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+inline void begin_launch(unsigned long long block_count) {
+    blocks = block_count;
+    stride = order == Order::reverse ? blocks - 1 : 1;
+    first_block = order == Order::reverse ? blocks - 1 : 0;
+    if (order != Order::random && order != Order::adversarial) return;
+    first_block = random_number() % blocks;
+    do stride = random_number() % blocks + 1;
+    while (greatest_common_divisor(stride, blocks) != 1);
+}
+
+/// Which block is the next to run.
+inline unsigned long long block_at(unsigned long long number) { return (number * stride + first_block) % blocks; }
+
 /// Whether a thread that completes a barrier lets others run before it goes on.
 inline bool gives_way() { return order != Order::forward; }
 
@@ -97,6 +122,8 @@ inline Thread& take_ready(Block& block) {
 #else
 
 inline unsigned any_of(unsigned) { return 0; }
+inline void begin_launch(unsigned long long) {}
+inline unsigned long long block_at(unsigned long long number) { return number; }
 inline void begin_block(unsigned) {}
 inline unsigned start(unsigned started) { return started; }
 inline bool gives_way() { return false; }
