@@ -11,6 +11,7 @@ In a test, with pytest's ``-p tkjit.testing`` or ``pytest_plugins = ["tkjit.test
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,6 +28,10 @@ try:
     import pytest
 except ModuleNotFoundError:  # the check alone needs none
     pytest = None  # type: ignore[assignment]
+
+
+class KernelCheckWarning(UserWarning):
+    """A check has found something that may work on the hardware, and that the language does not promise."""
 
 
 class KernelCheckError(AssertionError):
@@ -51,6 +56,8 @@ def check(
     dims: dict[str, int] | None = None,
     seed: int = 0,
     timeout_s: float = 120.0,
+    volatile: str = "race",
+    strict: bool = False,
     **kwargs: Any,
 ) -> Report:
     """Run a kernel in the simulator's checked builds; without arguments, with sizes from its spec.
@@ -71,6 +78,10 @@ def check(
         Of the inputs and the random orders.
     timeout_s : float
         For each launch.
+    volatile : str
+        ``"race"``: volatile orders nothing; ``"atomic"``: volatile accesses count as relaxed atomics.
+    strict : bool
+        Whether to fail with warnings too. Otherwise each is a ``KernelCheckWarning``, and in the report.
 
     Raises
     ------
@@ -80,12 +91,14 @@ def check(
         If no call can be made up; give one.
     """
     found = find(kernel) if isinstance(kernel, str) else kernel
-    options = Options(modes=modes, types=types, given=dims or {}, seed=seed, timeout_s=timeout_s)
+    options = Options(modes, types, dims or {}, seed, timeout_s, volatile=volatile, strict=strict)
     loader = loader_for(Settings.from_environment())
     specs, cases = (found.specs, None) if not args and not kwargs else _of_call(found, args, kwargs)
     report = check_specs(loader, specs, options, cases)
     if report.findings:
         raise KernelCheckError(found.name, report)
+    for one in report.warnings:
+        warnings.warn(f"{found.name}: {one}", KernelCheckWarning, stacklevel=2)
     return report
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,20 +13,19 @@ from tkjit.kernel.kernel import defined
 from tkjit.testing import KernelCheckError, check
 
 ZOO = Path(__file__).parent / "zoo_labelled"
-LABEL = re.compile(r"// (race|memory)$")
+LABEL = re.compile(r"// (race|memory|volatile|constant)$")
 
 
-def labels(kernel: str, kinds: set[str]) -> dict[int, str]:
+def labels(kernel: str) -> dict[int, set[str]]:
     """By line, what its comment says."""
     lines = (ZOO / f"{kernel}.cu").read_text().splitlines()
-    said = {number: match[1] for number, line in enumerate(lines, 1) if (match := LABEL.search(line))}
-    return {number: kind for number, kind in said.items() if kind in kinds}
+    return {number: {match[1]} for number, line in enumerate(lines, 1) if (match := LABEL.search(line))}
 
 
-def found(kernel: str, *args: torch.Tensor, **options: object) -> dict[int, set[str]]:
+def found(kernel: str, *args: torch.Tensor, **options: Any) -> dict[int, set[str]]:
     """By line, the kinds of what is found there."""
     with pytest.raises(KernelCheckError) as caught:
-        check(defined(ZOO / f"{kernel}.py"), *args, **options)
+        check(defined(ZOO / f"{kernel}.py"), *args, strict=True, **options)
     kinds: dict[int, set[str]] = {}
     for finding in caught.value.report.findings:
         for place in (finding.here, finding.there):
@@ -34,17 +34,12 @@ def found(kernel: str, *args: torch.Tensor, **options: object) -> dict[int, set[
     return kinds
 
 
-def arguments() -> list[torch.Tensor]:
+def test_each_labelled_line_of_patterns_of_races_is_found_and_no_other():
     torch.manual_seed(0)
-    integers = torch.randint(0, 64, (64,), dtype=torch.int32)
-    return [torch.randn(64), integers, torch.zeros(40, 64), torch.zeros(40, 64, dtype=torch.int32)]
-
-
-def test_each_labelled_line_is_found_and_no_other():
-    expected = {line: {kind} for line, kind in labels("patterns", {"race"}).items()}
-    assert found("patterns", *arguments(), modes=["race"]) == expected
+    index = torch.randint(0, 64, (64,), dtype=torch.int32)
+    values, numbers = torch.zeros(40, 64), torch.zeros(40, 64, dtype=torch.int32)
+    assert found("patterns", torch.randn(64), index, values, numbers, modes=["race"]) == labels("patterns")
 
 
 def test_stores_that_nobody_reads_are_looked_at_for_their_bounds():
-    expected = {line: {kind} for line, kind in labels("unread", {"memory"}).items()}
-    assert found("unread", modes=["memory"]) == expected
+    assert found("unread", modes=["memory"]) == labels("unread")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from tkjit.loader.words import describe
 from tkjit.machine import usable_cores
 from tkjit.spec import Spec, Variant, variants_of
 
+VOLATILE = ("race", "atomic")
 MODES = ("memory", "race", "init", "order")
 # the orders beside the forward one, each with the seed that it adds to the caller's; a race may need another order to
 # be run into, as when a consumer that comes first finds a barrier that its producer has passed
@@ -50,6 +51,11 @@ class Options:
         For each launch.
     trace : bool
         Whether barriers and copies are written to standard error.
+    volatile : str
+        ``"race"``: a volatile access races as any other one does, though beside another volatile or an atomic one it
+        is a warning; ``"atomic"``: it counts as a relaxed atomic.
+    strict : bool
+        Whether warnings are findings.
     """
 
     modes: Sequence[str] = MODES
@@ -58,25 +64,44 @@ class Options:
     seed: int = 0
     timeout_s: float = 120.0
     trace: bool = False
+    volatile: str = "race"
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if unknown := set(self.modes) - set(MODES):
             raise SpecError(f"no mode {', '.join(sorted(unknown))}; there are {', '.join(MODES)}")
+        if self.volatile not in VOLATILE:
+            raise SpecError(f"volatile={self.volatile!r} is not known; expected {' or '.join(VOLATILE)}")
 
 
 @dataclass
 class Report:
-    """What a check has found, and how much was run."""
+    """What a check has found, and how much was run.
+
+    Parameters
+    ----------
+    findings : list of Finding
+        With which it fails.
+    launches : int
+    warnings : list of Finding
+        With which only a strict check fails; there they are among the findings.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     launches: int = 0
+    warnings: list[Finding] = field(default_factory=list)
 
     def add(self, found: Iterable[Finding]) -> None:
-        known = {one.key for one in self.findings}
-        for one in found:
+        known = {one.key for one in (*self.findings, *self.warnings)}
+        for one in sorted(found, key=lambda one: one.warning):
             if one.key not in known:
                 known.add(one.key)
-                self.findings.append(one)
+                (self.warnings if one.warning else self.findings).append(one)
+
+    def join(self, other: Report) -> None:
+        """Add what another one has found and run."""
+        self.add([*other.findings, *other.warnings])
+        self.launches += other.launches
 
 
 def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequence[Case] | None = None) -> Report:
@@ -111,9 +136,7 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
             for spec, variant in variants
         ]
         for job in jobs:
-            part: Report = job.result()
-            report.add(part.findings)
-            report.launches += part.launches
+            report.join(job.result())
     return report
 
 
@@ -157,7 +180,8 @@ class _Subject:
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
             told = [one for one in found if self._is_told(one) and not symbols.is_guard(one)]
-            report.add(finding_of(one, symbols, self._name, case.name) for one in told)
+            words = [finding_of(one, symbols, self._name, case.name) for one in told]
+            report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
 
     def _is_told(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""
@@ -174,6 +198,7 @@ class _Subject:
             seed=seed,
             timeout_s=options.timeout_s,
             trace=options.trace and order == "forward",
+            volatile_is_atomic=options.volatile == "atomic",
         )
 
     def _in_forward_order(self, program: Path, case: Case) -> list[Run]:

@@ -48,6 +48,7 @@ def run(
     seed: int,
     timeout_s: float,
     trace: bool = False,
+    volatile_is_atomic: bool = False,
 ) -> Run:
     """Launch once, in one order of the threads."""
     with tempfile.TemporaryDirectory(prefix="tkjit-check-") as name:
@@ -55,7 +56,9 @@ def run(
         inputs, outputs, findings = directory / "inputs", directory / "outputs", directory / "findings"
         inputs.write_bytes(pack(spec, arguments))
         with findings.open("wb") as file:
-            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, 2 if trace else -1, ceil(timeout_s)]
+            trace_file = 2 if trace else -1
+            words = [inputs, outputs, file.fileno(), ORDERS.index(order), seed, trace_file, ceil(timeout_s)]
+            words.append(int(volatile_is_atomic))
             try:
                 done = subprocess.run(
                     [*_fixed_addresses(), checker, *map(str, words)],

@@ -9,10 +9,11 @@ from typing import Any
 
 from tkjit.check.symbols import Line, Symbols
 
-# which mode a kind of finding belongs to; a fault and a wrong result are told in every mode
+# which mode a kind of finding belongs to; a fault is told in every mode
 MODE_OF = {
     "memory": "memory",
     "race": "race",
+    "volatile": "race",
     "uninitialized": "init",
     "copy": "init",
     "unwritten": "init",
@@ -47,13 +48,16 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result`` or ``fault``.
+        ``memory``, ``race``, ``volatile``, ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result``
+        or ``fault``.
     text : str
         What is wrong, in a line.
     here, there : Place or None
         Who does it, and the other side of a race.
     kernel, case : str
         With which variant and which call it was found.
+    warning : bool
+        Whether only a strict check fails with it: the hardware gives a meaning to what the language does not.
     """
 
     kind: str
@@ -62,6 +66,7 @@ class Finding:
     there: Place | None = None
     kernel: str = ""
     case: str = ""
+    warning: bool = False
 
     @property
     def key(self) -> object:
@@ -71,7 +76,8 @@ class Finding:
 
     def __str__(self) -> str:
         mode = MODE_OF[self.kind]
-        lines = [f"{self.kind}{f' (--{mode})' if mode not in ('', self.kind) else ''}: {self.text}"]
+        named = f"{self.kind} (--{mode})" if mode not in ("", self.kind) else self.kind
+        lines = [f"{'warning: ' if self.warning else ''}{named}: {self.text}"]
         lines += [f"    {place}" for place in (self.here, self.there) if place is not None]
         return "\n".join([*lines, f"    found with {self.kernel}, {self.case}"])
 
@@ -103,7 +109,7 @@ def finding_of(one: Mapping[str, Any], symbols: Symbols, kernel: str, case: str)
     text = one["text"] if "text" in one else _TEXTS[kind](one, symbols)
     if kind == "fault" and here is None:
         here, there = _places_in_text(text, symbols)
-    return Finding(kind, text, here, there, kernel, case)
+    return Finding(kind, text, here, there, kernel, case, warning=bool(one.get("warning")))
 
 
 def _place(one: Mapping[str, Any], side: Mapping[str, Any] | None, symbols: Symbols) -> Place | None:
@@ -146,6 +152,10 @@ def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"nothing orders two accesses to {_memory(one, symbols)}"
 
 
+def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"nothing but volatile, which orders nothing, is between two accesses to {_memory(one, symbols)}"
+
+
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it"
 
@@ -171,6 +181,7 @@ def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 _TEXTS = {
     "race": _race,
+    "volatile": _volatile,
     "uninitialized": _uninitialized,
     "copy": _copy,
     "unwritten": _unwritten,

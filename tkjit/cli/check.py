@@ -32,6 +32,13 @@ def register(commands: Any) -> None:
     parser.add_argument("--arg", action="append", default=[], metavar="alpha=2.0", help="a number's value")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs and the random orders")
     parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="for each launch, in seconds")
+    parser.add_argument("--strict", action="store_true", help="warnings are findings")
+    parser.add_argument(
+        "--volatile",
+        choices=("race", "atomic"),
+        default="race",
+        help="race (the default): volatile orders nothing; atomic: a volatile access counts as a relaxed atomic",
+    )
     parser.add_argument("--trace", action="store_true", help="write barriers and copies to standard error")
     add_json(parser)
     parser.set_defaults(run=_check)
@@ -47,21 +54,33 @@ def _check(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         timeout_s=arguments.timeout,
         trace=arguments.trace,
+        volatile=arguments.volatile,
+        strict=arguments.strict,
     )
     loader = loader_for(Settings.from_environment())
     total = Report()
     for name in arguments.names or kernels():
         report = check(loader, find(name).specs, options)
         if not arguments.json:
-            for finding in report.findings:
+            for finding in (*report.findings, *report.warnings):
                 print(finding)
-            found = f"{len(report.findings)} found" if report.findings else "nothing found"
-            print(f"{name}: {', '.join(options.modes)}: {found} in {report.launches} launches", file=sys.stderr)
+            print(f"{name}: {', '.join(options.modes)}: {_summary(report)}", file=sys.stderr)
         total.findings += report.findings
+        total.warnings += report.warnings
         total.launches += report.launches
     if arguments.json:
-        print_json({"findings": [one.as_json() for one in total.findings], "launches": total.launches})
+        lists = {"findings": total.findings, "warnings": total.warnings}
+        told = {name: [one.as_json() for one in ones] for name, ones in lists.items()}
+        print_json({**told, "launches": total.launches})
     return 1 if total.findings else 0
+
+
+def _summary(report: Any) -> str:
+    """``2 found, 1 warning in 6 launches``."""
+    found = f"{len(report.findings)} found" if report.findings else "nothing found"
+    count = len(report.warnings)
+    warnings = f", {count} warning{'s' if count > 1 else ''}" if count else ""
+    return f"{found}{warnings} in {report.launches} launches"
 
 
 def _assignment(text: str) -> tuple[str, Any]:

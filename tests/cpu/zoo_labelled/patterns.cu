@@ -250,8 +250,8 @@ __device__ void volatile_sum_in_step(const float* x) {
 }
 
 __device__ void volatile_read_of_what_is_written_plainly(int* told) {
-    if (TID == 0) told[blockIdx.x] = 1;  // race
-    if (TID == 40 && *static_cast<volatile int*>(&told[blockIdx.x])) told[10] = 0;  // race
+    if (TID == 0) told[blockIdx.x] = 1;  // volatile
+    if (TID == 40 && *static_cast<volatile int*>(&told[blockIdx.x])) atomicExch(&told[10], 0);  // volatile
 }
 
 // ---- constants

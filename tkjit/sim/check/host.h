@@ -1,6 +1,6 @@
 // The program that a checked kernel is: it reads the arguments, launches once, and writes what it found.
 //
-//     checker INPUTS OUTPUTS FINDINGS_FD ORDER SEED TRACE_FD TIMEOUT_S
+//     checker INPUTS OUTPUTS FINDINGS_FD ORDER SEED TRACE_FD TIMEOUT_S VOLATILE_IS_ATOMIC
 #pragma once
 
 #include "arguments.h"
@@ -43,6 +43,9 @@ inline int run(char** arguments) {
     schedule::state += static_cast<unsigned long long>(atoll(arguments[5])) * 7919;
     tkjit_sim_trace = atoi(arguments[6]);
     handle_signals(atoi(arguments[7]));
+#ifdef TKJIT_SIM_RACE
+    if (atoi(arguments[8])) race::kind_of_volatile = race::atomic;
+#endif
     Arguments given;
     if (!given.read(arguments[1])) return 2;
     begin();
@@ -59,5 +62,5 @@ inline int run(char** arguments) {
 }  // namespace tkjit::sim::check
 
 __attribute__((visibility("default"))) int main(int count, char** arguments) {
-    return count == 8 ? tkjit::sim::check::run(arguments) : 2;
+    return count == 9 ? tkjit::sim::check::run(arguments) : 2;
 }

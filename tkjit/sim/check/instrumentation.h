@@ -27,11 +27,11 @@ inline void note_write(const void* address, size_t bytes, void* return_address) 
 }
 
 inline void note_atomic(const volatile void* pointer, size_t bytes, bool reads, bool writes, int order,
-                        void* return_address) {
+                        void* return_address, Kind kind = atomic) {
     const void* const address = const_cast<const void*>(pointer);
     if (!concerns(address)) return;
     const bool releases = (order & 0xffff) >= __ATOMIC_RELEASE;
-    atomic_access(address, bytes, writes, reads, releases, place_before(return_address));
+    atomic_access(address, bytes, writes, reads, releases, kind, place_before(return_address));
 }
 inline void note_load(const volatile void* address, size_t bytes, int order, void* return_address) {
     note_atomic(address, bytes, true, false, order, return_address);
@@ -44,10 +44,15 @@ inline void note_update(const volatile void* address, size_t bytes, int order, v
 }
 
 // A volatile access is what kernels wait for flags with: an atomic one, without an order; and others get their turn.
+inline Kind kind_of_volatile = volatile_access;  // or `atomic`, for who trusts the hardware
+
 inline void note_volatile_read(const void* address, size_t bytes, void* return_address) {
     if (!concerns(address)) return;
     note_possible_spin({"a volatile variable", 0});
-    note_load(address, bytes, __ATOMIC_RELAXED, return_address);
+    note_atomic(address, bytes, true, false, __ATOMIC_RELAXED, return_address, kind_of_volatile);
+}
+inline void note_volatile_write(const void* address, size_t bytes, void* return_address) {
+    note_atomic(address, bytes, false, true, __ATOMIC_RELAXED, return_address, kind_of_volatile);
 }
 
 }  // namespace tkjit::sim::race
@@ -81,7 +86,7 @@ TKJIT_TSAN void __tsan_func_exit() {
 #define TKJIT_TSAN_VOLATILE_READ(name, bytes) \
     TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_volatile_read(p, bytes, TKJIT_HERE); }
 #define TKJIT_TSAN_VOLATILE_WRITE(name, bytes) \
-    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_store(p, bytes, __ATOMIC_RELAXED, TKJIT_HERE); }
+    TKJIT_TSAN void name(void* p) { tkjit::sim::race::note_volatile_write(p, bytes, TKJIT_HERE); }
 #define TKJIT_TSAN_ACCESS(bytes)                                           \
     TKJIT_TSAN_READ(__tsan_read##bytes, bytes)                             \
     TKJIT_TSAN_READ(__tsan_unaligned_read##bytes, bytes)                   \

@@ -11,7 +11,7 @@ namespace tkjit::sim::race {
 // ---- findings
 
 inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
-inline constexpr size_t most_findings = 64;
+inline constexpr size_t most_findings = 64;  // and as many warnings, which crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
     const unsigned threads_x = blockDim.x, threads_y = blockDim.y;
@@ -23,13 +23,21 @@ inline check::Json described(const Access& access, const char* what) {
     return json.text("access", what).index("block", block).index("thread", thread);
 }
 
+/// Whether the hardware gives an access a meaning beside others like it: PTX reads volatile as relaxed atomics, which
+/// CUDA C++ does not. Source: PTX ISA, "Memory Consistency Model", and the CUDA C++ Programming Guide, "volatile".
+inline bool is_soft(Kind kind) { return kind == atomic || kind == volatile_access; }
+
 /// Reports what was found, once for each pair of places.
 inline void report(const char* kind, const Region& region, uintptr_t address, size_t bytes, const Access& access,
                    const char* what, const Access* other, const char* other_what) {
     const uintptr_t here = places[access.where].address, there = other ? places[other->where].address : 0;
     const auto [first, second] = here < there ? std::pair(here, there) : std::pair(there, here);
-    if (already_reported.size() >= most_findings || !already_reported.emplace(kind, first, second).second) return;
+    static size_t counts[2];
+    const bool is_warning = other && is_soft(access.kind) && is_soft(other->kind);
+    if (counts[is_warning] >= most_findings || !already_reported.emplace(kind, first, second).second) return;
+    counts[is_warning]++;
     check::Json json;
+    if (is_warning) json.number("warning", 1);
     json.text("kind", kind).text("space", check::space_name(region.space)).text("name", region.name);
     json.number("offset", static_cast<long long>(address - region.begin));
     json.number("bytes", static_cast<long long>(bytes));
@@ -41,6 +49,7 @@ inline void report(const char* kind, const Region& region, uintptr_t address, si
 
 inline const char* word_of(Kind kind, bool is_write) {
     if (kind == pending_copy) return "asynchronous copy";
+    if (kind == volatile_access) return is_write ? "volatile write" : "volatile read";
     if (kind == atomic) return is_write ? "atomic update" : "atomic read";
     return is_write ? "write" : "read";
 }
@@ -62,7 +71,7 @@ class Check {
             if (reads_ && region_.starts_blank) note_blank(address, bytes);
         }
         for (const Access* earlier : {&cell.write, &cell.update}) {
-            if (conflicts(*earlier) && !is_before(*earlier, thread)) say("race", address, bytes, earlier, true);
+            if (conflicts(*earlier) && !is_before(*earlier, thread)) say_race(address, bytes, *earlier, true);
         }
         is_write_ ? write(cell, address, bytes) : read(cell);
     }
@@ -84,6 +93,11 @@ class Check {
                other ? word_of(other->kind, other_writes) : "");
     }
 
+    void say_race(uintptr_t address, size_t bytes, const Access& other, bool other_writes) {
+        const bool of_volatile = access_.kind == volatile_access || other.kind == volatile_access;
+        say(of_volatile ? "volatile" : "race", address, bytes, &other, other_writes);
+    }
+
     void note_blank(uintptr_t address, unsigned bytes) {
         blank_ = address == blank_end_ ? blank_ + bytes : bytes;
         blank_end_ = address + bytes;
@@ -95,8 +109,8 @@ class Check {
     void read(Cell& cell) {
         Access* slot = nullptr;
         for (Access& earlier : cell.reads) {
-            // an atomic read conflicts with less than a plain one, and takes its place nowhere
-            const bool says_less = access_.kind == atomic && earlier.kind == plain;
+            // a read that conflicts with less than an earlier one does not take its place
+            const bool says_less = weight_of(access_.kind) < weight_of(earlier.kind);
             if (earlier.kind == none || (!says_less && is_before(earlier, *current_thread))) {
                 slot = &earlier;
                 break;
@@ -106,13 +120,16 @@ class Check {
         (slot ? *slot : cell.reads[turn++ % Cell::readers]) = access_;
     }
 
+    /// With how much a read conflicts: an atomic one not with atomics, a volatile one less seriously with those.
+    static int weight_of(Kind kind) { return kind == atomic ? 0 : kind == volatile_access ? 1 : 2; }
+
     void write(Cell& cell, uintptr_t address, unsigned bytes) {
         for (const Access& earlier : cell.reads) {
             const bool is_ordered = !conflicts(earlier) || is_before(earlier, *current_thread);
-            if (!is_ordered) say("race", address, bytes, &earlier, false);
+            if (!is_ordered) say_race(address, bytes, earlier, false);
         }
-        if (access_.kind == atomic) {
-            cell.update = access_;  // what is plain stays: other atomics conflict with that
+        if (is_soft(access_.kind)) {
+            cell.update = access_;  // what is plain stays: others conflict with that
             return;
         }
         cell = {};

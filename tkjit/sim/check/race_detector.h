@@ -91,11 +91,13 @@ inline void fence() {
     state.knows.advance(current_thread->linear);
 }
 
-/// An atomic operation. The side that reads is taken to acquire always: kernels put fences where they write.
-inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, unsigned where) {
+/// An atomic operation, or a volatile one, with which kernels wait for flags behind fences. The side that reads is taken
+/// to acquire always: kernels put fences where they write.
+inline void atomic_access(const void* address, size_t bytes, bool is_write, bool reads, bool releases, Kind kind,
+                          unsigned where) {
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
-    access(address, bytes, is_write, reads, atomic, where);
+    access(address, bytes, is_write, reads, kind, where);
     // a part of a word may be read where all of it was written
     const void* const word = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) & ~uintptr_t{7});
     if (const auto known = atomics.find(word); known != atomics.end()) state.knows.learn(known->second);

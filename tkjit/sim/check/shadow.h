@@ -6,7 +6,7 @@
 
 namespace tkjit::sim::race {
 
-enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3 };
+enum Kind : unsigned char { none = 0, plain = 1, atomic = 2, pending_copy = 3, volatile_access = 4 };
 
 struct Access {
     unsigned launch, block, clock, where;
@@ -18,7 +18,7 @@ struct Access {
 struct Cell {
     static constexpr unsigned readers = 4;
     Access write;   // the last plain one
-    Access update;  // the last atomic one
+    Access update;  // the last atomic or volatile one
     Access reads[readers];
 };
 

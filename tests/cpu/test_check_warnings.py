@@ -1,0 +1,90 @@
+"""What the language does not promise and the hardware lets pass: warnings, and findings of a strict check."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tkjit.cli import main
+from tkjit.errors import SpecError
+from tkjit.kernel.kernel import defined
+from tkjit.testing import KernelCheckError, KernelCheckWarning, check
+
+FLAG = """#include <cuda_runtime.h>
+__device__ volatile int flag;
+__global__ void flags(Globals g) {
+    if (threadIdx.x == 0) {
+        g.y[0] = g.x[0];
+        __threadfence_block();
+        flag = 1;
+    } else {
+        while (flag == 0) {}
+        g.y[threadIdx.x] = g.y[0];
+    }
+}
+"""
+SPEC = """import tkjit
+from tkjit import In, Out, Tensor
+
+@tkjit.kernel("flags.cu", entry="flags", grid=1, block=64)
+def flags(x: In[Tensor, "float32", 64], y: Out[Tensor, "float32", 64]) -> Tensor: ...
+"""
+
+
+@pytest.fixture
+def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "flags.cu").write_text(FLAG)
+    (tmp_path / "flags.py").write_text(SPEC)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    return tmp_path / "flags.py"
+
+
+def test_volatile_beside_volatile_is_a_warning(flags):
+    with pytest.warns(KernelCheckWarning, match=r"flags: warning: volatile \(--race\): nothing but") as told:
+        report = check(defined(flags), modes=["race"])
+    (warning,) = report.warnings
+    assert len(told) == 1 and report.findings == [] and warning.warning
+    assert {(side.access, side.line) for side in (warning.here, warning.there)} == {
+        ("volatile write", 7),
+        ("volatile read", 9),
+    }
+    assert "accesses to flag + 0 bytes" in warning.text
+
+
+def test_a_strict_check_fails_with_warnings(flags):
+    with pytest.raises(KernelCheckError, match=r"flags: 1 found\nvolatile \(--race\): nothing but") as caught:
+        check(defined(flags), modes=["race"], strict=True)
+    assert caught.value.report.warnings == []
+
+
+def test_volatile_may_count_as_atomic(flags):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert check(defined(flags), modes=["race"], volatile="atomic", strict=True).warnings == []
+    with pytest.raises(SpecError, match="volatile='no' is not known; expected race or atomic"):
+        check(defined(flags), volatile="no")
+
+
+def test_volatile_on_the_command_line(flags, capsys):
+    assert main(["check", "flags", "--race"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("warning: volatile (--race): nothing but volatile")
+    assert printed.err == "flags: race: nothing found, 1 warning in 3 launches\n"
+    assert main(["check", "flags", "--race", "--strict"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("volatile (--race): ") and "flags: race: 1 found in 3 launches" in printed.err
+    assert main(["check", "flags", "--race", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["findings"] == [] and [(one["kind"], one["mode"]) for one in told["warnings"]] == [("volatile", "race")]
+    assert main(["check", "flags", "--race", "--strict", "--volatile=atomic"]) == 0
+
+
+def test_a_plain_access_beside_a_volatile_one_is_no_warning(flags):
+    source = FLAG.replace("        flag = 1;", "        const_cast<int&>(flag) = 1;")
+    (flags.parent / "flags.cu").write_text(source)
+    with pytest.raises(KernelCheckError) as caught:
+        check(defined(flags), modes=["race"])
+    assert {one.kind for one in caught.value.report.findings} >= {"volatile"}
