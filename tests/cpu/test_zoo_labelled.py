@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from tkjit.kernel.kernel import defined
-from tkjit.testing import KernelCheckError, check
+from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 ZOO = Path(__file__).parent / "zoo_labelled"
-LABEL = re.compile(r"// (race|memory|volatile|constant)$")
+LABEL = re.compile(r"// (race|memory|volatile|constant|divergence)$")
 
 
 def labels(kernel: str) -> dict[int, set[str]]:
@@ -43,3 +43,13 @@ def test_each_labelled_line_of_patterns_of_races_is_found_and_no_other():
 
 def test_stores_that_nobody_reads_are_looked_at_for_their_bounds():
     assert found("unread", modes=["memory"]) == labels("unread")
+
+
+def test_barriers_to_which_not_all_come_alike():
+    assert found("barriers", modes=["race"]) == labels("barriers")
+    with pytest.warns(KernelCheckWarning) as told:
+        report = check(defined(ZOO / "barriers.py"), modes=["race"])
+    assert len(told) == len(report.warnings) == 5
+    texts = "\n".join(one.text for one in report.warnings)
+    assert "__syncthreads is reached by 96 of 128 threads; the others, thread (" in texts
+    assert "by 16 lanes of a warp and not by the others" in texts and "96 of the 128 arrivals" in texts

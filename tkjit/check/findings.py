@@ -9,7 +9,7 @@ from typing import Any
 
 from tkjit.check.symbols import Line, Symbols
 
-# which mode a kind of finding belongs to; a fault is told in every mode
+# which mode a kind of finding belongs to; a fault and a write to constant memory are told in every mode
 MODE_OF = {
     "memory": "memory",
     "race": "race",
@@ -19,6 +19,8 @@ MODE_OF = {
     "unwritten": "init",
     "order": "order",
     "result": "order",
+    "divergence": "race",
+    "constant": "",
     "fault": "",
 }
 
@@ -48,8 +50,8 @@ class Finding:
     Parameters
     ----------
     kind : str
-        ``memory``, ``race``, ``volatile``, ``uninitialized``, ``copy``, ``unwritten``, ``order``, ``result``
-        or ``fault``.
+        ``memory``, ``race``, ``volatile``, ``divergence``, ``uninitialized``, ``copy``, ``unwritten``, ``order``,
+        ``result``, ``constant`` or ``fault``.
     text : str
         What is wrong, in a line.
     here, there : Place or None
@@ -156,6 +158,10 @@ def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"nothing but volatile, which orders nothing, is between two accesses to {_memory(one, symbols)}"
 
 
+def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
+    return f"{_memory(one, symbols)} is constant memory, which a kernel may only read"
+
+
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it"
 
@@ -182,6 +188,7 @@ def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
 _TEXTS = {
     "race": _race,
     "volatile": _volatile,
+    "constant": _constant,
     "uninitialized": _uninitialized,
     "copy": _copy,
     "unwritten": _unwritten,

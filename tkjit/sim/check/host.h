@@ -14,6 +14,7 @@ namespace tkjit::sim::check {
 inline void fence_off(char*, char*, char*, char*) {}
 
 inline void begin() {
+    find_constants();
     for (const auto& segment : own_memory().writable) {
         add_region(segment.begin, segment.bytes, Space::variable, "", false);
     }

@@ -44,6 +44,14 @@ void read_meanwhile(const void* source, size_t bytes, const Moment& issued);
 /// The running thread has waited for a copy.
 void finish(const Moment& issued);
 
+// Who comes to a barrier, and from where (divergence.h).
+void note_places(const Barrier& barrier, Site site);
+void note_named(const Barrier& barrier);
+void check_participants(const Block& block, const Barrier& barrier);
+void note_mbarrier_init(const void* barrier, unsigned count, Site site);
+void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site);
+void note_mbarrier_end(const void* barrier);
+
 #else
 
 struct Moment {};
@@ -66,6 +74,12 @@ inline Moment pending(Copier, const void*, size_t, Site) { return {}; }
 inline void landed(const void*, size_t, Moment) {}
 inline void read_meanwhile(const void*, size_t, Moment) {}
 inline void finish(Moment) {}
+inline void note_places(const Barrier&, Site) {}
+inline void note_named(const Barrier&) {}
+inline void check_participants(const Block&, const Barrier&) {}
+inline void note_mbarrier_init(const void*, unsigned, Site) {}
+inline void note_mbarrier_arrival(const void*, unsigned, unsigned, Site) {}
+inline void note_mbarrier_end(const void*) {}
 
 #endif
 

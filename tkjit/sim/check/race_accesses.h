@@ -148,6 +148,9 @@ inline void access(const void* pointer, size_t bytes, bool is_write, bool reads,
     const Region* region = check::region_of(address);
     if (region == nullptr || bytes == 0) return;
     if (address + bytes > region->end) bytes = region->end - address;
+    if (is_write && region->space == check::Space::variable && check::is_constant(address)) {
+        report("constant", *region, address, bytes, access, word_of(access.kind, true), nullptr, "");
+    }
     Check check(*region, access, is_write, reads);
     shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t piece, unsigned size) { check(cell, piece, size); });
     check.finish(bytes);

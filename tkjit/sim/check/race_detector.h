@@ -6,6 +6,7 @@
 // warp's other operations do not (CUDA C++ Programming Guide, "Warp Shuffle Functions"), nor does running in step.
 #pragma once
 
+#include "divergence.h"
 #include "race_accesses.h"
 
 namespace tkjit::sim::race {
@@ -153,6 +154,7 @@ void begin_block(Block& block) {
 
 /// A block's state is nobody's any more, and the shared memory of one that had an OS thread for itself goes with that.
 void end_block(Block& block) {
+    check_mbarriers(block);
     delete static_cast<BlockState*>(block.race_state);
     block.race_state = nullptr;
     if (!block.launch->cooperative) return;

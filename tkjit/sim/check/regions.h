@@ -1,7 +1,9 @@
 // The memory that a checked kernel may use, by name: tensors, shared memory, variables of the source.
 #pragma once
 
+#include <fcntl.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -112,6 +114,45 @@ inline OwnMemory own_memory() {
         },
         &found);
     return found;
+}
+
+// ---- constant memory
+
+struct Range { uintptr_t begin, end; };
+inline std::vector<Range> constants;
+
+/// The sections of `__constant__` variables that are not const (detail/language.h), from the program's own file: it is
+/// not position-independent. Const ones lie where no program can write.
+inline void find_constants() {
+    const int file = open("/proc/self/exe", O_RDONLY);
+    if (file < 0) return;
+    const auto read_at = [file](void* to, size_t bytes, size_t offset) {
+        return pread(file, to, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+    };
+    ElfW(Ehdr) header;
+    std::vector<ElfW(Shdr)> sections;
+    std::string names;
+    if (read_at(&header, sizeof(header), 0) && header.e_shstrndx < header.e_shnum) {
+        sections.resize(header.e_shnum);
+        if (!read_at(sections.data(), sections.size() * sizeof(ElfW(Shdr)), header.e_shoff)) sections.clear();
+    }
+    if (!sections.empty()) {
+        const ElfW(Shdr)& table = sections[header.e_shstrndx];
+        names.resize(table.sh_size);
+        if (!read_at(names.data(), names.size(), table.sh_offset)) sections.clear();
+    }
+    close(file);
+    for (const ElfW(Shdr)& section : sections) {
+        const std::string name = names.c_str() + section.sh_name;
+        if (name.rfind("tkjit_constant_", 0) == 0) constants.push_back({section.sh_addr, section.sh_addr + section.sh_size});
+    }
+}
+
+inline bool is_constant(uintptr_t address) {
+    for (const Range& one : constants) {
+        if (one.begin <= address && address < one.end) return true;
+    }
+    return false;
 }
 
 }  // namespace tkjit::sim::check

@@ -19,6 +19,7 @@ __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, O
         fail(site, "divergent barrier: lanes of one warp come to %s from here and from %s:%d", operation_name(operation),
              other->site.file, other->site.line);
     }
+    if (!is_same_place(barrier.site, site)) race::note_places(barrier, site);
 }
 
 /// Counts the running thread in, and checks that it means the same barrier as those before it.
@@ -37,6 +38,7 @@ inline Barrier& join_barrier(unsigned id, unsigned expected, Operation operation
     if (id == 0 && (barrier.is_mixed || !is_same_place(barrier.site, site)) && operation != Operation::named_barrier) {
         check_warp_is_together(barrier, operation, site);
     }
+    if (operation == Operation::named_barrier) race::note_named(barrier);
     barrier.arrived++;
     barrier.true_predicates += predicate;
     race::arrive(&barrier);

@@ -45,12 +45,14 @@ void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
     bits.count = bits.pending = count;
     bits.tag = mbarrier_tag;
     put(barrier, bits);
+    race::note_mbarrier_init(barrier, count, site);
     race::write(barrier, sizeof(*barrier), site);
 }
 
 void mbarrier_invalidate(uint64_t* barrier, Site site) {
     checked_bits(barrier, "mbarrier_invalidate", site);
     *barrier = 0;
+    race::note_mbarrier_end(barrier);
     race::write(barrier, sizeof(*barrier), site);
 }
 
@@ -64,6 +66,7 @@ void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes,
     race::arrive(barrier);
     bits.bytes += static_cast<int>(expected_bytes);
     bits.pending -= count;
+    race::note_mbarrier_arrival(barrier, bits.pending, bits.count, site);
     end_phase_if_complete(barrier, bits, site);
     give_way();
 }

@@ -157,6 +157,7 @@ inline void visit_host(Block& block) {
 }
 
 inline void release_barrier(Block& block, Barrier& barrier) {
+    race::check_participants(block, barrier);
     barrier.result = barrier.true_predicates;
     barrier.true_predicates = 0;
     barrier.arrived = 0;

@@ -1,0 +1,122 @@
+// Barriers that not all come to alike: what a device lets pass, or now and then does not, and what compute-sanitizer's
+// synccheck calls divergent. Warnings all, since PTX gives most of it a meaning; what never works is a fault by itself
+// (runtime/barrier.h, runtime/bulk_copies.h).
+//
+// Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
+#pragma once
+
+#include "race_state.h"
+
+#include <array>
+#include <map>
+#include <set>
+#include <string>
+
+namespace tkjit::sim::race {
+
+/// What the detector keeps of an mbarrier of the running block.
+struct MbarrierState {
+    unsigned pending, count;
+    Site site;  // of the last arrival
+    uint3 thread;
+};
+
+// by block, since those of a cooperative launch take turns
+inline std::map<const void*, std::array<unsigned, max_warps_per_block>> lanes_at;  // of named barriers
+inline std::map<const Block*, std::map<const void*, MbarrierState>> mbarriers;
+
+inline check::Json place_of(Site site, uint3 thread) {
+    check::Json json;
+    json.numbers("calls", {}).text("file", site.file).number("line", site.line).text("access", "wait");
+    return json.index("block", blockIdx).index("thread", thread);
+}
+
+/// Once for each pair of lines.
+inline void warn(const std::string& text, Site site, uint3 thread, const Site* other = nullptr,
+                 const uint3* other_thread = nullptr) {
+    static std::set<std::array<std::string, 2>> told;
+    const auto words = [](Site one) { return std::string(one.file) + ":" + std::to_string(one.line); };
+    std::array<std::string, 2> places{words(site), other ? words(*other) : text.substr(0, text.find(' '))};
+    if (other && places[1] < places[0]) std::swap(places[0], places[1]);
+    if (!told.insert(places).second) return;
+    check::Json json;
+    json.text("kind", "divergence").number("warning", 1).text("text", text).object("here", place_of(site, thread));
+    if (other) json.object("there", place_of(*other, *other_thread));
+    check::write_line(json);
+}
+
+inline std::string in_words(uint3 index) {
+    return "(" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " + std::to_string(index.z) + ")";
+}
+
+/// Warps of a block come to one __syncthreads from two places.
+void note_places(const Barrier& barrier, Site site) {
+    const Thread& first = barrier.first ? *barrier.first : *current_thread;
+    warn(std::string(operation_name(barrier.operation)) +
+             " is reached from two places by threads of one block, which the language allows in branches that all take alike",
+         site, current_thread->index, &barrier.site, &first.index);
+}
+
+void note_named(const Barrier& barrier) {
+    lanes_at[&barrier][current_thread->linear / warp_threads] |= 1u << lane_of(*current_thread);
+}
+
+/// A named barrier counts warps on a device, and not the lanes of one that come.
+inline void check_whole_warps(const Block& block, const Barrier& barrier) {
+    const auto found = lanes_at.find(&barrier);
+    if (found == lanes_at.end()) return;
+    for (unsigned warp = 0; warp < max_warps_per_block; warp++) {
+        const unsigned lanes = found->second[warp], missing = block.warps[warp].alive & ~lanes;
+        if (lanes == 0 || missing == 0) continue;
+        const Thread& there = block.threads[warp * warp_threads + unsigned(__builtin_ctz(lanes))];
+        warn("a named barrier is reached by " + std::to_string(__builtin_popcount(lanes)) +
+                 " lanes of a warp and not by the others, where a device counts whole warps",
+             barrier.site, there.index);
+    }
+    lanes_at.erase(found);
+}
+
+/// Called when a barrier of the block completes.
+void check_participants(const Block& block, const Barrier& barrier) {
+    if (barrier.operation == Operation::named_barrier) return check_whole_warps(block, barrier);
+    if (barrier.expected != 0 || block.exited == 0) return;
+    unsigned gone = 0;
+    while (!block.threads[gone].exited) gone++;
+    const Thread& waits = barrier.first ? *barrier.first : *current_thread;
+    warn(std::string(operation_name(barrier.operation)) + " is reached by " + std::to_string(barrier.arrived) + " of " +
+             std::to_string(block.thread_count) + " threads; the others, thread " + in_words(block.threads[gone].index) +
+             " among them, returned before it",
+         barrier.site, waits.index);
+}
+
+// ---- mbarriers
+
+void note_mbarrier_init(const void* barrier, unsigned count, Site site) {
+    auto& known = mbarriers[current_thread->block];
+    if (const auto found = known.find(barrier); found != known.end()) {
+        warn("mbarrier_init of an mbarrier that is in use: it needs mbarrier_invalidate before", site,
+             current_thread->index, &found->second.site, &found->second.thread);
+    }
+    known[barrier] = {count, count, site, current_thread->index};
+}
+
+void note_mbarrier_end(const void* barrier) { mbarriers[current_thread->block].erase(barrier); }
+
+void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site) {
+    mbarriers[current_thread->block][barrier] = {pending, count, site, current_thread->index};
+}
+
+/// At the end of a block: arrivals that came for a phase that never ended, as when a branch keeps others from it.
+inline void check_mbarriers(const Block& block) {
+    const auto found = mbarriers.find(&block);
+    if (found == mbarriers.end()) return;
+    for (const auto& [address, state] : found->second) {
+        if (block.abandoned || state.pending == 0 || state.pending == state.count) continue;
+        warn("mbarrier: " + std::to_string(state.count - state.pending) + " of the " + std::to_string(state.count) +
+                 " arrivals of its last phase came before the block's end, this the last of them",
+             state.site, state.thread);
+    }
+    mbarriers.erase(found);
+}
+
+}  // namespace tkjit::sim::race
