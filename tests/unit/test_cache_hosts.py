@@ -1,4 +1,4 @@
-"""Two hosts that share a cache: processes of two PID, UTS and mount namespaces, which know nothing of each other's processes.
+"""Two hosts that share a cache: processes of two PID, UTS and mount namespaces, which know nothing of each other.
 
 Where namespaces are forbidden, test_cache_locks.py has holders with the names of other machines instead.
 """
