@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import os
 import secrets
@@ -15,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tkjit import files, processes
 from tkjit.cache import notes
@@ -39,6 +38,7 @@ EVICTION_S = 10.0  # which removing one entry takes at most
 ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
 
 Builder = Callable[[Path], Product]
+Result = TypeVar("Result")
 
 
 def build(
@@ -116,17 +116,31 @@ def _turn(
     cache: Cache, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
     """The right to build, in a directory that somebody who clears the cache may remove in between."""
-    for attempt in itertools.count(1):
-        with ExitStack() as stack:
-            try:
-                directory = cache.make_directory(cache.directory(recipe))
-                lock = stack.enter_context(turn(directory, what, check, report, shared=cache.shared))
-            except FileNotFoundError:
-                if attempt == TURNS:
-                    raise
-                continue
-            yield lock
-            return
+    with ExitStack() as stack:
+
+        def take(directory: Path) -> Lock:
+            return stack.enter_context(turn(directory, what, check, report, shared=cache.shared))
+
+        yield _retried(cache, recipe, take)
+
+
+def _retried(cache: Cache, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
+    """Do something in a recipe's directory, which is made anew as often as somebody removes it."""
+    for attempt in range(TURNS):
+        with suppress(FileNotFoundError):
+            return action(cache.make_directory(cache.directory(recipe)))
+        with suppress(OSError):  # a network file system may remember a directory that another machine has removed
+            os.rmdir(cache.directory(recipe))
+        time.sleep(0.0 if attempt < 10 else 0.02)
+    return action(cache.make_directory(cache.directory(recipe)))
+
+
+def _make_staging(cache: Cache, staging: Path) -> Path:
+    # closed to others while a compiler writes to it, by the umask
+    staging.mkdir(0o777 if cache.shared else 0o700)
+    if cache.shared:  # whoever comes after a killed builder has to be able to remove it
+        files.open_to_sharers(staging, staging.parent)
+    return staging
 
 
 def _attempt(
@@ -142,11 +156,7 @@ def _attempt(
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
     with cache.writing():
-        staging = cache.make_directory(cache.directory(recipe)) / name
-        # closed to others while a compiler writes to it, by the umask
-        staging.mkdir(0o777 if cache.shared else 0o700)
-        if cache.shared:  # whoever comes after a killed builder has to be able to remove it
-            files.open_to_sharers(staging, staging.parent)
+        staging = _retried(cache, recipe, lambda directory: _make_staging(cache, directory / name))
     cache.building.add(staging)
     try:
         _refuse_noexec(cache, staging)
