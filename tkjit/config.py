@@ -58,6 +58,8 @@ class Settings:
         ``TKJIT_RECORD``: where the variants that a process uses are written down, for ``warmup --from-file``.
     sim_debug : bool
         ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
+    sim_bounds : bool
+        ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
@@ -79,6 +81,7 @@ class Settings:
     jit: bool = True
     record: Path | None = None
     sim_debug: bool = False
+    sim_bounds: bool = False
     sim_trace: str = ""
     header_roots: tuple[tuple[str, Path], ...] = ()
     sync: bool = False
@@ -101,6 +104,7 @@ class Settings:
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
+            sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
                 (name, _paths(given)[0].absolute())

@@ -95,7 +95,14 @@ def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
     return found
 
 
-def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *, for_debugger: bool = False) -> Flags:
+def launcher_flags(
+    spec: Spec,
+    target: Target,
+    source_directory: Path | None,
+    *,
+    for_debugger: bool = False,
+    checks_bounds: bool = False,
+) -> Flags:
     """The flags of a launcher's compilation, without its files and tools. Their order is part of the key.
 
     Parameters
@@ -104,6 +111,8 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
         Where the source's quoted includes are found.
     for_debugger : bool
         Whether code for the CPU keeps each line and variable for a debugger to show.
+    checks_bounds : bool
+        Whether code for the CPU compares each index of a global layout with its extents.
     """
     # a source's own directory is where its quoted includes are found
     libraries_of = [path for library in spec.headers for path in library.include_paths]
@@ -125,6 +134,7 @@ def launcher_flags(spec: Spec, target: Target, source_directory: Path | None, *,
             f"-std={spec.std}",
             *_CXX_FLAGS,
             *(_DEBUG_FLAGS if for_debugger else ()),
+            *(["-DTKJIT_SIM_BOUNDS"] if checks_bounds else []),
             *_march(target),
             "-shared",
             "-fPIC",

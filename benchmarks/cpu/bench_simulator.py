@@ -1,4 +1,4 @@
-"""Measures the simulator: compile time, launch cost, barriers and shuffles a second, GEMM, softmax.
+"""Measures the simulator: compile time, launch cost, barriers and shuffles a second, GEMM, softmax, checked bounds.
 
     python benchmarks/cpu/bench_simulator.py            # a table
     python benchmarks/cpu/bench_simulator.py --json     # the same as JSON
@@ -101,6 +101,31 @@ EXPORT double launch_us(int* x, int launches) {{
 """
 
 
+LAYOUTS = """
+#include <tkjit/launcher.h>
+using Layout = tkjit::gl<float>;
+__global__ void axpy(Layout x, Layout y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < y.cols()) y[i] = 2 * x[i] + y[i];
+}
+__global__ void gemm(Layout a, Layout b, Layout c) {
+    const int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x;
+    float sum = 0;
+    for (int i = 0; i < a.cols(); i++) sum += a(row, i) * b(i, col);
+    c(row, col) = sum;
+}
+#define EXPORT extern "C" __attribute__((visibility("default")))
+EXPORT void set_workers(int workers) { tkjit::sim::set_workers(workers); }
+EXPORT const char* run_axpy(const unsigned* dims, size_t, float* x, float* y, int n) {
+    return tkjit::sim::launch(axpy, dims[0], dims[3], 0, Layout{x, {1, 1, 1, n}}, Layout{y, {1, 1, 1, n}});
+}
+EXPORT const char* run_gemm(const unsigned* dims, size_t, float* a, float* b, float* c, int n) {
+    const auto layout = [n](float* x) { return Layout{x, {1, 1, n, n}}; };
+    return tkjit::sim::launch(gemm, dim3(dims[0], dims[1]), dim3(dims[3], dims[4]), 0, layout(a), layout(b), layout(c));
+}
+"""
+
+
 def median_seconds(function: Callable[[], object], repeats: int) -> float:
     """The median of ``repeats`` runs, after one that warms up."""
     function()
@@ -151,6 +176,37 @@ def measure(library: Library, workers: int, repeats: int) -> dict[str, float]:
     return figures
 
 
+def measure_bounds(directory: Path, repeats: int) -> dict[str, float]:
+    """Kernels whose every access is an index of a global layout, without and with ``TKJIT_SIM_BOUNDS``, in turns."""
+    source = directory / "layouts.cu"
+    source.write_text(LAYOUTS)
+    libraries = []
+    for name, flags in (("plain", ()), ("checked", ("-DTKJIT_SIM_BOUNDS",))):
+        (directory / name).mkdir()
+        libraries.append(compile_source(source, directory / name, *flags))
+        libraries[-1].functions.set_workers(1)
+    n = 256
+    a, b, c = np.random.default_rng(0).standard_normal((3, n, n)).astype(np.float32)
+    x, y = np.random.default_rng(0).standard_normal((2, 1 << 20)).astype(np.float32)
+    runs = {
+        "axpy of 2^20 by layouts": lambda library: library.launch("axpy", x.size // 256, 256, x, y, x.size),
+        "GEMM 256^3 by layouts, one output a thread": lambda library: library.launch(
+            "gemm", (16, 16), (16, 16), a, b, c, n
+        ),
+    }
+    figures: dict[str, float] = {}
+    for name, run in runs.items():
+        times: list[list[float]] = [[], []]
+        for _ in range(repeats):
+            for library, taken in zip(libraries, times, strict=True):
+                taken.append(median_seconds(partial(run, library), 1))
+        plain, checked = (median(taken) for taken in times)
+        figures[f"{name}, ms"] = 1e3 * plain
+        figures[f"{name}, TKJIT_SIM_BOUNDS=1, ms"] = 1e3 * checked
+        figures[f"{name}, TKJIT_SIM_BOUNDS=1, times as long"] = checked / plain
+    return figures
+
+
 def _aligned(words: np.ndarray) -> np.ndarray:
     """16-bit copies of ``words`` at a multiple of 16 bytes."""
     room = np.zeros(2 * words.size + 16, np.uint8)
@@ -173,11 +229,12 @@ def main() -> None:
         library = compile_source(source, directory)
         for workers in (1, 2):
             figures |= measure(library, workers, options.repeats)
+        figures |= measure_bounds(directory, options.repeats)
     if options.json:
         print(json.dumps(figures, indent=2))
         return
     for figure, value in figures.items():
-        print(f"{figure:60} {value:10.3g}")
+        print(f"{figure:72} {value:10.3g}")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@ def test_an_empty_environment():
         ({"TKJIT_SIM_TRACE": "1"}, "sim_trace", "1"),
         *(({"TKJIT_SIM_TRACE": text}, "sim_trace", "") for text in ("0", "")),
         *(({"TKJIT_SIM_DEBUG": text}, "sim_debug", text == "1") for text in ("0", "1", "")),
+        *(({"TKJIT_SIM_BOUNDS": text}, "sim_bounds", text == "1") for text in ("0", "1", "")),
     ],
 )
 def test_each_variable(environ, name, value):

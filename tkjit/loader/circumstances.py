@@ -87,6 +87,11 @@ class Circumstances:
         return self._settings.sim_debug
 
     @property
+    def checks_bounds(self) -> bool:
+        """Whether kernels for the CPU compare each index of a global layout with its extents."""
+        return self._settings.sim_bounds
+
+    @property
     def header_path(self) -> tuple[Path, ...]:
         """Where compilers look for headers without being told to."""
         return (*self._settings.header_path, _LOCAL_HEADERS)

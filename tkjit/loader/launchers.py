@@ -58,9 +58,10 @@ class LauncherPlan(Plan):
         return [*sources, *rendering_files(), *self._around.toolchain.looked_at(self.target)]
 
     def render(self) -> Recipe:
-        text, name = self._source.read(), self._source.name
+        text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
+        checks_bounds = on_cpu and self._around.checks_bounds
         parts = {
-            TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=self.target.is_cpu),
+            TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=on_cpu, checks_bounds=checks_bounds),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
@@ -136,7 +137,13 @@ class LauncherPlan(Plan):
 
     @cached_property
     def _flags(self) -> Flags:
-        return launcher_flags(self.spec, self.target, self._directory, for_debugger=self._around.for_debugger)
+        return launcher_flags(
+            self.spec,
+            self.target,
+            self._directory,
+            for_debugger=self._around.for_debugger,
+            checks_bounds=self._around.checks_bounds,
+        )
 
     @property
     def _own(self) -> dict[str, Path]:

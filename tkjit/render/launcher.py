@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tkjit.expr import EXTENTS, Expr
 from tkjit.render.globals import (
@@ -21,7 +22,15 @@ _NAME = "launcher.cu"
 _ENTRY = "tkjit_entry"
 
 
-def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str, *, on_cpu: bool = False) -> str:
+def render_launcher(
+    spec: Spec,
+    variant: Variant,
+    source: str,
+    source_name: str,
+    *,
+    on_cpu: bool = False,
+    checks_bounds: bool = False,
+) -> str:
     """Render a launcher, the same text for every device but for what the source says to GPUs alone.
 
     Parameters
@@ -32,6 +41,8 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         What the compiler's messages call it.
     on_cpu : bool
         Whether a C++ compiler and the simulator take it: what they have no words for is then said in others.
+    checks_bounds : bool
+        Whether its layouts check their indices, and so have names.
     """
     if on_cpu:
         from tkjit.render.adapt import adapt  # a warm call renders nothing
@@ -50,7 +61,7 @@ def render_launcher(spec: Spec, variant: Variant, source: str, source_name: str,
         "",
         *argument_checks(spec, variant),
         *_entry_marker(spec),
-        *_entry(spec, variant),
+        *_entry(spec, variant, checks_bounds),
     ]
     return "\n".join([*before, *body, *after]) + "\n"
 
@@ -93,7 +104,7 @@ def _entry_marker(spec: Spec) -> list[str]:
     return [f"TKJIT_MARK_ENTRY({entry})", ""]
 
 
-def _entry(spec: Spec, variant: Variant) -> list[str]:
+def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
     struct = "TkjitGlobals" if spec.struct else "Globals"
     body = [
         *([f"const auto {_ENTRY} = {spec.entry};"] if _is_hidden(spec) else []),
@@ -102,7 +113,7 @@ def _entry(spec: Spec, variant: Variant) -> list[str]:
         *_computed_checks(spec),
         *([] if spec.args else globals_value(spec, struct)),
         *_shape(spec),
-        *_launch(spec),
+        *_launch(spec, checks_bounds),
     ]
     own = []
     if spec.struct:
@@ -118,6 +129,8 @@ def _entry(spec: Spec, variant: Variant) -> list[str]:
         named = f"std::type_identity<{spec.struct}>{{}}"
         deduced = f"tkjit::struct_of(&{spec.entry})" if spec.struct == AUTO else named
         body = [f"return tkjit_launch_own(args, device, stream, {deduced});"]
+    if checks_bounds and not spec.args:
+        body = [*_names("args", [f.name for f in spec.struct_fields]), *body]
     return [
         *own,
         'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
@@ -217,11 +230,18 @@ def _used(spec: Spec, part: CExpr) -> list[str]:
     return sorted(part.names & known)
 
 
-def _launch(spec: Spec) -> list[str]:
+def _names(args: str, names: Iterable[str]) -> list[str]:
+    """What arguments are called in a message about an index."""
+    listed = ", ".join(map(repr_text, names))
+    return [f"static const char* const tkjit_names[] = {{{listed}}};", f"tkjit::name_fields({args}, tkjit_names);"]
+
+
+def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
         lines, given = _arguments(spec)
+        lines += _names(given, spec.order) if checks_bounds else []
         if any(not f.is_list for f in spec.tensors):
             names = ", ".join(map(repr_text, spec.order))
             check = f"tkjit::check_arguments({spec.entry}, {given}, {{{names}}})"

@@ -162,8 +162,12 @@ template <class Field>
 std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     using Value = std::remove_cvref_t<Field>;
     if constexpr (detail::is_own_layout<Value>::value) {
-        return {static_cast<typename Value::dtype*>(arg.data),
-                {int(arg.extents[0]), int(arg.extents[1]), int(arg.extents[2]), int(arg.extents[3])}};
+        Value made{static_cast<typename Value::dtype*>(arg.data),
+                   {int(arg.extents[0]), int(arg.extents[1]), int(arg.extents[2]), int(arg.extents[3])}};
+#ifdef TKJIT_SIM_BOUNDS
+        made.label = bounds::label_of(arg);
+#endif
+        return made;
     } else if constexpr (detail::is_own_parallel_layout<Value>::value) {
         const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
         Value made;  // the runtime has refused more devices
@@ -171,6 +175,9 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
         for (made.count = 0; made.count < parallel.count; ++made.count)
             made.pointers[made.count] = static_cast<typename Value::dtype*>(parallel.data[made.count]);
         for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(arg.extents[axis]);
+#ifdef TKJIT_SIM_BOUNDS
+        made.label = bounds::label_of(arg);
+#endif
         return made;
     } else if constexpr (parallel_layout<Value>) {
         using Element = typename Value::GL::dtype;

@@ -8,6 +8,10 @@
 
 #include <cstddef>
 
+#ifdef TKJIT_SIM_BOUNDS
+#include <tkjit/bounds.h>
+#endif
+
 namespace tkjit {
 
 template <class T, int Batch = -1, int Depth = -1, int Rows = -1, int Cols = -1>
@@ -28,12 +32,44 @@ struct gl {
     // False for an optional field that the call left out.
     __host__ __device__ constexpr explicit operator bool() const { return raw_ptr != nullptr; }
 
-    // Row-major; there is no bounds check.
+#ifdef TKJIT_SIM_BOUNDS
+    Label label{};
+
+    constexpr T& operator()(int row, int col, sim::Site site = sim::Site::here()) const {
+        // of a tensor with more dimensions a kernel may count the rows of all its matrices
+        check("row", row, (long long)batch() * depth() * rows(), site);
+        check("col", col, cols(), site);
+        return raw_ptr[size_t(row) * cols() + col];
+    }
+    constexpr T& operator()(int batch, int depth, int row, int col, sim::Site site = sim::Site::here()) const {
+        check("batch", batch, this->batch(), site);
+        check("depth", depth, this->depth(), site);
+        check("row", row, rows(), site);
+        check("col", col, cols(), site);
+        return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];
+    }
+    constexpr T& operator[](bounds::Index i) const {
+        if (bounds::in_kernel()) {
+            if (!raw_ptr) bounds::fail_absent(label, i.site);
+            if (size_t(i.value) >= numel()) bounds::fail_element(label, i, numel());
+        }
+        return raw_ptr[i.value];
+    }
+
+private:
+    constexpr void check(const char* axis, int index, long long extent, sim::Site site) const {
+        if (!bounds::in_kernel()) return;
+        if (!raw_ptr) bounds::fail_absent(label, site);
+        if (index < 0 || index >= extent) bounds::fail_axis(label, axis, index, extent, site);
+    }
+#else
+    // Row-major. Indices are compared with the extents under TKJIT_SIM_BOUNDS=1, in the simulator.
     __host__ __device__ constexpr T& operator()(int row, int col) const { return raw_ptr[size_t(row) * cols() + col]; }
     __host__ __device__ constexpr T& operator()(int batch, int depth, int row, int col) const {
         return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];
     }
     __host__ __device__ constexpr T& operator[](size_t i) const { return raw_ptr[i]; }
+#endif
 };
 
 // A scalar field that a call may leave out.

@@ -16,12 +16,21 @@ struct pgl {
     T* multicast_ptr = nullptr;  // null without multicast
     int count = 0;
     int extents[4] = {0, 0, 0, 0};
+#ifdef TKJIT_SIM_BOUNDS
+    Label label{};
 
+    constexpr layout operator[](bounds::Index device) const {
+        if (bounds::in_kernel() && (device.value < 0 || device.value >= count))
+            bounds::fail_axis(label, "device", device.value, count, device.site);
+        return {pointers[device.value], {extents[0], extents[1], extents[2], extents[3]}, label};
+    }
+#else
     __host__ __device__ constexpr int num_devices() const { return count; }
     // One device's part.
     __host__ __device__ constexpr layout operator[](int device) const {
         return {pointers[device], {extents[0], extents[1], extents[2], extents[3]}};
     }
+#endif
 
     __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }
     __host__ __device__ constexpr int depth() const { return Depth >= 0 ? Depth : extents[1]; }
