@@ -54,6 +54,10 @@ __global__ void faulty(const __grid_constant__ Globals g) {
         case 21: g.y[i] = (INT_MIN + zero) % -one; break;
         case 22: g.y[i] = (LLONG_MIN + zero) / -(long long)one == LLONG_MIN; break;
         case 23: g.y[i] = (LLONG_MIN + zero) % -(long long)one == 0; break;
+        case 29:  // for seconds, and who waits sees that it has begun
+            *reinterpret_cast<volatile int*>(g.y.raw_ptr) = 1;
+            for (volatile int n = 0; n < 2000000000; n = n + 1) {}
+            break;
         case 30: printf("%s", reinterpret_cast<const char*>(uintptr_t(one + 15))); break;
     }
     __syncthreads();

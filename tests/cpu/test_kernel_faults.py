@@ -149,6 +149,20 @@ def test_a_fault_in_a_library_ends_the_process_and_says_where(fresh: Server, bef
     assert ("Fatal Python error: Segmentation fault" in child.stderr) == bool(before)
 
 
+def test_a_fault_elsewhere_while_a_kernel_runs_names_the_kernel(fresh: Server):
+    code = """
+import ctypes, threading
+y = torch.zeros_like(x)
+threading.Thread(target=lambda: faulty(x, 29, out=y), daemon=True).start()
+while y[0] == 0:
+    pass
+ctypes.string_at(0)
+"""
+    child = ended(fresh, IMPORTS + code)
+    assert child.code == -11
+    assert child.stderr == "tkjit: SIGSEGV outside of kernels, while the kernel faulty ran\n"
+
+
 def test_a_handler_that_is_installed_later_does_not_end_the_process(fresh: Server):
     code = f"{IMPORTS}\ncaught(0)\nfaulthandler.enable()\nprint(caught(3))\nprint(caught(1))\nfaulthandler.disable()"
     printed = fresh.run(code)

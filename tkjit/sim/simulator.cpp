@@ -42,6 +42,7 @@ TKJIT_SIM_REGISTER Block* current_block = nullptr;
 #include "check/instrumentation.h"
 #endif
 #include "runtime/scheduler.h"
+#include "runtime/fiber_main.h"
 #include "runtime/barrier.h"
 #include "runtime/warp.h"
 #include "runtime/bulk_copies.h"

@@ -1,0 +1,42 @@
+// Where every fiber begins.
+#pragma once
+
+namespace tkjit::sim {
+
+void note_exception(const char* what);  // host_calls.h
+[[noreturn]] void fail_exception();     // host_calls.h
+
+/// Runs CUDA threads on the calling fiber's stack until one of them has waited and another is ready.
+[[noreturn]] __attribute__((noinline)) inline void run_threads() {
+    Block& block = *current_block;
+    Stack& stack = *block.starting_stack;
+    for (;;) {
+        Thread& thread = begin_thread(block, stack);
+        block.launch->run_thread(block.launch->body);
+        end_thread(thread);
+        if (block.ready_first == nullptr && block.started < block.thread_count) continue;
+        if (block.ready_first == nullptr && block.exited < block.thread_count) fail_deadlock(block);
+        stack.next_free = block.free_stacks;
+        block.free_stacks = &stack;
+        if (block.ready_first) {
+            resume(thread.context, schedule::take_ready(block));
+        } else {
+            switch_context(thread.context, block.host, nullptr);
+        }
+    }
+}
+
+/// The first function of every fiber. An exception ends here, since nobody called it.
+inline void fiber_main() {
+    enter_stack(nullptr);
+    try {
+        run_threads();
+    } catch (const std::exception& error) {
+        note_exception(error.what());
+    } catch (...) {
+        note_exception("one of a type that is not std::exception");
+    }
+    fail_exception();  // here, where the exception no longer exists
+}
+
+}  // namespace tkjit::sim
