@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 import keyword
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 from tkjit.errors import ShapeError, SpecError
 
@@ -34,9 +35,18 @@ _COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
     ast.Eq: ("==", lambda a, b: a == b),
     ast.NotEq: ("!=", lambda a, b: a != b),
 }
+
+
+def _extreme(pick: Callable[..., int], of_symbols: str, terms: tuple[int, ...]) -> int:
+    """The smallest or largest; of symbols by torch's own function, since to compare them would be a guard."""
+    if all(isinstance(term, int) for term in terms):
+        return pick(terms)
+    return reduce(getattr(sys.modules["torch"], of_symbols), terms)
+
+
 _FUNCTIONS: dict[str, Callable[..., int]] = {
-    "min": min,
-    "max": max,
+    "min": lambda *terms: _extreme(min, "sym_min", terms),
+    "max": lambda *terms: _extreme(max, "sym_max", terms),
     "cdiv": lambda a, b: -(-a // b),
 }
 
@@ -209,7 +219,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
                 raise AssertionError(ast.dump(node))  # _check admits nothing else
     except ZeroDivisionError:
         raise ShapeError(f"{text}: division by zero") from None
-    if not INT64_MIN <= result <= INT64_MAX:
+    # a bound on a symbol of torch's would be a guard
+    if isinstance(result, int) and not INT64_MIN <= result <= INT64_MAX:
         raise ShapeError(f"{text}: the value does not fit in 64 bits")
     return result
 

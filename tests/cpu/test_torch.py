@@ -659,3 +659,40 @@ def test_a_name_that_torchs_namespaces_have(name):
     exec(compile(f"def {name}(x: In, y: Out): ...", __file__, "exec", dont_inherit=True), space)
     kernel = tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 5; }", entry="f", grid=1, block=1)(space[name])
     assert kernel.operator(torch.zeros(1)).tolist() == [5]
+
+
+def test_export_with_a_dim_that_reaches_an_output():
+    gemm = tkjit.load("gemm")
+
+    class Module(torch.nn.Module):
+        def forward(self, a, b):
+            return gemm(a, b), largest(a[0])
+
+    shapes = {"a": {0: torch.export.Dim("m"), 1: torch.export.Dim("k")}, "b": {0: torch.export.Dim("k")}}
+    program = torch.export.export(Module(), (torch.randn(8, 16), torch.randn(16, 4)), dynamic_shapes=shapes)
+    a, b = torch.randn(3, 7), torch.randn(7, 4)
+    product, longest = program.module()(a, b)
+    assert torch.allclose(product, a @ b, rtol=1e-4) and longest.shape == (9,)
+
+
+@tkjit.kernel(
+    "__global__ void f(Globals g) { g.y[threadIdx.x] = 1; }", entry="f", grid=1, block="max(N + 2, min(N, 3))"
+)
+def largest(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "max(N + 2, min(N, 3))"]) -> Tensor: ...
+
+
+def test_an_output_that_stands_for_a_tensor_is_asked():
+    class Duck:
+        seen: ClassVar[list] = []
+
+        @classmethod
+        def __torch_function__(cls, function, types, args=(), kwargs=None):
+            cls.seen.append((function, args))
+
+    duck, a = Duck(), torch.ones(2, 2)
+    assert tkjit.load("gemm")(a, a, out=duck) is duck
+    assert [(str(function), args[2]) for function, args in Duck.seen] == [("tkjit.gemm.out", duck)]
+    with pytest.raises(
+        tkjit.ArgumentError, match=r"twice is .*which stands for a tensor; give all outputs with it, or none"
+    ):
+        parts(torch.ones(3), twice=duck)

@@ -13,6 +13,11 @@ class NegativeStrides(Exception):
     """An array that no tensor can share its memory with."""
 
 
+def is_proxy(value: Any) -> bool:
+    """Whether it stands for a tensor and is none: torch then asks its ``__torch_function__``."""
+    return not isinstance(value, torch.Tensor) and hasattr(type(value), "__torch_function__")
+
+
 class Arrays:
     """The arrays of one call, and the tensors that share their memory.
 
@@ -42,7 +47,7 @@ class Arrays:
             if is_first:
                 self._like = value
             return value
-        if hasattr(type(value), "__torch_function__"):
+        if is_proxy(value):
             proxy: torch.Tensor = value  # it stands for a tensor, and torch asks it
             return proxy
         if isinstance(value, type) or not hasattr(value, "__dlpack__"):

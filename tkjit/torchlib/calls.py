@@ -15,7 +15,7 @@ from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
 from tkjit.spec.signature import python_type
-from tkjit.torchlib.arrays import Arrays, NegativeStrides
+from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
 from tkjit.torchlib.meta import meta_outputs
 from tkjit.torchlib.words import described
 
@@ -54,8 +54,7 @@ class OverloadCall:
         outputs = [given.get(name) for name in self.outputs]
         arguments = [given[f.name] for f in self.inputs]
         if any(output is not None for output in outputs):
-            missing = iter(meta_outputs(self.spec, given))
-            outputs = [next(missing) if output is None else output for output in outputs]
+            outputs = self._completed(outputs, given)
             assert self.out_operator is not None
             self.out_operator(*arguments, *outputs)
         else:
@@ -65,6 +64,18 @@ class OverloadCall:
         returned = [arrays.given_back(values[name]) for name in self.spec.returns]
         named = result_type(self.spec.name, self.spec.returns)
         return named(*returned) if named else returned[0] if returned else None
+
+    def _completed(self, outputs: list[Any], given: dict[str, Any]) -> list[Any]:
+        """All outputs, where a call gives some."""
+        if all(output is not None for output in outputs):
+            return outputs  # the operator checks them, or what stands for one of them does
+        odd = [f.name for f in self.spec.tensors if is_proxy(given.get(f.name))]
+        if odd:
+            raise self._refuse(
+                f"{odd[0]} is {described(given[odd[0]])}, which stands for a tensor; give all outputs with it, or none"
+            )
+        missing = iter(meta_outputs(self.spec, given))
+        return [next(missing) if output is None else output for output in outputs]
 
     def _refuse(self, text: str) -> ArgumentError:
         return ArgumentError(f"{self.spec.name}: {text}")
