@@ -175,30 +175,61 @@ def test_outputs_are_torchs_own():
 # ---- deprecated signatures
 
 
-def test_a_deprecated_signature_warns_once():
-    @tkjit.kernel("__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1)
-    def add(x: InOut[Tensor, F32, "N"], *, by: float) -> Tensor: ...
+@tkjit.kernel("__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1)
+def add_in_place(x: InOut[Tensor, F32, "N"], *, by: float) -> Tensor: ...
 
-    @add.overload(
-        "__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1, deprecated="pass by= by name"
-    )
-    def add(x: InOut[Tensor, F32, "N"], by: float) -> Tensor: ...
 
+@add_in_place.overload(
+    "__global__ void f(Globals g) { g.x[0] += g.by; }", entry="f", grid=1, block=1, deprecated="pass by= by name"
+)
+def add_in_place(x: InOut[Tensor, F32, "N"], by: float) -> Tensor: ...
+
+
+def test_a_deprecated_signature_warns_the_line_that_calls_it():
     x = torch.zeros(1)
+    fresh = tkjit.Kernel(*add_in_place.specs)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        add(x, by=1.0)
-        loaded = tkjit.load(add)
+        fresh(x, by=1.0)
         with pytest.raises(DeprecationWarning):
-            loaded(x, 1.0)
+            tkjit.load(fresh)(x, 1.0)
         assert x.item() == 1, "where a warning is an error nothing has been launched"
-    again = tkjit.load(tkjit.Kernel(*add.specs))
-    again(x, by=0.0)  # the first call goes through Python, which would stand for the caller
-    with pytest.warns(DeprecationWarning, match="add: this signature is deprecated; pass by= by name") as caught:
-        again(x, 1.0)
-        again(x, 1.0)
-    assert len(caught) == 1 and caught[0].filename == __file__
-    assert x.item() == 3
+    fresh = tkjit.Kernel(*add_in_place.specs)  # whose first call goes through Python code of tkjit's
+    with pytest.warns(
+        DeprecationWarning, match="add_in_place: this signature is deprecated; pass by= by name"
+    ) as caught:
+        fresh(x, 1.0)
+        tkjit.load(fresh)(x, 1.0)
+        with torch.profiler.profile():  # and this one through the operator
+            fresh(x, 1.0)
+    assert [warning.filename for warning in caught] == [__file__] * 3
+    assert x.item() == 4
+
+
+def test_a_deprecation_that_was_hidden_is_not_spent():
+    x = torch.zeros(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        add_in_place(x, 1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            add_in_place(x, 1.0)  # by default once for each line
+        add_in_place(x, 1.0)
+    assert len(caught) == 2
+
+
+def test_a_deprecation_reaches_whoever_runs_a_script(python):
+    code = """
+import torch, tkjit
+from tkjit import InOut, Tensor
+@tkjit.kernel("inline void f(float* x, float by) { *x += by; }", entry="f", host=True, args=True,
+              deprecated="pass by= by name")
+def add_in_place(x: InOut[Tensor, "float32", "N"], by: float) -> None: ...
+import sys; sys.stderr = sys.stdout
+add_in_place(torch.zeros(1), 1.0)
+"""
+    assert "DeprecationWarning: add_in_place: this signature is deprecated; pass by= by name" in python(code)
 
 
 # ---- errors

@@ -181,6 +181,83 @@ def test_a_storage_stays_fixed_until_its_last_launch_has_ended():
     assert y.resize_(100).numel() == 100
 
 
+# ---- what hooks raise
+
+
+class Stop(BaseException):
+    pass
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def hook() -> None:
+        raise error
+
+    return hook
+
+
+def test_what_an_arrays_hook_raises_is_the_cause():
+    error = ValueError("mine")
+    for call in (
+        lambda: tkjit.load("axpy")(torch.zeros(4), Duck(np.zeros(4, np.float32), raising(error))),
+        lambda: tkjit.load("axpy")(torch.zeros(4), torch.zeros(4), Number(raising(error))),
+        lambda: torch.vmap(lambda x: tkjit.load("softmax")(x, out=Duck(np.zeros(4), raising(error))))(
+            torch.zeros(2, 4)
+        ),
+        lambda: either(Duck(np.zeros(4, np.float32), raising(error))),
+    ):
+        with pytest.raises(ArgumentError) as caught:
+            call()
+        assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Stop, MemoryError])
+def test_what_says_nothing_of_an_argument_passes(kind):
+    class Odd:
+        def __getattr__(self, name):
+            raise kind
+
+    for call in (
+        lambda: tkjit.load("axpy")(torch.zeros(4), Duck(np.zeros(4, np.float32), raising(kind()))),
+        lambda: tkjit.load("axpy")(torch.zeros(4), torch.zeros(4), Number(raising(kind()))),
+        lambda: tkjit.load("axpy")(torch.zeros(4), Odd()),
+        lambda: either(Duck(np.zeros(4, np.float32), raising(kind()))),
+    ):
+        with pytest.raises(kind):
+            call()
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.x[0] += 1; }", entry="f", grid=1, block=1)
+def either(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+
+@either.overload("__global__ void f(Globals g) { g.x[0] += 1; }", entry="f", grid=1, block=1)
+def either(x: InOut[Tensor, "float64", "N"]) -> None: ...
+
+
+# ---- memory that is shared in part
+
+
+def test_what_is_written_in_place_shares_no_part_of_an_input():
+    axpy, memory = tkjit.load("axpy"), torch.ones(8)
+    for x, y in ((memory[:5], memory[2:7]), (memory[:4].numpy(), memory[3:7]), (memory[:2], memory[1:3])):
+        with pytest.raises(
+            ArgumentError, match="axpy: unsupported operation: y, which is written to, shares some of its"
+        ):
+            axpy(x, y)
+    assert axpy(memory[:4], memory[4:]).tolist() == [2.0] * 4
+    assert axpy(memory, memory).tolist() == [2.0] * 4 + [4.0] * 4  # all of it
+    assert axpy(memory[3:3], memory[3:3]).numel() == 0
+    with pytest.raises(
+        ArgumentError, match=r"xs\[0\], which is .* its memory with xs\[1\], and not all; pass xs\[1\].clone"
+    ):
+        increment([memory[:4], memory[2:6]])
+    increment([memory[:4], memory[4:]])
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.xs[blockIdx.x][threadIdx.x] += 1; }", entry="f", grid=2, block="N")
+def increment(xs: InOut[list[Tensor], "float32", "N"]) -> None: ...
+
+
 # ---- kinds of tensors
 
 

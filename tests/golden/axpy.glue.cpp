@@ -47,6 +47,8 @@ PyObject* overload_0(Call& call) {
     if (y.ndim != 1 || y.sizes[0] != N || y.dtype != x.dtype)
         return mismatch(call, "y", given[1], y, {{"N", N}}, false, "x", x), nullptr;
 
+    if (!whole_or_apart(call, "y", y, "x", x)) return nullptr;
+
     void* stream = nullptr;
     if (!find_stream(call, given[3], x, stream)) return nullptr;
 

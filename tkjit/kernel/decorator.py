@@ -68,7 +68,10 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         inputs whose gradient is asked for. A function returns the gradients of the floating-point inputs in their
         order, None for one that is not needed; a kernel's outputs are ``grad_NAME``.
     deprecated : str, optional
-        What to use instead: ``"pass beta= by name"``. The first call of this overload warns.
+        What to use instead: ``"pass beta= by name"``. A call of this overload warns.
+    autocast : {"lower", "float32"}, optional
+        Under ``torch.autocast`` floating-point inputs are cast to its dtype, or to float32, as PyTorch's operators of
+        that kind do it; without this they stay as they are.
 
     Raises
     ------

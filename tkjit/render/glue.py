@@ -35,7 +35,8 @@ def render_glue(specs: Sequence[Spec]) -> str:
 
 def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
     # an operator for each overload, or none is used
-    detours = [_detours(spec) if all(map(has_operator, specs)) else "0" for spec in specs]
+    autocast = " | kAutocast" if any(spec.autocast for spec in specs) else ""
+    detours = [f"{_detours(spec)}{autocast}" if all(map(has_operator, specs)) else "0" for spec in specs]
     overloads = [
         f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
@@ -245,8 +246,7 @@ class _Overload:
     def _deprecated(self) -> list[str]:
         if not self.spec.deprecated:
             return []
-        what = f"{self.index}, call.kernel, {repr_text(self.spec.deprecated)}"
-        return [f"if (!call.table.deprecated(call.self, {what})) return nullptr;"]
+        return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]
 
     def _integer_choice(self, name: str, options: list[int]) -> list[str]:
         constraint = repr_text(f"{name} is {listed(tuple(map(str, options)))}")

@@ -51,6 +51,7 @@ class TensorChecks:
             *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
             *(["Leading leading;"] if any(f.leading for f in self.spec.tensors) else []),
             *(line for f in self.inputs for line in self._input(f)),
+            *self._whole_or_apart(),
             *self._devices(),
             *self._derived(),
             *self._computed_dims(),
@@ -322,6 +323,22 @@ class TensorChecks:
             "return nullptr;"
             for other in earlier
         ]
+
+    def _whole_or_apart(self) -> list[str]:
+        """What is written in place against every other tensor that is given; of two such each pair once."""
+        written = [f for f in self.inputs if f.is_written]
+        pairs = [
+            (f, other)
+            for i, f in enumerate(written)
+            for other in self.inputs
+            if (other is not f or f.is_list) and other not in written[:i]
+        ]
+        lines = [
+            f"if (!whole_or_apart(call, {repr_text(f.name)}, {_whole(f)}, {repr_text(other.name)}, {_whole(other)})) "
+            "return nullptr;"
+            for f, other in pairs
+        ]
+        return ["", *lines] if lines else []
 
     def dtype(self, f: Field) -> str:
         chosen_by = self.dtype_of.get(f.dtype)

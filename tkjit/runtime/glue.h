@@ -142,6 +142,11 @@ inline PyObject* named_tuple(const Call& call, int overload, std::initializer_li
 
 // ---- overloads -----------------------------------------------------------------------------------------------------
 
+inline bool deprecated(Call& call, const char* text) {
+    call.ran_code = true;  // a filter's, or who shows warnings
+    return call.table.deprecated(call.kernel, text);
+}
+
 struct Overload {
     PyObject* (*call)(Call& call);
     const char* text;  // the signature, as a message shows it
@@ -150,11 +155,14 @@ struct Overload {
 
 // Tries each overload in order; when none takes the call, raises with every signature and why it was refused.
 inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
-    const auto through_operator = [&]() -> PyObject* {
+    const auto through_operator = [&](bool choose) -> PyObject* {
         if (call.choosing) return PyLong_FromLong(-1);  // there is no data to choose by
-        return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames);
+        return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames, choose);
     };
-    if (overloads[0].detours && !call.choosing && call.table.watched()) return through_operator();
+    if (overloads[0].detours && !call.choosing) {
+        const uint32_t modes = call.table.modes() & overloads[0].detours;
+        if (modes) return through_operator(!(modes & kAutocast));  // it has yet to cast what overloads are chosen by
+    }
     const auto begin = [&](const Overload& overload) {
         constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator deals with it, whichever overload it is
         call.detours = call.choosing ? overload.detours & ~later : overload.detours;
@@ -164,12 +172,12 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
     };
     if (count == 1) {
         PyObject* const result = begin(overloads[0]);
-        return call.detour ? through_operator() : result;
+        return call.detour ? through_operator(true) : result;
     }
     call.quiet = true;
     for (int i = 0; i < count; ++i) {
         PyObject* const result = begin(overloads[i]);
-        if (call.detour) return through_operator();
+        if (call.detour) return through_operator(true);
         if (result || call.decided || PyErr_Occurred()) return result;
     }
     call.quiet = false;

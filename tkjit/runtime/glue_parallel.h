@@ -112,6 +112,15 @@ inline bool apart(const Call& call, const char* name, const TensorView& view, co
     return true;
 }
 
+inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char* other,
+                           const ParallelTensor& parallel) {
+    return whole_or_apart(call, name, view, other, parallel.own);
+}
+template <class Other>
+bool whole_or_apart(const Call& call, const char* name, const ParallelTensor& parallel, const char* other, const Other& others) {
+    return whole_or_apart(call, name, parallel.own, other, others);
+}
+
 // Where a call's arguments are that are no fields.
 struct Places {
     int anchor;  // the parallel parameter that says how many devices there are, and which

@@ -124,11 +124,16 @@ inline uintptr_t end_of(const TensorView& view) {
     return reinterpret_cast<uintptr_t>(view.data) + bytes;
 }
 
+inline bool shares_memory(const TensorView& view, const TensorView& other) {
+    const auto begin = reinterpret_cast<uintptr_t>(view.data), other_begin = reinterpret_cast<uintptr_t>(other.data);
+    if (!begin || !other_begin) return false;  // one that was not given, or is empty
+    const uintptr_t end = end_of(view), other_end = end_of(other);
+    return begin < other_end && other_begin < end && begin != end && other_begin != other_end;
+}
+
 // A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.
 inline bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
-    if (!other_view.data || !view.data || reinterpret_cast<uintptr_t>(view.data) >= end_of(other_view) ||
-        reinterpret_cast<uintptr_t>(other_view.data) >= end_of(view))
-        return true;
+    if (!shares_memory(view, other_view)) return true;
     if (!call.quiet)
         PyErr_Format(call.table.argument_error, "%s: the output %s shares memory with %s; give it memory of its own",
                      call.kernel, name, other);
@@ -138,6 +143,31 @@ inline bool apart(const Call& call, const char* name, const TensorView& view, co
 inline bool apart(const Call& call, const char* name, const TensorView& view, const char*, const TensorList& others) {
     for (int i = 0; i < others.count; ++i)
         if (!apart(call, name, view, others.items[i].name, others.items[i].view)) return false;
+    return true;
+}
+
+// What is written in place may be an argument twice, but must not share a part of one: as torch's own operators.
+inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char* other,
+                           const TensorView& other_view) {
+    if (!shares_memory(view, other_view) || (view.data == other_view.data && end_of(view) == end_of(other_view))) return true;
+    if (!call.quiet)
+        PyErr_Format(call.table.argument_error,
+                     "%s: unsupported operation: %s, which is written to, shares some of its memory with %s, and not all; "
+                     "pass %s.clone()",
+                     call.kernel, name, other, other);
+    return false;
+}
+
+inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char*, const TensorList& others) {
+    for (int i = 0; i < others.count; ++i)
+        if (!whole_or_apart(call, name, view, others.items[i].name, others.items[i].view)) return false;
+    return true;
+}
+
+template <class Other>
+bool whole_or_apart(const Call& call, const char*, const TensorList& list, const char* other, const Other& others) {
+    for (int i = 0; i < list.count; ++i)
+        if (!whole_or_apart(call, list.items[i].name, list.items[i].view, other, others)) return false;
     return true;
 }
 

@@ -86,12 +86,16 @@ bool only_devices() {
     }
 }
 
-bool watched() {
+uint32_t modes() {
     using Key = c10::DispatchKey;
-    constexpr c10::DispatchKeySet modes({Key::Python, Key::FuncTorchDynamicLayerFrontMode, Key::Functionalize, Key::Tracer,
-                                         Key::PreDispatch});
-    return share_a_bit(c10::impl::tls_local_dispatch_key_set().included_, modes) || at::hasThreadLocalCallbacks() ||
-           (at::impl::torch_function_mode_enabled() && !only_devices());
+    constexpr c10::DispatchKeySet watching({Key::Python, Key::FuncTorchDynamicLayerFrontMode, Key::Functionalize, Key::Tracer,
+                                            Key::PreDispatch});
+    constexpr c10::DispatchKeySet autocast({Key::AutocastCPU, Key::AutocastCUDA});
+    const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+    const bool watched = share_a_bit(keys.included_, watching) || at::hasThreadLocalCallbacks() ||
+                         (at::impl::torch_function_mode_enabled() && !only_devices());
+    // both are excluded where autocast is off
+    return (watched ? kWatched : 0) | ((keys.excluded_ & autocast) == autocast ? 0 : kAutocast);
 }
 
 PyObject* call_method(PyObject* self, const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -102,8 +106,9 @@ PyObject* call_method(PyObject* self, const char* name, PyObject* const* args, P
     return result;
 }
 
-PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-    PyObject* const chosen = self->entry->choose(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames);
+PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose) {
+    PyObject* const chosen = choose ? self->entry->choose(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames)
+                                    : PyLong_FromLong(-1);
     if (!chosen) return nullptr;
     Values values;  // which hold it
     const Py_ssize_t count = nargs + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
@@ -147,10 +152,34 @@ bool is_bool(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype == TKJIT_BOOL;
 }
 
-bool deprecated(Dispatcher* self, int overload, const char* kernel, const char* text) {
-    const uint64_t bit = uint64_t(1) << (overload & 63);
-    if (self->warned.fetch_or(bit, std::memory_order_relaxed) & bit) return true;
-    return PyErr_WarnFormat(PyExc_DeprecationWarning, 1, "%s: this signature is deprecated; %s", kernel, text) == 0;
+// Whether a frame is of the caller's own code, and not of what stands between it and the kernel.
+bool is_callers(const py::object& globals) {
+    const py::object found = py::reinterpret_borrow<py::dict>(globals).attr("get")("__name__", "");
+    const auto module = py::isinstance<py::str>(found) ? found.cast<std::string>() : std::string();
+    const std::string package = module.substr(0, module.find('.'));
+    return package != "tkjit" && package != "torch";
+}
+
+// Warns for the line that calls the kernel, so that filters judge that line's module, and show it as often as they say. A
+// first call, and one of the operator, have Python code of ours and of torch's in between.
+bool deprecated(const char* kernel, const char* text) {
+    try {
+        auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+        py::object nearest = frame;
+        while (frame && !frame.is_none() && !is_callers(frame.attr("f_globals"))) frame = frame.attr("f_back");
+        if (frame && !frame.is_none()) nearest = frame;
+        const auto message = py::reinterpret_steal<py::object>(
+            PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
+        if (!message) throw py::error_already_set();
+        if (!nearest) return PyErr_WarnEx(PyExc_DeprecationWarning, message.cast<std::string>().c_str(), 1) == 0;
+        const py::dict globals = nearest.attr("f_globals");
+        return PyErr_WarnExplicitObject(PyExc_DeprecationWarning, message.ptr(), nearest.attr("f_code").attr("co_filename").ptr(),
+                                        nearest.attr("f_lineno").cast<int>(), py::object(globals.attr("get")("__name__")).ptr(),
+                                        py::object(globals.attr("setdefault")("__warningregistry__", py::dict())).ptr()) == 0;
+    } catch (py::error_already_set& error) {
+        error.restore();
+        return false;
+    }
 }
 
 bool is_number(PyObject* object) {
@@ -325,7 +354,7 @@ void fill_table() {
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
-             watched,        through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
+             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};

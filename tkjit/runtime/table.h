@@ -40,6 +40,7 @@ enum Problem : uint32_t {
     kNotATensor = 1 << 10,
     kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
     kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
+    kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
 };
 // What torch's own dispatcher deals with: a plain call that meets it becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
@@ -161,7 +162,6 @@ struct Dispatcher {
     PyObject* result_types;                  // per overload: a named tuple's type, or None
     std::atomic<TkjitLaunch>* launchers;     // [device slot][variant over all overloads]
     int variant_count;
-    std::atomic<uint64_t> warned;            // which overloads have
 };
 
 // Functions that return a pointer or a bool set a Python exception where they fail.
@@ -188,10 +188,10 @@ struct Table {
     bool (*record_stream)(PyObject* tensor, PyObject* stream, int device);
     // Finds or builds a variant's launcher, and remembers it in the dispatcher.
     TkjitLaunch (*resolve)(Dispatcher* self, int overload, int variant, const TensorView& on);
-    // Whether a profiler or a mode of torch's wants to see calls.
-    bool (*watched)();
-    // The call as one of the kernel's operator.
-    PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+    // kWatched if a profiler or a mode of torch's wants to see calls; kAutocast.
+    uint32_t (*modes)();
+    // The call as one of the kernel's operator; with `choose` of the overload that takes the arguments as they are.
+    PyObject* (*through_operator)(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose);
     // Tells autograd that a tensor was written to.
     bool (*written)(PyObject* tensor);
     // The c10::TensorImpl of a tensor; null, with an exception, if it is none.
@@ -207,8 +207,8 @@ struct Table {
     // Reads a value by its type's code (tkjit/spec/values.py). False if it is of another type; with what its hooks raised.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
 
-    // Warns of a deprecated overload, once; false if the warning is an error.
-    bool (*deprecated)(Dispatcher* self, int overload, const char* kernel, const char* text);
+    // Warns of a deprecated overload; false if the warning is an error.
+    bool (*deprecated)(const char* kernel, const char* text);
 
     // Looks at a tkjit.ParallelTensor. False, without an exception, if it is none.
     bool (*parallel)(PyObject* object, ParallelView* view);

@@ -46,6 +46,7 @@ def check(spec: Spec) -> None:
     _check_values(spec)
     _check_launch(spec)
     _check_backward(spec)
+    _check_autocast(spec)
     _check_parallel(spec)
 
 
@@ -270,6 +271,22 @@ def _check_cluster(spec: Spec) -> None:
         _fail(spec, f"{spec.config} says the cluster and whether launches overlap: cluster and pdl do not apply")
     if spec.cooperative and (spec.pdl or spec.config):
         _fail(spec, "a cooperative launch waits for the one before it, and has no config")
+
+
+def _check_autocast(spec: Spec) -> None:
+    if spec.autocast is None:
+        return
+    if spec.autocast not in ("lower", "float32"):
+        _fail(spec, f"autocast is {spec.autocast!r}; expected 'lower', 'float32' or None")
+    in_place = [f.name for f in spec.tensors if f.direction == "inout"]
+    if in_place:
+        # as torch's own operators
+        _fail(spec, f"autocast= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
+    if not differentiable(spec):
+        _fail(spec, "autocast= takes a kernel with floating-point tensors among its inputs")
+    untyped = [f.name for f in spec.fields if f.is_parallel or (f.value is not None and not f.value.schema)]
+    if untyped:
+        _fail(spec, f"autocast= takes a kernel that has an operator, and PyTorch has no type for {', '.join(untyped)}")
 
 
 def _check_backward(spec: Spec) -> None:

@@ -199,7 +199,10 @@ class Spec:
     backward : Backward or None
         What computes the gradients.
     deprecated : str
-        What to use instead; a call of the overload then warns, once in a process.
+        What to use instead; a call of the overload then warns.
+    autocast : str or None
+        What ``torch.autocast`` does to the floating-point inputs: ``"lower"`` casts them to its dtype, ``"float32"`` to
+        that; None leaves them.
     """
 
     name: str
@@ -236,6 +239,7 @@ class Spec:
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     backward: Backward | None = None
     deprecated: str = ""
+    autocast: str | None = None
 
     def __post_init__(self) -> None:
         check(self)

@@ -56,6 +56,7 @@ def spec_of_function(
     headers: str | HeaderLibrary | Sequence[str | HeaderLibrary] = (),
     backward: str | Callable[..., Any] | None = None,
     deprecated: str = "",
+    autocast: str | None = None,
 ) -> Spec:
     """Read a spec off a function; the keywords are those of ``tkjit.kernel``.
 
@@ -112,6 +113,7 @@ def spec_of_function(
         reference=function if _has_body(function) else None,
         backward=_backward(name, backward),
         deprecated=deprecated,
+        autocast=autocast,
     )
 
 

@@ -15,6 +15,7 @@ from tkjit.errors import ArgumentError
 from tkjit.processes import Renewed
 from tkjit.spec import Spec
 from tkjit.spec.schema import check_operator, operator_fields, operator_name, schema_of
+from tkjit.torchlib.autocast import register_autocast
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
@@ -95,6 +96,8 @@ class _Registry:
             return None if out or not made else made if len(made) > 1 else made[0]
 
         torch.library.register_fake(qualified, fake, lib=self._library)
+        if spec.autocast is not None and not out:  # torch's operators with out= cast nothing either
+            register_autocast(spec, operator, self._library)
         torch.library.register_vmap(qualified, loop_rule(spec, operator, out=out), lib=self._library)
 
 

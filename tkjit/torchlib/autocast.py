@@ -1,0 +1,56 @@
+"""``torch.autocast``: what a spec's ``autocast`` says, as PyTorch's own operators do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tkjit.spec import Field, Spec
+from tkjit.spec.schema import operator_fields
+
+_KEYS = {"cpu": torch._C.DispatchKey.AutocastCPU, "cuda": torch._C.DispatchKey.AutocastCUDA}
+
+
+def register_autocast(spec: Spec, operator: Any, library: Any) -> None:
+    """Have an operator cast its inputs where autocast is on, below which it is called again.
+
+    PyTorch's ``torch.library.register_autocast`` knows one dtype for good; here it is the one of the ``with``.
+    """
+    qualified = operator.name().partition("::")[2]
+    for device_type, key in _KEYS.items():
+        call = _casting(spec, operator, device_type, torch._C.DispatchKeySet(key))
+        operator.py_impl(key)(call)  # where Python dispatches, as make_fx has it
+        library.impl(qualified, call, f"Autocast{device_type.upper()}")
+
+
+def _casting(spec: Spec, operator: Any, device_type: str, keys: Any) -> Callable[..., Any]:
+    fields = operator_fields(spec)
+
+    def call(*arguments: Any) -> Any:
+        dtype = torch.float32 if spec.autocast == "float32" else torch.get_autocast_dtype(device_type)
+        name = str(dtype).removeprefix("torch.")
+        with torch._C._ExcludeDispatchKeyGuard(keys):
+            return operator(
+                *(
+                    _cast(value, device_type, dtype) if _takes(spec, f, name) else value
+                    for f, value in zip(fields, arguments, strict=False)
+                )
+            )
+
+    return call
+
+
+def _takes(spec: Spec, f: Field, dtype: str) -> bool:
+    """Whether a field has a use for a dtype; scales, say, are float32 whatever is scaled."""
+    return f.is_tensor and dtype in spec.dtypes_of(f)
+
+
+def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_cast(one, device_type, dtype) for one in value]
+    if value is None:
+        return None
+    is_eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not torch.float64
+    return value.to(dtype) if is_eligible else value
