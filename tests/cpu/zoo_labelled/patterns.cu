@@ -18,6 +18,7 @@ __constant__ float weights[4] = {1, 2, 3, 4};
 __constant__ int limit = 3;
 __device__ int done_plain;
 __device__ unsigned done_fenced;
+__device__ alignas(8) int done_both[2];  // of which one is told behind a fence
 
 // ---- graphs
 
@@ -224,6 +225,16 @@ __device__ void flag_behind_a_fence(float* y) {
     }
 }
 
+__device__ void flag_beside_another_ones(float* y) {
+    if (blockIdx.x == 0 && TID == 0) {
+        y[0] = 1;                        // race
+        __threadfence();
+        atomicExch(&done_both[1], 1);
+    } else if (TID == 0 && atomicAdd(&done_both[0], 0) == 0) {
+        y[1] = y[0];                     // race
+    }
+}
+
 __device__ void blocks_that_share_an_edge(float* y) {
     const int first = blockIdx.x * 30;
     if (TID < 32) y[first + TID] = 1;  // race
@@ -295,6 +306,7 @@ __global__ void patterns(Globals g) {
     store_that_is_overwritten(&g.y(row++, 0));
     flag_without_a_fence(&g.y(row++, 0));
     flag_behind_a_fence(&g.y(row++, 0));
+    flag_beside_another_ones(&g.y(row++, 0));
     blocks_that_share_an_edge(&g.y(row, 0)), row += 2;
     plain_beside_atomic(&g.n(line++, 0));
     volatile_in_place(&g.y(row++, 0));

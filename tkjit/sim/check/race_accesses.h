@@ -11,7 +11,7 @@ namespace tkjit::sim::race {
 // ---- findings
 
 inline std::set<std::tuple<std::string, uintptr_t, uintptr_t>> already_reported;
-inline constexpr size_t most_findings = 64;  // and as many warnings, which crowd out no finding
+inline constexpr size_t most_findings = 256;  // and as many warnings, which crowd out no finding
 
 inline check::Json described(const Access& access, const char* what) {
     const unsigned threads_x = blockDim.x, threads_y = blockDim.y;

@@ -99,16 +99,19 @@ inline void atomic_access(const void* address, size_t bytes, bool is_write, bool
     const Thread& thread = *current_thread;
     ThreadState& state = state_of(thread);
     access(address, bytes, is_write, reads, kind, where);
-    // a part of a word may be read where all of it was written
-    const void* const word = reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(address) & ~uintptr_t{7});
-    if (const auto known = atomics.find(word); known != atomics.end()) state.knows.learn(known->second);
-    if (!is_write) return;
-    if (releases) {
-        atomics[word].learn(state.knows);
-        state.knows.advance(thread.linear);
-    } else if (!state.released.is_empty()) {
-        atomics[word].learn(state.released);
+    // by words: a part may be read of what was written as a whole, and two flags side by side tell different things
+    constexpr uintptr_t word_bytes = 4;
+    const auto first = reinterpret_cast<uintptr_t>(address) & ~(word_bytes - 1);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(address) + bytes;
+    for (uintptr_t word = first; word < end; word += word_bytes) {
+        const auto known = atomics.find(reinterpret_cast<const void*>(word));
+        if (known != atomics.end()) state.knows.learn(known->second);
     }
+    if (!is_write || (!releases && state.released.is_empty())) return;
+    for (uintptr_t word = first; word < end; word += word_bytes) {
+        atomics[reinterpret_cast<const void*>(word)].learn(releases ? state.knows : state.released);
+    }
+    if (releases) state.knows.advance(thread.linear);
 }
 
 // ---- launches and blocks
