@@ -26,9 +26,13 @@ void note_exception(const char* what);  // host_calls.h
     }
 }
 
-/// The first function of every fiber. An exception ends here, since nobody called it.
+/// The first function of every fiber. An exception ends here, since nobody called it. In a checked build it ends the
+/// program where it is thrown, so that the checker sees the calls that led there (check/endings.h).
 inline void fiber_main() {
     enter_stack(nullptr);
+#ifdef TKJIT_SIM_CHECKED
+    run_threads();
+#else
     try {
         run_threads();
     } catch (const std::exception& error) {
@@ -37,6 +41,7 @@ inline void fiber_main() {
         note_exception("one of a type that is not std::exception");
     }
     fail_exception();  // here, where the exception no longer exists
+#endif
 }
 
 }  // namespace tkjit::sim
