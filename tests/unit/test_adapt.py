@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tkjit
@@ -191,6 +191,7 @@ OTHER = [
 
 
 @given(st.lists(st.sampled_from([*REWRITTEN, *KEPT, *OTHER])))
+@example(["k<<<1, 2>>>(x);", ")", "struct s", "{"])
 def test_any_text_keeps_its_lines(pieces):
     text = " ".join(pieces)
     assert adapt(text).count("\n") == text.count("\n")

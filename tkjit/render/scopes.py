@@ -126,7 +126,7 @@ def _kind(head: list[Token], scopes: tuple[_Scope, ...]) -> str:
         return "namespace"
     if sum((token.text == "(") - (token.text == ")") for token in head) > 0:
         return "other"  # `decltype(T{})`
-    if ")" in words and not (_CLASS_KEYS & set(words) and ":" in words[: words.index("(")]):
+    if "(" in words and ")" in words and not (_CLASS_KEYS & set(words) and ":" in words[: words.index("(")]):
         behind = words[len(words) - words[::-1].index(")") :]
         # `S() : a(1), b{2} {}` has a brace that begins no body
         initialises = _initialises([*head, head[-1]], len(head)) and (":" in behind or behind[:1] == [","])
