@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
@@ -15,6 +16,7 @@ from tkjit.cache import TEXT, Product, Recipe
 from tkjit.loader import circumstances
 from tkjit.loader.circumstances import Circumstances, rendering_files
 from tkjit.loader.plan import Plan
+from tkjit.loader.torch_files import check_not_replaced, torch_files
 from tkjit.loader.words import warmup_command
 from tkjit.render import render_glue
 from tkjit.spec import Spec
@@ -51,10 +53,14 @@ class ModulePlan(Plan):
         return self._around.recipe(self.arch, self._name, parts)
 
     def make(self, staging: Path) -> Product:
+        import torch
+
         from tkjit import build
 
         around = self._around
         around.toolchain.check_python_headers()
+        directory = Path(torch.__file__).parent
+        check_not_replaced(directory, str(torch.__version__))
         include_dirs = [flags.RUNTIME, flags.INCLUDE]
         unit = build.Unit(
             self.what,
@@ -67,7 +73,8 @@ class ModulePlan(Plan):
         product, self._built = build.compile_module(
             unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
         )
-        return product
+        check_not_replaced(directory, str(torch.__version__))  # not while it was compiled either
+        return replace(product, dependencies=(*product.dependencies, *torch_files(directory)))
 
     def opened(self, module: str, path: Path) -> ModuleType:
         # what this process has built it has imported, under a name that no other module has

@@ -1,0 +1,47 @@
+"""PyTorch on the disk: one that was replaced is refused, and told apart from the one before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tkjit import ToolchainError
+from tkjit.loader.torch_files import check_not_replaced, torch_files
+
+
+@pytest.fixture
+def torch(tmp_path) -> Path:
+    (tmp_path / "torch/lib").mkdir(parents=True)
+    (tmp_path / "torch/version.py").write_text("from typing import Optional\n__version__ = '2.13.0+cpu'\n")
+    (tmp_path / "torch/lib/libc10.so").write_bytes(b"\x7fELF")
+    return tmp_path / "torch"
+
+
+def test_the_torch_that_is_loaded_is_no_other(torch):
+    check_not_replaced(torch, "2.13.0+cpu")
+    assert torch_files(torch) == (torch / "version.py", torch / "lib/libc10.so")
+
+
+def test_another_version_on_the_disk_is_refused(torch):
+    with pytest.raises(
+        ToolchainError, match=r"torch 2\.12\.0 is loaded, and torch 2\.13\.0\+cpu lies in .*start Python anew"
+    ):
+        check_not_replaced(torch, "2.12.0")
+
+
+def test_a_library_that_is_mapped_and_gone_is_refused(torch, monkeypatch):
+    maps = b"7f00-7f01 r-xp 00000000 fe:00 7  /venv/torch/lib/libc10.so (deleted)\n"
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: maps if str(path) == "/proc/self/maps" else read(path))
+    with pytest.raises(ToolchainError, match=r"the torch 2\.13\.0\+cpu that is loaded lies in .* no more"):
+        check_not_replaced(torch, "2.13.0+cpu")
+
+
+@pytest.mark.parametrize("text", ["", "__version__ = version()\n", "\xff"])
+def test_a_version_that_cannot_be_read_refuses_nothing(torch, text):
+    (torch / "version.py").write_text(text, encoding="latin-1")
+    check_not_replaced(torch, "2.13.0+cpu")
+    (torch / "version.py").unlink()
+    check_not_replaced(torch, "2.13.0+cpu")
+    assert torch_files(torch) == (torch / "lib/libc10.so",)
