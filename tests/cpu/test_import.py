@@ -232,6 +232,46 @@ def test_an_ambiguous_name(tmp_path, capsys, importing):
     assert spec.entry == "b::k"
 
 
+MISSING = """#include "not_here.h"
+typedef c10::Half scalar;
+typedef scalar* pointer;
+struct traits { typedef missing_t value_type; };
+struct globals { float* x; pointer y; };
+struct base { int n; };
+struct derived : base { float* y; };
+struct empty {};
+struct same : empty { float* y; };
+template <class T> struct of : T { float* y; };
+__global__ void elements(const scalar* x, float* y) {}
+__global__ void number(traits::value_type n, float* x) {}
+__global__ void member(globals g) {}
+template <class T, class I = scalar> __global__ void argument(T* x, I n) {}
+__global__ void inherits(derived g) {}
+__global__ void inherits_template(of<base> g) {}
+__global__ void inherits_nothing(same g) {}
+__global__ void inherits_nothing_either(of<empty> g) {}
+__global__ void whole(int n, float* x) {}
+void run() { argument<pointer><<<1, 1>>>(nullptr, 1); argument<float><<<1, 1>>>(nullptr, 1); }
+"""
+
+
+def test_a_type_that_was_not_found_is_a_question_and_no_int(importing, tmp_path):
+    specs = importing(MISSING)
+    assert set(specs) == {"inherits_nothing", "inherits_nothing_either", "whole"}
+    text = " ".join((tmp_path / "imported.py").read_text().replace("#  ", "").split())
+    assert "int32" not in text
+    for said in (
+        "elements: use of undeclared identifier 'c10' (source.cu:2)",
+        "number: unknown type name 'missing_t' (source.cu:4)",
+        "member: use of undeclared identifier 'c10' (source.cu:2)",
+        "argument<pointer>: use of undeclared identifier 'c10' (source.cu:2)",
+        "argument<float>: use of undeclared identifier 'c10' (source.cu:2)",
+        "inherits: base is a base class, which no parameter of a spec describes",
+        "inherits_template: T is a base class, which no parameter of a spec describes",
+    ):
+        assert f"# TODO: {said}" in text and said in importing.said
+
+
 def test_an_error_in_what_is_wanted(tmp_path, capsys):
     (tmp_path / "a.cu").write_text("int fine;\n__global__ void k(missing m) {}\n")
     assert "k: unknown type name 'missing' (a.cu:2)" in refused(tmp_path / "a.cu", capsys)

@@ -73,6 +73,12 @@ def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Par
     return Parsed(unit)
 
 
+def children_of_template(cursor: Any) -> list[Any]:
+    """What stands in the template that a record is an instance of."""
+    template = _cindex().conf.lib.clang_getSpecializedCursorTemplate(cursor)
+    return list(template.get_children()) if template is not None else []
+
+
 def wrapper_of(path: Path) -> Path:
     """The name, of no file, under which a source and the questions are parsed."""
     return path.with_name(f".{path.name}.tkjit-import.cu")

@@ -89,6 +89,7 @@ def spec_file(found: Found, place: Place) -> Written:
         "import tkjit",
         f"from tkjit import {', '.join(sorted(used, key=str.lower))}",
     ]
+    texts += ["\n".join(comments(undecided, 0))] if undecided else []
     undecided = [f"{spec.name}: {note}" for spec in specs for note in spec.notes] + undecided
     return Written("\n".join([*opening, *(f"\n\n{text}" for text in texts)]) + "\n", tuple(undecided))
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindgen.clang import Error, Parsed, line_of_question, parse, wrapper_of
+from tkjit.bindgen.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
 from tkjit.bindgen.facts import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
 from tkjit.bindgen.words import replaced, spelled
 from tkjit.render.lexer import Token, tokens_of
@@ -188,7 +188,19 @@ class _Plan:
             )
             for field in type_.get_fields()
         )
-        return Type("struct", spelling, members=members)
+        inherited = tuple((base, Type("other", "a base class")) for base in _bases(type_))
+        return Type("struct", spelling, members=inherited + members)
+
+
+def _bases(type_: Any) -> list[str]:
+    """The base classes of a record if they have members, which nothing here asks about."""
+    fields = list(type_.get_fields())
+    # what precedes the first of a record's own members is its bases'
+    if type_.get_offset(fields[0].spelling) <= 0 if fields else type_.get_size() <= 1:
+        return []
+    declaration = type_.get_declaration()
+    children = [*declaration.get_children(), *children_of_template(declaration)]
+    return [child.type.spelling for child in children if child.kind.name == "CXX_BASE_SPECIFIER"]
 
 
 def without_reference(type_: Any) -> Any:

@@ -16,6 +16,7 @@ from tkjit.bindgen.clang import Error, Parsed, parse
 from tkjit.bindgen.facts import Declared, Found, Launch
 from tkjit.bindgen.launches import launches_of
 from tkjit.bindgen.members import Resolved, aliases, errors_at, with_members, without_reference
+from tkjit.bindgen.unknown import unknown_names, words_of_kernel
 from tkjit.errors import SpecError
 
 _KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"
@@ -173,6 +174,7 @@ def _resolved(
         questions.append(f"namespace tkjit_import {{ {' '.join(lines)} }}")
     parsed = parse(path, questions, arguments)
     named = aliases(parsed)
+    unknown = unknown_names(parsed, path)
     found: dict[int, Resolved] = {}
     reasons: dict[int, str] = {}
     for index, (number, launch) in enumerate(candidates):
@@ -191,6 +193,10 @@ def _resolved(
         types = list(pointer.get_pointee().argument_types())
         name = _bare(launch.entry)
         fitting = [f for f in declared if _is_named(f.name, name) and len(f.parameters) == len(types)]
+        words = words_of_kernel(launch.entry, fitting[0].place if fitting else None, types)
+        if missing := next((unknown[word] for word in words if word in unknown), None):
+            reasons[number] = _reason([missing])
+            continue
         names = fitting[0].parameters if fitting else ("",) * len(types)
         parameters = tuple((given or f"argument_{i}", types[i]) for i, given in enumerate(names))
         found[number] = Resolved(launch, name, fitting[0].template if fitting else (), parameters)
