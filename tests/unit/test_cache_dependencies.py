@@ -95,6 +95,31 @@ def test_a_library_that_was_replaced_under_its_name_is_a_miss(entries, header, t
 # ---- edits during the build
 
 
+@pytest.mark.parametrize("edit", ["content", "shadow"])
+def test_a_header_that_is_edited_while_its_entry_is_published_is_seen(entries, header, tmp_path, monkeypatch, edit):
+    """What the entry was made from is known by what it was then, and not by what it is once the entry is there."""
+    first = tmp_path / "first"
+    first.mkdir()
+    let_the_clock_tick(first)
+    publish = building._publish
+
+    def then_edit(*arguments):
+        entry = publish(*arguments)
+        write(header if edit == "content" else first / header.name, "struct edited {};")
+        return entry
+
+    monkeypatch.setattr(building, "_publish", then_edit)
+    built = entries.build(RECIPE, Builder(header, search=(first, header.parent)))
+    assert os.fsencode(header) in built.seen and os.fsencode(built.shared_object) in built.seen
+    assert not notes.unchanged(built.seen)
+    assert entries.lookup(RECIPE) is None
+
+
+def test_what_a_new_entry_depends_on_is_what_the_next_process_finds(entries, header, tmp_path):
+    built = entries.build(RECIPE, Builder(header, search=(header.parent, tmp_path)))
+    assert sorted(built.seen.splitlines()) == sorted(entries.lookup(RECIPE).seen.splitlines())
+
+
 @pytest.mark.parametrize("hours", [-24, -1, 0, 1, 24])
 def test_a_clock_that_is_set_while_a_header_is_edited_hides_no_edit(entries, header, monkeypatch, hours):
     """By the clock of the build's begin the edit may be older than the build."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tkjit import files, processes
 from tkjit.cache import notes
-from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, read_manifest
+from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
 from tkjit.cache.locks import Holder, Lock, is_locked, turn
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
@@ -207,13 +208,17 @@ def _publish_unless_changed(
     young = any(identity == notes.ABSENT or int(identity.split()[2]) >= begun_ns for identity in seen.values())
     if seen != before and (young or notes.moved_since(seen, begun_ns)):
         return None
+    # before what they hold is compared: an edit from here on does not match them, also once the entry is published
+    lines = notes.identities(files_and_places(recipe, product))
     try:
         deps_key = complete(staging, recipe, product)
     except FileNotFoundError:
         return None  # a header that has just gone
     if any(notes.identity(path) != identity for path, identity in seen.items()):
         return None
-    return _publish(cache, recipe, product, staging, deps_key, instead_of)
+    entry = _publish(cache, recipe, product, staging, deps_key, instead_of)
+    own = notes.identities([f"{entry.directory}/{MANIFEST}", str(entry.shared_object)])
+    return dataclasses.replace(entry, seen=own + lines)
 
 
 def _publish(

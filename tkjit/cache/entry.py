@@ -222,6 +222,12 @@ def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, e
     return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *read, *places]
 
 
+def files_and_places(recipe: Recipe, product: Product) -> list[str]:
+    """What ``looked_at`` will list of a build that is not an entry yet, without the entry's own files."""
+    read = [str(path) for path in product.dependencies]
+    return [*read, *watched_directories(_search_directories(recipe, product), read)]
+
+
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
     """Where a header may appear that hides another: in the given directories, and beside the kernel's own files."""
     beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchored(path))]

@@ -271,11 +271,6 @@ class Cache:
             self._is_told = True
             warn_of_no_sharing(self.root)
         entry = building.build(self, recipe, builder, what or recipe.name, instead_of, waiting)
-        if not entry.seen:  # it is new
-            with suppress(DamagedError):
-                exact = recipe.tools is not None
-                files = looked_at(entry.directory, read_manifest(entry.directory), recipe, exact=exact)
-                entry = replace(entry, seen=notes.identities(files))
         self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction
