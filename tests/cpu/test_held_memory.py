@@ -210,6 +210,22 @@ def test_what_an_arrays_hook_raises_is_the_cause():
         assert caught.value.__cause__ is error
 
 
+def test_an_object_that_raises_whatever_it_is_asked_is_named():
+    class Odd:
+        def __getattr__(self, name):
+            raise ValueError(name)
+
+        def __repr__(self):
+            raise ValueError("repr")
+
+    axpy = tkjit.load("axpy")
+    for call in (lambda: axpy(torch.zeros(4), Odd()), lambda: axpy(torch.zeros(4), torch.zeros(4), Odd())):
+        with pytest.raises(ArgumentError, match=r"axpy: .* is an object that cannot be shown \(Odd\); expected a "):
+            call()
+    with pytest.raises(ArgumentError, match="cannot be shown"):
+        torch.vmap(lambda x: axpy(x, Odd()))(torch.zeros(2, 4))
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, Stop, MemoryError])
 def test_what_says_nothing_of_an_argument_passes(kind):
     class Odd:

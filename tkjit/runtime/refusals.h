@@ -46,7 +46,7 @@ inline bool is_array(PyObject* object) {
 }
 
 // "3.0 (float)", or the tensor.
-inline std::string describe(PyObject* object) {
+inline std::string described(PyObject* object) {
     if (is_tensor(object) || is_array(object)) return describe_tensor(object);
     constexpr Py_ssize_t longest = 60;
     py::object whole = py::repr(py::handle(object));
@@ -57,6 +57,16 @@ inline std::string describe(PyObject* object) {
         if (c == '\n') c = ' ';
     if (cut) text += "...";
     return text + " (" + Py_TYPE(object)->tp_name + ")";
+}
+
+// Of an object whose attributes or __repr__ raise there is its type to tell.
+inline std::string describe(PyObject* object) {
+    try {
+        return described(object);
+    } catch (py::error_already_set& error) {
+        if (!error.matches(PyExc_Exception)) throw;
+        return std::string("an object that cannot be shown (") + Py_TYPE(object)->tp_name + ")";
+    }
 }
 
 inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kind, text.c_str()); }

@@ -64,7 +64,7 @@ public:
     void add(c10::StorageImpl* storage) {
         for (User& known : users_)
             if (known.storage == storage) return void(++known.launches);
-        if (!storage->resizable()) return;
+        if (!storage->resizable() || !storage->allocator()) return;  // shared memory has none
         users_.push_back({storage, 1});
         storage->set_resizable(false);
     }
@@ -74,7 +74,7 @@ public:
             if (--known.launches != 0) return;
             known = users_.back();
             users_.pop_back();
-            if (storage->allocator()) storage->set_resizable(true);  // without one it has moved to shared memory
+                if (storage->allocator()) storage->set_resizable(true);  // else another thread has moved it to shared memory
             return;
         }
     }

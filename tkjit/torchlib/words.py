@@ -11,6 +11,13 @@ def described(value: Any) -> str:
     """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
     if isinstance(value, torch.Tensor):
         return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"
+    try:
+        return _described(value)
+    except Exception:  # of its own attributes, or its __repr__
+        return f"an object that cannot be shown ({_type_name(value)})"
+
+
+def _described(value: Any) -> str:
     if not isinstance(value, type) and hasattr(value, "__dlpack__") and hasattr(value, "dtype"):
         device = f" on {value.device}" if hasattr(value, "device") else ""
         return f"{_shape(value.shape)} {value.dtype}{device}"

@@ -1,0 +1,221 @@
+"""Arguments of all kinds, good and bad, and hooks that misbehave."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from tkjit import In
+
+
+class Boom(Exception):
+    """What a hook raises; it may only come back as the cause of a refusal."""
+
+
+class Stop(BaseException):
+    """What must pass."""
+
+
+class Producer:
+    """An array of an unknown framework."""
+
+    def __init__(self, array: np.ndarray, hook: Callable[[], object] = lambda: None, result: Any = None) -> None:
+        self.array, self.hook, self.result = array, hook, result
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.hook()
+        return self.array.__dlpack__(**keywords) if self.result is None else self.result
+
+    def __array_namespace__(self):
+        return np
+
+
+class Watcher(torch.Tensor):
+    """A subclass that sees calls, as torch.Tensor's own __torch_function__ lets it."""
+
+
+class Quiet(torch.Tensor):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class Proxy:
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+class Number:
+    def __init__(self, hook: Callable[[], object]) -> None:
+        self.hook = hook
+
+    def __float__(self):
+        self.hook()
+        return 2.0
+
+    def __index__(self):
+        self.hook()
+        return 2
+
+    def __bool__(self):
+        self.hook()
+        return True
+
+
+class Attributes:
+    """Raises for every attribute."""
+
+    def __init__(self, error: BaseException) -> None:
+        object.__setattr__(self, "_error", error)
+
+    def __getattribute__(self, name):
+        raise object.__getattribute__(self, "_error")
+
+
+class List(list):
+    def __init__(self, items: list, hook: Callable[[], object]) -> None:
+        super().__init__(items)
+        self.hook = hook
+
+    def __iter__(self):
+        self.hook()
+        return super().__iter__()
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    def hook() -> None:
+        raise error
+
+    return hook
+
+
+# a good tensor in another form that a kernel takes as well
+SAME: list[Callable[[torch.Tensor], Any]] = [
+    lambda t: t.numpy(),
+    lambda t: Producer(t.numpy()),
+    lambda t: torch.cat([t.flatten(), t.flatten()])[t.numel() :].view(t.shape),
+    lambda t: torch.nn.Parameter(t, requires_grad=False),
+    lambda t: t.as_subclass(Watcher),
+    lambda t: t.as_subclass(Quiet),
+    lambda t: torch._lazy_clone(t) if hasattr(torch, "_lazy_clone") else t,
+    lambda t: t.clone().share_memory_(),
+]
+
+
+def _freed(t: torch.Tensor) -> torch.Tensor:
+    t = t.clone()
+    t.untyped_storage().resize_(0)
+    return t
+
+
+def _fake(t: torch.Tensor) -> torch.Tensor:
+    with FakeTensorMode():
+        return torch.empty(t.shape, dtype=t.dtype)
+
+
+def _used(t: torch.Tensor) -> Any:
+    capsule = t.numpy().__dlpack__()
+    torch.from_dlpack(Producer(t.numpy(), result=capsule))
+    return Producer(t.numpy(), result=capsule)
+
+
+# something else in its place
+OTHER: list[Callable[[torch.Tensor], Any]] = [
+    lambda t: t.to(torch.float16),
+    lambda t: t.to(torch.complex64),
+    lambda t: t.to(torch.int32),
+    lambda t: t.bool().numpy(),
+    lambda t: t.unsqueeze(0),
+    lambda t: t.expand(2, 1, 1, *t.shape),
+    lambda t: t.flatten()[:-1],
+    lambda t: t.new_empty((0,) * t.dim()),
+    lambda t: t.new_zeros((*t.shape, 2))[..., 0],
+    lambda t: t.numpy()[..., ::-1],
+    lambda t: t.numpy()[::-1],
+    lambda t: t.numpy().astype(">f4"),
+    lambda t: np.array(["a", None], dtype=object),
+    lambda t: _read_only(t.numpy().copy()),
+    lambda t: t.clone().requires_grad_(),
+    lambda t: t.to("meta"),
+    lambda t: torch._to_functional_tensor(t),
+    lambda t: t.to_sparse(),
+    lambda t: torch.zeros(t.shape, dtype=torch.complex64).conj().imag,
+    lambda t: torch.view_as_complex(torch.zeros(*t.shape, 2)).conj(),
+    lambda t: torch._efficientzerotensor(t.shape),
+    lambda t: torch.quantize_per_tensor(t.float(), 0.1, 0, torch.qint8),
+    _freed,
+    _fake,
+    _used,
+    lambda t: Producer(t.numpy(), raising(Boom())),
+    lambda t: Producer(t.numpy(), raising(Stop())),
+    lambda t: Producer(t.numpy(), result=7),
+    lambda t: Producer(t.numpy(), result=t.numpy().__dlpack__),
+    lambda t: Attributes(Boom()),
+    lambda t: Attributes(Stop()),
+    lambda t: Proxy(),
+    lambda t: Proxy,
+    lambda t: torch.Tensor,
+    lambda t: None,
+    lambda t: 3,
+    lambda t: 3.5,
+    lambda t: "text",
+    lambda t: [t],
+    lambda t: (t, t),
+    lambda t: List([t], raising(Boom())),
+    lambda t: In,
+    lambda t: object(),
+]
+
+# in a number's place; the first are good for a float, an int, a bool
+NUMBERS: list[Callable[[], Any]] = [
+    lambda: np.float32(2),
+    lambda: torch.tensor(2),
+    lambda: torch.tensor(2.0),
+    lambda: True,
+    lambda: np.bool_(True),
+    lambda: 2,
+    lambda: Number(lambda: None),
+    lambda: Number(raising(Boom())),
+    lambda: Number(raising(Stop())),
+    lambda: np.array([2.0]),
+    lambda: torch.ones(2),
+    lambda: torch.tensor(2.0, requires_grad=True),
+    lambda: torch.tensor(2, device="meta"),
+    lambda: "2",
+    lambda: b"2",
+    lambda: 2j,
+    lambda: 2**70,
+    lambda: float("nan"),
+    lambda: None,
+    lambda: [2],
+    lambda: Attributes(Boom()),
+    lambda: Proxy(),
+    lambda: Producer(np.array(True), raising(Boom())),
+]
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def changing(t: torch.Tensor, choose: random.Random) -> Callable[[], object]:
+    """A hook that changes another argument. It resizes no shared memory: torch itself crashes then."""
+    if t.layout != torch.strided or t.is_shared():
+        return lambda: t.set_(torch.zeros(3))
+    return choose.choice(
+        [
+            lambda: t.untyped_storage().resize_(0),
+            lambda: t.resize_(10000),
+            lambda: t.set_(torch.zeros(3)),
+            lambda: setattr(t, "data", torch.zeros(2, 2, 2)),
+        ]
+    )
