@@ -61,6 +61,8 @@ class Unit:
         Whether registers may be spilled to local memory.
     flags_after : callable, optional
         What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
+    refused : callable, optional
+        What is wrong with the output that the compiler does not say; nothing if all is well.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Unit:
     libraries: tuple[str, ...] | None = None
     may_spill: bool = True
     flags_after: Callable[[str], tuple[str, ...]] | None = None
+    refused: Callable[[Path], str] | None = None
 
 
 def compile_binary(
@@ -116,6 +119,8 @@ def compile_binary(
     taken = kernel_resources(log, output.read_bytes())
     if not unit.may_spill and (spills := ", ".join(taken.spills())):
         raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {spills}")
+    if unit.refused is not None and (reason := unit.refused(output)):
+        raise failure(log, reason)
     try:
         if check is not None:
             check(output)

@@ -231,3 +231,53 @@ def test_a_failure_beside_a_refused_call_is_not_said_of_a_fixed_source(source):
         kernel(torch.zeros(2))
     source.write_text(FIXED)
     assert kernel(torch.zeros(1)).item() == 5
+
+
+SHARED = """// a comment
+template <int N, class T>
+__global__ void fill(T* x, float* y) {
+    __shared__ T tile[N], other[16];
+    const auto in_a_lambda = [&] {
+        __shared__ int inner[4];
+        inner[threadIdx.x % 4] = int(x[0]);
+        __syncthreads();
+        return inner[1];
+    };
+    tile[threadIdx.x] = other[threadIdx.x % 16] = x[0];
+    __syncthreads();
+    x[0] = tile[N / 2] + other[1] + in_a_lambda();
+}
+inline float* of_the_host() {
+    static thread_local float memory[20000];
+    memory[0] += 1;
+    return memory;
+}
+template <int N>
+__device__ void small(float* x) {
+    __shared__ float tile[N];
+    tile[threadIdx.x] = x[0];
+    __syncthreads();
+    x[0] = tile[3];
+}
+__global__ void fits(float* x) {
+    small<12288>(x);
+    fill<1>(x, of_the_host());
+}
+"""
+
+
+def test_more_static_shared_memory_than_a_gpu_has(session_cache):
+    def kernel(entry: str) -> tkjit.Kernel:
+        @tkjit.kernel(SHARED.replace("    fill<1>(x, of_the_host());\n", ""), entry=entry, args=True, grid=1, block=1)
+        def shared(x: InOut[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]): ...
+
+        return shared
+
+    x = torch.zeros(4)
+    with pytest.raises(CompileError) as raised:
+        kernel("fill<12268 + 1, float>")(x, x.clone())
+    assert str(raised.value).startswith(
+        "inline.cu:2: error: fill uses too much shared data (0xc004 bytes, 0xc000 max):"
+    )
+    assert all(one in raised.value.summary for one in ("tile 49076", "other 64", "inner 16"))
+    kernel("fill<12268, float>")(x, x.clone())

@@ -114,7 +114,10 @@ class Circumstances:
 @cache
 def rendering_files() -> list[str]:
     """The code that makes recipes of specs: what it says of one, it says until it is edited."""
-    in_loader = (f"loader/{name}" for name in ("circumstances", "modules", "launchers", "remembered", "simulator"))
+    in_loader = (
+        f"loader/{name}"
+        for name in ("circumstances", "modules", "launchers", "remembered", "simulator", "static_shared")
+    )
     alone = ["expr", "registry", "flags", "targets", "toolchain", "cache/recipe", *in_loader]
     patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

@@ -109,7 +109,16 @@ class LauncherPlan(Plan):
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
             flags_after=self._flags_after if self.target.is_cpu else None,
+            # without optimisation each variable is there, the unused ones too
+            refused=self._refused if self.target.is_cpu and not self._around.for_debugger else None,
         )
+
+    def _refused(self, output: Path) -> str:
+        from tkjit.loader.static_shared import too_much_static_shared
+
+        text = self._source.read()
+        is_for_gpus = "cpu" not in dict(self.spec.sources)
+        return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _flags_after(self, log: str) -> tuple[str, ...]:
         """A system's header may ask for ``__CUDA_ARCH__``, which is not defined for it; the source's own may not."""

@@ -1,0 +1,85 @@
+"""Static shared memory of a launcher for the CPU: a GPU has 48 KiB of it for each kernel, and its tools refuse more."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from tkjit.render.lexer import tokens_of
+from tkjit.render.regions import regions_of
+from tkjit.render.scopes import outline
+
+MOST_BYTES = 48 << 10
+_SYMBOL_TABLE, _THREAD_LOCAL = 2, 6
+
+
+def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
+    """What is wrong with a kernel's static shared memory, in ptxas' words; empty if nothing is.
+
+    A variable of the block is one of an OS thread here, whose symbol has its function's name. Variables of functions
+    that a kernel calls are not added to its own, since the table does not say who calls whom.
+
+    Parameters
+    ----------
+    shared_object : Path
+        A launcher.
+    source : str
+        The kernel's source, whose functions for devices count.
+    name : str
+        What messages call it.
+    """
+    tokens = tokens_of(source)
+    regions = [r for r in regions_of(tokens, outline(tokens)) if r.kind != "host" and r.name]
+    taken: dict[tuple[str, str], dict[str, int]] = {}
+    for symbol, size in _thread_local(shared_object):
+        function, variable = _parts(symbol)
+        places = {r.name: function.find(f"{len(r.name)}{r.name}") for r in regions}
+        found = [(place, own) for own, place in places.items() if place >= 0]
+        if variable and found:
+            of_function = taken.setdefault((min(found)[1], function), {})
+            of_function[variable] = of_function.get(variable, 0) + size
+    for (own, _), sizes in taken.items():
+        total = sum(sizes.values())
+        if total > MOST_BYTES:
+            start = next(r.start for r in regions if r.name == own)
+            listed = ", ".join(f"{variable} {size}" for variable, size in sizes.items())
+            line = source.count("\n", 0, start) + 1
+            return (
+                f"{name}:{line}: error: {own} uses too much shared data ({total:#x} bytes, "
+                f"{MOST_BYTES:#x} max): {listed} bytes; what is larger has to be dynamic (extern __shared__)"
+            )
+    return ""
+
+
+def _parts(symbol: str) -> tuple[str, str]:
+    """A local variable's function, as it is mangled, and its own name.
+
+    >>> _parts("_ZZ6kernelPfE4tile"), _parts("_ZZ6kernelPfE1b_0"), _parts("_ZZZ2tkIfEvPT_ENKUlvE_clEvE1q")
+    (('6kernelPf', 'tile'), ('6kernelPf', 'b'), ('2tkIfEvPT_', 'q'))
+    """
+    for match in re.finditer(r"E(\d+)", symbol):
+        variable = symbol[match.end() : match.end() + int(match[1])]
+        rest = symbol[match.end() + int(match[1]) :]
+        if symbol.startswith("_ZZ") and len(variable) == int(match[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
+            # what a lambda has is its function's
+            return re.split(r"E?NKUl", symbol[2 : match.start()].lstrip("Z"))[0], variable
+    return "", ""
+
+
+def _thread_local(path: Path) -> Iterator[tuple[str, int]]:
+    """The names and sizes of an ELF file's thread-local variables."""
+    data = path.read_bytes()
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<HH", data, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", data, table + i * size) for i in range(count)]
+    for section in sections:
+        if section[1] != _SYMBOL_TABLE:
+            continue
+        names = sections[section[6]][4]
+        for place in range(section[4], section[4] + section[5], section[9]):
+            name, info, _, _, _, own_size = struct.unpack_from("<IBBHQQ", data, place)
+            if info & 15 == _THREAD_LOCAL and own_size:
+                start = names + name
+                yield data[start : data.index(0, start)].decode(), own_size
