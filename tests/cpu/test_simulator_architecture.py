@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import InOut, LaunchError, Tensor, ToolchainError
+from tkjit import CompileError, InOut, LaunchError, Tensor, ToolchainError
 
 KERNELS = Path(__file__).parent / "kernels"
 SOURCE = KERNELS / "architectures.cu"
@@ -82,3 +82,21 @@ def test_a_header_that_asks_is_refused(tmp_path):
     flags = ["-isystem", str(tmp_path)]
     host_function(source, "run", flags=flags)(y)
     assert y[0] == 2
+
+
+def test_a_host_function_in_a_kernel_is_refused_by_its_line(tmp_path):
+    (tmp_path / "other.h").write_text("#pragma once\n")
+    source = (
+        "int twice(int x) { return 2 * x; }\n__global__ void kernel(int* y) {\n"
+        "    y[0] = threadIdx.x == 0 ? twice(3) : 1;\n}\n"
+        "void run(int* y) { kernel<<<1, 1>>>(y); }\nvoid only(int* y) { y[0] = twice(4); }\n"
+    )
+    y = torch.zeros(1, dtype=torch.int32)
+    with pytest.raises(CompileError, match=r"inline.cu:3:\d+: error: calling a __host__ function\(twice\) from device"):
+        host_function(source, "run")(y)
+    # a header might have another function of that name, so that only the call itself can tell
+    with_header = '#include "other.h"\n' + source
+    with pytest.raises(LaunchError, match=r"device code calls the host function twice.*\(inline.cu:2\)"):
+        host_function(with_header, "run", include_dirs=[tmp_path])(y)
+    host_function(with_header, "only", include_dirs=[tmp_path])(y)
+    assert y[0] == 8

@@ -5,6 +5,7 @@
   nothing that such a reference could be bound to, so it is declared in each function that uses the name.
 * ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, with which it would lose the kernel's parameters.
+* A call of a host function in device code becomes an error (``render/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and one that is not in host code
   (``render/architecture.py``).
 
@@ -18,18 +19,21 @@ import re
 from collections.abc import Set
 
 from tkjit.render.architecture import ARCH, architecture
+from tkjit.render.host_calls import host_calls
 from tkjit.render.launches import casts_of_kernels, launches
 from tkjit.render.lexer import Token, edited, macro_body, macros, tokens_of
 from tkjit.render.shared_memory import alignments, dynamic_shared_memory
 
 
-def adapt(text: str, used_by_host: Set[str] = frozenset()) -> str:
+def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = True) -> str:
     """A source of the same lines, for the simulator.
 
     Parameters
     ----------
     used_by_host : set of str
         Names of the source that host code outside of it uses.
+    for_gpus : bool
+        Whether the source is compiled for GPUs too; what their compiler refuses is refused then.
 
     Examples
     --------
@@ -38,13 +42,15 @@ def adapt(text: str, used_by_host: Set[str] = frozenset()) -> str:
     >>> adapt("__global__ void f() { extern __shared__ float tile[]; }")
     '__global__ void f() {   float (&tile)[] = ::tkjit::sim::dynamic_shared; }'
     """
-    if not re.search(r"<<<|__shared__|cudaLaunch|alignas|__CUDA_ARCH__", text):
+    if not re.search(r"<<<|__shared__|cudaLaunch|alignas|__CUDA_ARCH__|__global__|__device__", text):
         return text
     tokens = tokens_of(text)
     edits = []
     for sequence in _sequences(tokens):
         edits += launches(sequence) + casts_of_kernels(sequence) + alignments(sequence)
     edits += dynamic_shared_memory(tokens)
+    if for_gpus:
+        edits += host_calls(tokens)
     if ARCH in text:
         edits += architecture(tokens, used_by_host)
     return edited(text, edits)

@@ -10,7 +10,7 @@ source belongs to one of the two:
 * A condition around functions, macros and constants: whoever uses what it chooses. Where both do, nvcc would give each
   its own; that is refused.
 
-The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``sim/detail/language.h`` defines, or ``TKJIT_SIM_NO_CUDA_ARCH``, which
+The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``sim/detail/compiler.h`` defines, or ``TKJIT_SIM_NO_CUDA_ARCH``, which
 nobody does. What is left of ``__CUDA_ARCH__`` itself, in headers, is poisoned in ``sim/cuda_runtime.h``.
 """
 

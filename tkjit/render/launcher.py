@@ -47,7 +47,7 @@ def render_launcher(
     if on_cpu:
         from tkjit.render.adapt import adapt  # a warm call renders nothing
 
-        source = adapt(source, _used_by_host(spec))
+        source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
     before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
     if on_cpu:  # the simulator names it to who debugs it

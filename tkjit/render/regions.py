@@ -38,6 +38,8 @@ class Region(NamedTuple):
     is_clear : bool
         False for a function that counts as the host's, but a word of its head may be a header's macro, which may say
         something else.
+    is_member : bool
+        Whether it stands within a class, or is defined for one: ``void S::f() {}``.
     """
 
     start: int
@@ -47,6 +49,7 @@ class Region(NamedTuple):
     name: str
     head: frozenset[str]
     is_clear: bool
+    is_member: bool
 
 
 def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
@@ -100,7 +103,9 @@ def _region(function: Function, device: Set[str], host: Set[str], own_macros: Se
     start = function.head[0].start if function.head else function.start
     name = _name(function.head)
     is_clear = kind != "host" or not _has_unknown_specifier(function.head, name, own_macros)
-    return Region(start, function.start, function.end, kind, name, head, is_clear)
+    texts = [token.text for token in function.head]
+    is_member = function.is_member or (name in texts and texts[max(texts.index(name) - 1, 0)] == "::")
+    return Region(start, function.start, function.end, kind, name, head, is_clear, is_member)
 
 
 def _name(head: list[Token]) -> str:
@@ -148,4 +153,4 @@ def _lambdas(body: list[Token], device: Set[str], host: Set[str]) -> Iterator[Re
         if end is not None:
             near = frozenset(word.text for word in body[max(i - 2, 0) : j])
             kind = "both" if near & host else "device"
-            yield Region(token.start, body[j].end, body[end].start, kind, "", near, True)
+            yield Region(token.start, body[j].end, body[end].start, kind, "", near, is_clear=True, is_member=False)

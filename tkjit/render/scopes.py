@@ -18,6 +18,7 @@ class Function(NamedTuple):
     body: list[Token]
     start: int  # behind the opening brace
     end: int  # before the closing one
+    is_member: bool  # it stands within a class
 
 
 class Outline(NamedTuple):
@@ -54,7 +55,9 @@ def outline(tokens: list[Token]) -> Outline:
         elif token.text == "}" and scopes[-1].kind == "function" and _is_outermost(scopes):
             brace = scopes[-1].brace
             head = code[_head(code, brace) : brace]
-            functions.append(Function(head, code[brace + 1 : index], code[brace].end, token.start))
+            is_member = any(scope.kind == "class" for scope in scopes)
+            body = code[brace + 1 : index]
+            functions.append(Function(head, body, code[brace].end, token.start, is_member))
     return Outline(code, functions, frozenset(outside))
 
 

@@ -10,8 +10,8 @@
 //   detail/vector_types.h  float4, dim3, ...
 //   detail/site.h          the source line that a thread waits at, for error texts
 //   detail/block.h         Thread, Warp, Barrier, Block: the state of the one block that an OS thread runs
-//   detail/architecture.h  what __CUDA_ARCH__ becomes in functions for both host and device
 //   detail/fault.h         how a kernel's own fault becomes an error text
+//   detail/architecture.h  which functions host or device code must not call
 //   detail/scheduler.h     how a thread waits
 //   detail/barrier.h       __syncthreads, named barriers, the grid's
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
@@ -35,8 +35,8 @@
 #include "detail/vector_types.h"
 #include "detail/site.h"
 #include "detail/block.h"
-#include "detail/architecture.h"
 #include "detail/fault.h"
+#include "detail/architecture.h"
 #include "detail/scheduler.h"
 #include "detail/barrier.h"
 #include "detail/warp.h"

@@ -1,0 +1,133 @@
+"""Host functions that device code calls: nvcc refuses them, and a host compiler would not.
+
+Where the source alone says so, the call is an error of the compilation, in nvcc's words. Where a header may have
+another function of that name, the function itself refuses to run in a kernel (``require_host``).
+"""
+
+from __future__ import annotations
+
+import re
+
+from tkjit.render.lexer import Edit, Token, macros, opening
+from tkjit.render.regions import Region, device_words, region_at, regions_of
+from tkjit.render.scopes import outline
+
+_GUARD = " ::tkjit::sim::require_host();"
+# behind one of these a name with brackets is a call, and declares nothing
+_BEFORE = frozenset("; { } ( , = + - / % ! < ? : [ ~ | ^ && || return else".split())
+# the headers that bring no function of a source's own names
+_KNOWN_HEADERS = re.compile(
+    r"<(?:[a-z_]+|[a-z]+\.h|cuda_\w+\.h|cooperative_groups(?:/\w+)?\.h|(?:tkjit|cuda)/[\w./]+)>"
+)
+# functions that CUDA and the C library have: a source's own may be another overload
+_LIBRARY = re.compile(
+    r"(?:__|atomic|make_|cuda|tex|surf|mem|str|h2|is|f?print)\w*|clock(?:64)?|malloc|free|assert|swap"
+    r"|(?:min|max|l{0,2}abs|div|rand|fabs|fmin|fmax|fma|fmod|fdim|fdivide|pow|powi|sqrt|r?cbrt|rsqrt|r?hypot|exp|exp2|exp10"
+    r"|expm1|log|log2|log10|log1p|logb|ilogb|l?gamma|tgamma|lgamma|erf\w*|a?(?:sin|cos|tan)h?|atan2|sincos|(?:sin|cos|sincos)pi"
+    r"|floor|ceil|trunc|l{0,2}r(?:ound|int)|nearbyint|copysign|signbit|nextafter|nan|modf|frexp|ldexp|scalbl?n|remainder"
+    r"|remquo|normcdf\w*|r?norm(?:[34]d)?|j[01n]|y[01n]|cyl_bessel_i[01]|saturate|u?l{0,2}(?:min|max))[fl]?"
+)
+_NOT_EVALUATED = frozenset(["decltype", "sizeof", "noexcept", "alignof", "typeid"])
+
+
+def host_calls(tokens: list[Token]) -> list[Edit]:
+    """Refuse calls of host functions in device code.
+
+    >>> from tkjit.render.lexer import edited, tokens_of
+    >>> text = "int f() { return 1; } __host__ __device__ int g() { return f(); }"
+    >>> edited(text, host_calls(tokens_of(text)))
+    'int f() { ::tkjit::sim::require_host(); return 1; } __host__ __device__ int g() { return f(); }'
+    """
+    found = outline(tokens)
+    regions = regions_of(tokens, found)
+    # what stands under a condition may be the simulator's own body of a device function
+    inside = _in_conditions(tokens)
+    own = {r.name for r in regions if _is_the_hosts(r) and r.name not in inside}
+    certain = _certain(tokens, regions) if own and _is_whole(tokens) else set()
+    called: set[str] = set()
+    errors: dict[str, list[Edit]] = {}
+    for i, token in enumerate(found.code):
+        region = region_at(regions, token.start) if token.kind == "word" and token.text in own else None
+        if region is None or region.kind == "host":
+            continue
+        called.add(token.text)
+        if not _is_call(found.code, i) or token.start < region.body:
+            certain.discard(token.text)  # a parameter, a variable or a member may have the name
+        elif region.kind == "device":  # of a function for both nvcc only warns
+            errors.setdefault(token.text, []).append(_error(token, region))
+    guards = [Edit(r.body, r.body, _GUARD) for r in regions if _is_the_hosts(r) and r.name in called & own]
+    return guards + [edit for name, edits in errors.items() if name in certain for edit in edits]
+
+
+def _is_the_hosts(region: Region) -> bool:
+    is_free = not region.is_member and region.name not in ("", "main")
+    return region.kind == "host" and region.is_clear and is_free
+
+
+def _is_call(code: list[Token], i: int) -> bool:
+    """Whether a name is called, and is not declared: ``(int)f(1)`` is a call, ``decltype(x) f(1)`` is none."""
+    before = opening(code, i - 1) if code[i - 1].text == ")" else None
+    may_be = code[i - 1].text in _BEFORE or (
+        before is not None and code[before - 1].text not in ("decltype", "alignas")
+    )
+    return may_be and i + 1 < len(code) and code[i + 1].text == "(" and _is_evaluated(code, i)
+
+
+def _is_evaluated(code: list[Token], i: int) -> bool:
+    """False within ``decltype(f(1))``, which calls nothing."""
+    depth = 0
+    for k in range(i - 1, 0, -1):
+        depth += (code[k].text == "(") - (code[k].text == ")")
+        if code[k].text == ";" or (depth > 0 and code[k - 1].text in _NOT_EVALUATED):
+            return code[k].text == ";"
+    return True
+
+
+def _error(call: Token, region: Region) -> Edit:
+    around = f" ({region.name})" if region.name else ""
+    text = f"calling a __host__ function({call.text}) from device code{around} is not allowed"
+    return Edit(call.start, call.start, f'_Pragma("GCC error \\"{text}\\"") ')
+
+
+def _certain(tokens: list[Token], regions: list[Region]) -> set[str]:
+    """The names that mean a host function wherever the source has them."""
+    device = device_words(tokens)
+    names = {r.name for r in regions} - {r.name for r in regions if not _is_the_hosts(r)}
+    names -= {token.text for macro in macros(tokens) for token in macro.inner}
+    names = {name for name in names if not _LIBRARY.fullmatch(name)}
+    statement: list[Token] = []
+    for token in tokens:
+        if token.kind == "directive" or region_at(regions, token.start) is not None:
+            continue
+        if token.text not in (";", "{", "}"):
+            statement.append(token)
+            continue
+        words = {word.text for word in statement if word.kind == "word"}
+        # a declaration for devices, of what a header defines; names of other namespaces; and what is no prototype
+        if {"using", "namespace"} <= words:
+            return set()
+        if words & (device | {"using", "friend"}):
+            names -= words
+        followers = zip(statement, [*statement[1:], token], strict=False)
+        names -= {word.text for word, behind in followers if behind.text != "("}
+        statement = []
+    return names
+
+
+def _in_conditions(tokens: list[Token]) -> set[str]:
+    """The words between an ``#if`` and its end: the name may mean another function, or none, there."""
+    depth = 0
+    words = set()
+    for token in tokens:
+        if token.kind == "directive":
+            depth += token.text in ("if", "ifdef", "ifndef")
+            depth -= token.text == "endif"
+        elif depth > 0 and token.kind == "word":
+            words.add(token.text)
+    return words
+
+
+def _is_whole(tokens: list[Token]) -> bool:
+    """Whether no header can have a function of the source's names."""
+    included = ("".join(t.text for t in token.inner) for token in tokens if token.text == "include" and token.inner)
+    return all(_KNOWN_HEADERS.fullmatch(header) for header in included)
