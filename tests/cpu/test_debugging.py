@@ -45,6 +45,12 @@ print(tkjit.load("axpy")(torch.ones(3), torch.ones(3), 2.0).tolist())
 """
 
 
+@pytest.fixture(scope="module")
+def filled(filled, tmp_path_factory):
+    """A copy that these kernels may be built into."""
+    return shutil.copytree(filled, tmp_path_factory.mktemp("debugged") / "cache")
+
+
 @pytest.mark.parametrize("blocks", [1, 2, 64])
 @pytest.mark.parametrize("wait", ["__syncthreads()", "__syncwarp()", "__nanosleep(1)"])
 def test_ctrl_c_ends_a_kernel_that_waits_and_no_more(fresh, filled, wait, blocks):
