@@ -17,11 +17,13 @@ RUNTIME = PACKAGE / "runtime"
 
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
 # the GPU contracts a * b + c, and so does the simulator; type punning through pointers is common in kernels
-# -g1: tables of lines, for the text of a fault; 5 to 10 KB, and no time that could be measured. A frame larger than the
-# guard page below a fiber's stack must not reach over it: -fstack-clash-protection touches each of the frame's pages.
+# -g1: tables of lines, for the text of a fault; 5 to 10 KB, and no time that could be measured. As DWARF 4, since of
+# g++'s DWARF 5 binutils 2.40 says launcher.cu where the table's first file is meant. A frame larger than the guard page
+# below a fiber's stack must not reach over it: -fstack-clash-protection touches each of the frame's pages.
 _CXX_FLAGS = (
     "-O2",
     "-g1",
+    "-gdwarf-4",
     "-ffp-contract=fast",
     "-fno-strict-aliasing",
     "-fstack-clash-protection",

@@ -70,6 +70,22 @@ __global__ void faulty(const __grid_constant__ Globals g) {
 def faulty(x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "N"], mistake: int, who: int = 100) -> Tensor: ...
 
 
+HOST = r"""
+__global__ void part(const int* x, int* y, int n, int divides) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = divides ? 7 / x[i] : 3;
+}
+void host(const Globals& g) {
+    part<<<2, 64>>>(g.x.raw_ptr, g.y.raw_ptr, g.x.cols(), 0);
+    part<<<2, 64>>>(g.x.raw_ptr, g.y.raw_ptr, g.x.cols(), g.divides);
+}
+"""
+
+
+@tkjit.kernel(HOST, entry="host", host=True)
+def host(x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "N"], divides: int) -> Tensor: ...
+
+
 def line(mark: str) -> str:
     """``file:line`` of the line that carries ``// MARK mark``."""
     (number,) = [i for i, text in enumerate(SOURCE.split("\n"), 1) if text.endswith(f"// MARK {mark}")]

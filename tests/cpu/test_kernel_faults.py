@@ -87,6 +87,12 @@ def test_what_only_host_code_may_do_raises(x):
         assert faulty.line(mark) in str(error.value) if mark else True, str(error.value)
 
 
+def test_a_kernel_that_host_code_launches(x):
+    with pytest.raises(LaunchError, match=r"division by zero.* \(inline\.cu:4\).*launched at inline\.cu:8"):
+        faulty.host(x[:100], 1)
+    assert faulty.host(x[:100], 0).unique().tolist() == [3]
+
+
 def test_the_least_integer_divided_by_minus_one_is_what_a_gpu_makes_of_it(x):
     assert [int(faulty.faulty(x, mistake)[100]) for mistake in (20, 21, 22, 23)] == [-(2**31), 0, 1, 1]
     assert faulty.faulty(x, 20, who=-1).unique().tolist() == [-(2**31)]  # each thread of the grid

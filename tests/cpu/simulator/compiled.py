@@ -20,6 +20,7 @@ FLAGS = [
     "-O2",
     "-march=x86-64-v3",
     "-g1",
+    "-gdwarf-4",
     "-ffp-contract=fast",
     "-fno-strict-aliasing",
     "-fstack-clash-protection",
