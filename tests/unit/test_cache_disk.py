@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import MANIFEST, building, bundle, eviction
+from tkjit.cache import MANIFEST, building, bundle, eviction, failures
 from tkjit.errors import CacheError, CompileError
 from unit.builders import RECIPE, Builder, below, compile_error, find, forget_leases, notes_of, parted
 
@@ -214,7 +214,7 @@ def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, heade
     failing = parted("flags", "-O0")
     with pytest.raises(CompileError):
         entries.build(failing, Builder(header, error=compile_error(entries, failing)))
-    assert len(below(entries.root, building.FAILURE)) == 1
+    assert len(below(entries.root, failures.FAILURE)) == 1
     bundle.write(tmp_path / "bundle", [built], {})
     assert [*seen, open_to_others(entries.root), open_to_others(tmp_path / "bundle")] == [[], [], []]
     assert os.stat(entries.root).st_mode & 0o777 == 0o755

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tkjit.cache import building
+from tkjit.cache.staging import ABANDONED_S
 from unit.builders import RECIPE, Builder, below, find, forget_leases
 
 TESTS = Path(__file__).parents[1]
@@ -86,7 +87,7 @@ def test_a_host_that_dies_keeps_nobody_and_its_leftovers_go(on_host, entries, he
     (staging,) = entries.root.rglob(".staging-*")
     entries.build(RECIPE, Builder(header), instead_of=find(entries))
     assert staging.exists(), "another machine's may be at work"
-    long_ago = time.time() - building.ABANDONED_S - 1
+    long_ago = time.time() - ABANDONED_S - 1
     os.utime(staging, (long_ago, long_ago))
     building.sweep(entries.base)
     assert below(entries.root, ".staging-*") == []

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import Entry, Product, building, locks
+from tkjit.cache import Entry, Product, building, failures, locks
+from tkjit.cache.staging import ABANDONED_S
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 from tkjit.processes import start_time
 from unit.builders import (
@@ -192,7 +193,7 @@ def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(ent
     )
     for directory in (mine, theirs, far, old):
         directory.mkdir(parents=True)
-    long_ago = time.time() - building.ABANDONED_S - 1
+    long_ago = time.time() - ABANDONED_S - 1
     os.utime(old, (long_ago, long_ago))
     entries.build(RECIPE, Builder(header))
     assert [path.exists() for path in (mine, theirs, far, old)] == [True, False, True, False]
@@ -204,7 +205,7 @@ def test_the_staging_of_a_builder_elsewhere_is_not_removed_while_it_holds_the_lo
     recipe = parted("flags", "-O1")
     staging = entries.directory(recipe) / f".staging-{far.machine}-{far.pid}-{far.started}-x"
     staging.mkdir(parents=True)
-    long_ago = time.time() - building.ABANDONED_S - 1
+    long_ago = time.time() - ABANDONED_S - 1
     os.utime(staging, (long_ago, long_ago))
     descriptor = holder_of_a_lock(entries.directory(recipe) / locks.LOCK, far)
     entries.build(RECIPE, Builder(header))
@@ -445,7 +446,7 @@ def test_who_comes_after_a_failure_builds_anew(entries, header):
         with pytest.raises(CompileError):
             entries.build(RECIPE, failing)
         assert failing.calls == calls
-    assert below(entries.root, building.FAILURE) == [building.FAILURE]
+    assert below(entries.root, failures.FAILURE) == [failures.FAILURE]
     entries.build(RECIPE, builder)
     assert builder.calls == 1
     assert below(entries.root, ".failed") == []
@@ -468,11 +469,11 @@ def test_a_failure_that_is_older_than_the_wait_is_not_raised(entries, header, th
 def test_a_damaged_record_of_a_failure_is_no_failure(entries, header, damage):
     with pytest.raises(CompileError):
         entries.build(RECIPE, Builder(header, error=compile_error(entries)))
-    path = entries.failure_directory(RECIPE) / building.FAILURE
+    path = entries.failure_directory(RECIPE) / failures.FAILURE
     token = path.read_text().split('"token": "')[1].split('"')[0]
-    assert building._failure_of(path.parent, frozenset([token])) is not None
+    assert failures.failure_of(path.parent, frozenset([token])) is not None
     damage(path)
-    assert building._failure_of(path.parent, frozenset(["another"])) is None
+    assert failures.failure_of(path.parent, frozenset(["another"])) is None
 
 
 # ---- Ctrl-C
@@ -506,7 +507,7 @@ def test_an_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, h
     assert [type(error) for error in threads.join()] == [KeyboardInterrupt, KeyboardInterrupt]
     assert time.monotonic() - began < 10
     assert compiler.calls == 1
-    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []
+    assert staging_in(entries) == [] and below(entries.root, failures.FAILURE) == []
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
 
 
@@ -527,7 +528,7 @@ def test_an_interrupt_ends_a_compiler_that_is_just_starting(entries, header, thr
 
     entries.interrupt(is_over)
     assert [type(error) for error in threads.join()] == [KeyboardInterrupt]
-    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []
+    assert staging_in(entries) == [] and below(entries.root, failures.FAILURE) == []
 
 
 def test_a_compiler_that_ctrl_c_ended_first_has_not_failed(entries, header, threads, monkeypatch):
@@ -552,4 +553,4 @@ def test_an_interrupt_in_the_builder_ends_its_compiler(entries, header):
     with pytest.raises(KeyboardInterrupt):
         entries.build(RECIPE, build)
     assert started[0].wait(10) == -signal.SIGKILL
-    assert staging_in(entries) == [] and below(entries.root, building.FAILURE) == []
+    assert staging_in(entries) == [] and below(entries.root, failures.FAILURE) == []

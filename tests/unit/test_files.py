@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tkjit import files, toolchain, trust
-from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle, eviction, locks, notes
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, locks, notes
 from tkjit.cache.entry import read_manifest
 from tkjit.config import Settings
 from tkjit.errors import CacheError
@@ -189,7 +189,7 @@ def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, 
     assert below(cache.root, "made by*") == []
 
 
-@pytest.mark.parametrize("name", [building.FAILURE, bundle.BUNDLE])
+@pytest.mark.parametrize("name", [failures.FAILURE, bundle.BUNDLE])
 def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp_path, name):
     built = entries.build(RECIPE, Builder(header))
     with within(10):
@@ -202,7 +202,7 @@ def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp
         else:
             compile_error(entries)
             fifo(entries.failure_directory(RECIPE) / name)
-            assert building._failure_of(entries.failure_directory(RECIPE), frozenset(["a-turn"])) is None
+            assert failures.failure_of(entries.failure_directory(RECIPE), frozenset(["a-turn"])) is None
 
 
 def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, notes_at_once):

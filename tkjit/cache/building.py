@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import json
 import os
 import secrets
 import shutil
@@ -20,23 +19,22 @@ from typing import TYPE_CHECKING, TypeVar
 from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
-from tkjit.cache.locks import Holder, Lock, is_locked, turn
+from tkjit.cache.failures import failure_of, leave_failure
+from tkjit.cache.locks import Holder, Lock, turn
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
+from tkjit.cache.staging import STAGING, make_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache
 
-STAGING = ".staging-"
 BROKEN = ".broken-"
-FAILURE = "failure.json"
 ATTEMPTS = 4  # at a build during which a header is edited
 TURNS = 100  # of which somebody who clears the cache, at the same time and all the time, may spoil the most
 REPORT_S = 2.0  # after which a waiter says for whom it waits
 INTERRUPT_S = 0.1
 EVICTION_S = 10.0  # which removing one entry takes at most
-ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
 
 Builder = Callable[[Path], Product]
 Result = TypeVar("Result")
@@ -71,7 +69,7 @@ def build(
             instead_of = None  # the one before has put another in its place
         if (entry := cache.lookup(recipe, besides=instead_of)) is not None:
             return entry
-        if (failure := _failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
+        if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
         # not before the turn has come: who has just had it may have been killed
         sweep(cache.base)
@@ -108,7 +106,7 @@ def _failures_left(cache: Cache, recipe: Recipe, lock: Lock, check: Callable[[],
         except KeyboardInterrupt:  # its error is none
             shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
             raise
-        _leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
+        leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
         raise
 
 
@@ -136,14 +134,6 @@ def _retried(cache: Cache, recipe: Recipe, action: Callable[[Path], Result]) -> 
     return action(cache.make_directory(cache.directory(recipe)))
 
 
-def _make_staging(cache: Cache, staging: Path) -> Path:
-    # closed to others while a compiler writes to it, by the umask
-    staging.mkdir(0o777 if cache.shared else 0o700)
-    if cache.shared:  # whoever comes after a killed builder has to be able to remove it
-        files.open_to_sharers(staging, staging.parent)
-    return staging
-
-
 def _attempt(
     cache: Cache, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, seen: dict[str, bytes]
 ) -> Entry | None:
@@ -157,7 +147,7 @@ def _attempt(
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
     with cache.writing():
-        staging = _retried(cache, recipe, lambda directory: _make_staging(cache, directory / name))
+        staging = _retried(cache, recipe, lambda directory: make_staging(directory / name, shared=cache.shared))
     cache.building.add(staging)
     try:
         _refuse_noexec(cache, staging)
@@ -284,30 +274,6 @@ def set_aside(directory: Path) -> None:
         directory.rename(directory.with_name(f"{BROKEN}{directory.name}-{secrets.token_hex(4)}"))
 
 
-def sweep(base: Path) -> None:
-    """Remove the staging directories of builders that are gone, and end the compilers that they left at work."""
-    for staging in files.below(base, "*", "*", f"{STAGING}*"):
-        if is_abandoned(staging):
-            processes.end_working_in(staging)
-            shutil.rmtree(staging, ignore_errors=True)
-
-
-def is_abandoned(staging: Path) -> bool:
-    """Whether the builder that a staging directory is named after is gone."""
-    try:
-        machine, pid, started, _ = staging.name.removeprefix(STAGING).split("-")
-        owner = processes.Process(machine, "", int(pid), int(started))
-    except ValueError:
-        return False
-    if owner.is_here:
-        return not owner.is_alive
-    try:
-        # a clock may have been set forward by a day while another machine builds there
-        return time.time() - staging.stat().st_mtime > ABANDONED_S and not is_locked(staging.parent)
-    except OSError:
-        return False
-
-
 def end_compilers(cache: Cache) -> None:
     """End what this process has at work for a cache."""
     for staging in list(cache.building):
@@ -324,28 +290,6 @@ def _who_builds(holder: Holder) -> str:
         return text
     names = sorted({processes.name_of(pid) for pid in processes.working_in(holder.staging)} if holder.staging else ())
     return f"{text}, {f'{names[-1]} is running' if names else 'no compiler of it is running'}"
-
-
-def _failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
-    """The error that a builder left, if this process waited for that builder."""
-    try:
-        failure = files.read_json(directory / FAILURE)
-        if failure.pop("token") not in awaited or not all(isinstance(text, str) for text in failure.values()):
-            return None
-        return CompileError(failure.pop("summary"), log_path=Path(failure.pop("log_path")), **failure)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def _leave_failure(directory: Path, token: str, error: CompileError, *, shared: bool) -> None:
-    parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
-    with suppress(OSError):
-        text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})
-        files.write(directory / FAILURE, text, shared=shared)
-        if shared:
-            files.open_to_sharers(directory, directory.parent)
-            for path in files.below(directory, "*"):
-                files.open_to_sharers(path, directory)
 
 
 def _refuse_noexec(cache: Cache, staging: Path) -> None:

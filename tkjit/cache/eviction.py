@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from tkjit import files, processes
 from tkjit.cache import notes
-from tkjit.cache.building import STAGING, is_abandoned
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
 from tkjit.cache.locks import LOCK
 from tkjit.cache.signed import DamagedError
+from tkjit.cache.staging import STAGING, is_abandoned
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache

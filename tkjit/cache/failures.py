@@ -1,0 +1,35 @@
+"""The error of a failed build, left for those who waited for it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from tkjit import files
+from tkjit.errors import CompileError
+
+FAILURE = "failure.json"
+
+
+def failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
+    """The error that a builder left, if this process waited for that builder."""
+    try:
+        failure = files.read_json(directory / FAILURE)
+        if failure.pop("token") not in awaited or not all(isinstance(text, str) for text in failure.values()):
+            return None
+        return CompileError(failure.pop("summary"), log_path=Path(failure.pop("log_path")), **failure)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def leave_failure(directory: Path, token: str, error: CompileError, *, shared: bool) -> None:
+    """Write down a build's error, as open as the cache is."""
+    parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
+    with suppress(OSError):
+        text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})
+        files.write(directory / FAILURE, text, shared=shared)
+        if shared:
+            files.open_to_sharers(directory, directory.parent)
+            for path in files.below(directory, "*"):
+                files.open_to_sharers(path, directory)
