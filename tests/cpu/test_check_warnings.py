@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import tkjit
+from tkjit import In, Out, Tensor
 from tkjit.cli import main
 from tkjit.errors import SpecError
 from tkjit.kernel.kernel import defined
@@ -88,3 +90,25 @@ def test_a_plain_access_beside_a_volatile_one_is_no_warning(flags):
     with pytest.raises(KernelCheckError) as caught:
         check(defined(flags), modes=["race"])
     assert {one.kind for one in caught.value.report.findings} >= {"volatile"}
+
+
+def test_a_sync_of_the_grid_by_those_who_have_not_returned():
+    @tkjit.kernel(
+        """#include <cooperative_groups.h>
+__global__ void turned(Globals g) {
+    if (threadIdx.x >= 8) return;
+    const int i = blockIdx.x * 8 + threadIdx.x;
+    g.z[i] = g.x[i];
+    cooperative_groups::this_grid().sync();
+    g.y[i] = g.z[31 - i];
+}""",
+        entry="turned",
+        grid=4,
+        block=16,
+        cooperative=True,
+    )
+    def turned(x: In[Tensor, "float32", 32], z: Out[Tensor, "float32", 32], y: Out[Tensor, "float32", 32]) -> None:
+        return x.clone(), x.flip(0)
+
+    with pytest.warns(KernelCheckWarning, match="a sync of the grid is reached by 8 of 16 threads"):
+        assert check(turned, modes=["race", "order"]).findings == []

@@ -3,8 +3,6 @@
 
 namespace tkjit::sim {
 
-void wait_for_grid(Block& block, Site site);  // grid.h
-
 /// The lanes of a warp come to a __syncthreads together, or not at all; warps may come from different ones. Source: PTX
 /// ISA, "barrier": with `.aligned`, all threads in a warp must execute the same instruction.
 __attribute__((noinline)) inline void check_warp_is_together(Barrier& barrier, Operation operation, Site site) {

@@ -12,6 +12,7 @@ void note_spin(Block& block);                    // launch.h
 bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
+void wait_for_grid(Block& block, Site site);     // grid.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
 
 /// Notes whether a block has done nothing but wait for long.
@@ -226,6 +227,11 @@ inline void end_thread(Thread& thread) {
     Barrier& barrier = block.barriers[0];
     race::arrive(&barrier);
     if (barrier.arrived && barrier.expected == 0 && barrier.arrived >= block.thread_count - block.exited) {
+        if (barrier.operation == Operation::grid_sync) {  // the others have not come to the grid's yet
+            race::complete(&barrier);
+            race::leave(&barrier);
+            wait_for_grid(block, barrier.site);
+        }
         release_barrier(block, barrier);
     }
     count_event(block);
