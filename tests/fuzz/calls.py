@@ -90,8 +90,9 @@ class Call:
         form = self.choose.choice(forms)
         try:
             held = tensor.untyped_storage().nbytes() // tensor.element_size()
-            # torch itself crashes when it reads what was freed
-            return tensor if held < tensor.storage_offset() + tensor.numel() else form(tensor)
+            is_plain = torch._C._dispatch_keys(tensor) == torch._C._dispatch_keys(torch.zeros(1))
+            # torch itself crashes when it reads what was freed, and when it shares a tensor of zeros without memory
+            return form(tensor) if is_plain and held >= tensor.storage_offset() + tensor.numel() else tensor
         except Exception:  # an odd tensor has not every form
             return tensor
 
