@@ -138,7 +138,7 @@ class Call:
             case 1:
                 self.positional = self.choose.randrange(9)
             case 2:
-                self.arguments.pop(self.choose.choice(list(self.arguments)))
+                self.arguments.pop(self.choose.choice([*self.arguments, None]), None)
             case 3:
                 self.arguments["stream"] = self.choose.choice([None, 3, "text", arguments.Attributes(arguments.Boom())])
         self.changed.append("keyword")
