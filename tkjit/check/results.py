@@ -1,0 +1,82 @@
+"""What a kernel's outputs are compared with: the reference, and the same launch in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from tkjit.errors import SpecError
+from tkjit.spec import Spec
+
+# how far the next number is in formats of a bit or none behind the point: a part of the larger one, at least so much
+_STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
+_MOST_STEPS = 100  # one element of so many may be a step off: what is rounded may have been nearly between two
+_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def differences(
+    spec: Spec, expected: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], order: str | None
+) -> list[dict[str, Any]]:
+    """Findings of outputs that are not the same but for rounding: sums may be added up in another order."""
+    found = []
+    for name, wanted in expected.items():
+        got = outputs[name]
+        if wanted.shape != got.shape:
+            continue
+        difference = _first_difference(wanted, got)
+        if difference is None:
+            continue
+        index, count, one, other = difference
+        place = f"{name}[{', '.join(map(str, index))}]"
+        if order is None:
+            text = f"{place} is {other}, and {one} by the reference; {_elements(count)}"
+            found.append({"kind": "result", "text": text})
+        else:
+            values = f"{place} is {one} in forward order, {other} in {order} order; {_elements(count)}"
+            found.append({"kind": "order", "text": f"the result depends on the order of the threads: {values}"})
+    return found
+
+
+def _elements(count: int) -> str:
+    return "one element differs" if count == 1 else f"{count} elements differ"
+
+
+def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[int, ...], int, float, float] | None:
+    """Where two tensors differ first, in how many elements, and what stands there; None if only by rounding."""
+    if not wanted.numel():
+        return None
+    a, b = _numbers(wanted, got.dtype), _numbers(got, got.dtype)
+    if step := _STEPS.get(str(got.dtype).removeprefix("torch.")):
+        part, least = step
+        same = (a == b) | (a.isnan() & b.isnan())
+        near = (a - b).abs() <= (part * torch.maximum(a.abs(), b.abs())).clamp(min=least)
+        if (near & ~same).sum() <= max(1, same.numel() // _MOST_STEPS):
+            same |= near
+    elif wanted.dtype.is_floating_point:
+        # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest
+        largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
+        eps = torch.finfo(got.dtype).eps
+        bound = 2 * eps * a.abs() + max(min(eps, 2**-8), 32 * torch.finfo(torch.float32).eps) * largest
+        same = (a - b).abs() <= bound
+        same |= (a == b) | (a.isnan() & b.isnan())
+    else:
+        same = a == b
+    wrong = (~same).nonzero()
+    if not len(wrong):
+        return None
+    index = tuple(int(i) for i in wrong[0])
+    return index, len(wrong), float(a[index]), float(b[index])
+
+
+def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """As float64; pairs of 4-bit floats, which a reference may give as bytes, along one more axis."""
+    if str(dtype) != "torch.float4_e2m1fn_x2":
+        return tensor.double()
+    if tensor.element_size() != 1:
+        raise SpecError(f"the reference gives {tensor.dtype} where the kernel gives {dtype}; expected its bytes")
+    pairs = tensor.view(torch.uint8)
+    codes = torch.stack((pairs & 15, pairs >> 4), dim=-1)
+    magnitudes = torch.tensor(_E2M1, dtype=torch.float64)[(codes & 7).long()]
+    return torch.where(codes < 8, magnitudes, -magnitudes)
