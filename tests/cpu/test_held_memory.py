@@ -218,7 +218,10 @@ def test_an_object_that_raises_whatever_it_is_asked_is_named():
         def __repr__(self):
             raise ValueError("repr")
 
-    axpy = tkjit.load("axpy")
+    axpy, freed = tkjit.load("axpy"), torch.zeros(BIG)
+    freed.untyped_storage().resize_(0)
+    with pytest.raises(ArgumentError, match=r"y is an object that cannot be shown \(list\); expected a torch.Tensor"):
+        axpy(torch.zeros(4), [freed])  # which torch cannot print
     for call in (lambda: axpy(torch.zeros(4), Odd()), lambda: axpy(torch.zeros(4), torch.zeros(4), Odd())):
         with pytest.raises(ArgumentError, match=r"axpy: .* is an object that cannot be shown \(Odd\); expected a "):
             call()

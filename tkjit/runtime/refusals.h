@@ -59,10 +59,25 @@ inline std::string described(PyObject* object) {
     return text + " (" + Py_TYPE(object)->tp_name + ")";
 }
 
+// Whether a list holds a tensor whose storage was freed: torch crashes when it shows one.
+inline bool holds_freed(PyObject* object, int depth = 0) {
+    if (is_tensor(object)) {
+        const c10::TensorImpl& impl = impl_of(object);
+        if (unusual(impl) || impl.numel() == 0) return false;
+        return impl.unsafe_storage().nbytes() < (impl.storage_offset() + impl.numel()) * impl.itemsize();
+    }
+    if (depth > 8 || (!PyList_Check(object) && !PyTuple_Check(object))) return false;
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
+    for (Py_ssize_t i = 0; i < count; ++i)
+        if (holds_freed(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return true;
+    return false;
+}
+
 // Of an object whose attributes or __repr__ raise there is its type to tell.
 inline std::string describe(PyObject* object) {
     try {
-        return described(object);
+        if (is_tensor(object) || !holds_freed(object)) return described(object);
+        return std::string("an object that cannot be shown (") + Py_TYPE(object)->tp_name + ")";
     } catch (py::error_already_set& error) {
         if (!error.matches(PyExc_Exception)) throw;
         return std::string("an object that cannot be shown (") + Py_TYPE(object)->tp_name + ")";
