@@ -13,7 +13,7 @@ from tkjit import In, Out, Tensor
 from tkjit.check.child import run
 from tkjit.testing import KernelCheckError, check
 
-SOURCE = """
+SOURCE = """#include <climits>
 __device__ __attribute__((noinline)) int deep(volatile int* p) { int own[64]; own[p[0]] = 1; return deep(p) + own[1]; }
 
 __global__ void die(Globals g) {
@@ -26,6 +26,7 @@ __global__ void die(Globals g) {
     if (g.how == 5) __builtin_trap();
     if (g.how == 6) assert(g.zero == 1);
     if (g.how == 7) __trap();
+    if (g.how == 8) g.y[threadIdx.x] = (INT_MIN + g.zero) / (g.zero - 1);
     g.y[threadIdx.x] = 0;
 }"""
 LINES = {
@@ -57,6 +58,10 @@ def test_a_kernel_that_dies(how):
         (finding,) = (one for one in caught.value.report.findings if one.kind in ("fault", "memory"))
         assert WORDS[how] in finding.text and finding.here.line == (2 if how == 3 else LINES[how])
         assert finding.kind == ("memory" if how in (1, 2) else "fault")
+
+
+def test_the_least_integer_divided_by_minus_one_ends_nothing():
+    check(die, modes=["race", "memory"], dims={"how": 8, "zero": 0})
 
 
 @pytest.mark.parametrize("how", [0, 1, 3, 4])
