@@ -75,7 +75,7 @@ def findings(directory: Path, kernel: str, modes: tuple[str, ...]) -> list[Findi
     torch.manual_seed(0)
     arguments = CALLS[kernel]() if kernel in CALLS else ()
     try:
-        check(defined(directory / f"{kernel}.py"), *arguments, modes=modes, dims=DIMS.get(kernel))
+        check(defined(directory / f"{kernel}.py"), *arguments, modes=modes, dims=DIMS.get(kernel), strict=True)
     except KernelCheckError as error:
         return error.report.findings
     return []
@@ -91,6 +91,7 @@ def lines_of(finding: Finding, directory: Path, kernel: str) -> list[str]:
 # one of each mode and kind of finding, in kernels that compile fast; `make test-all` runs all
 QUICK_KERNELS = ("half_dot", "histogram", "row_sums_async")
 QUICK_BUGS = (
+    "compact-ballot_of_some",
     "half_dot-two_kinds_of_barrier",
     "hand_over-wrong_id",
     "histogram-before_the_first_bin",

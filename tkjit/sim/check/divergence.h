@@ -61,6 +61,19 @@ void note_named(const Barrier& barrier) {
     lanes_at[&barrier][current_thread->linear / warp_threads] |= 1u << lane_of(*current_thread);
 }
 
+/// An operation of a warp completes, of whose mask some lanes have exited.
+void note_exited_lanes(Operation operation, unsigned mask, Site site) {
+    const Thread& thread = *current_thread;
+    const unsigned first = thread.linear - lane_of(thread);
+    const unsigned count = thread.block->thread_count - first;
+    const unsigned there = count < warp_threads ? (1u << count) - 1 : ~0u;
+    const unsigned gone = mask & there & ~warp_of(thread).alive;
+    if (gone == 0) return;
+    warn(std::string(operation_name(operation)) + " names lanes that have exited, lane " +
+             std::to_string(__builtin_ctz(gone)) + " among them; a device waits for the others alone",
+         site, thread.index);
+}
+
 /// A named barrier counts warps on a device, and not the lanes of one that come.
 inline void check_whole_warps(const Block& block, const Barrier& barrier) {
     const auto found = lanes_at.find(&barrier);

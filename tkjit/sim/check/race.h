@@ -47,6 +47,7 @@ void finish(const Moment& issued);
 // Who comes to a barrier, and from where (divergence.h).
 void note_places(const Barrier& barrier, Site site);
 void note_named(const Barrier& barrier);
+void note_exited_lanes(Operation operation, unsigned mask, Site site);
 void check_participants(const Block& block, const Barrier& barrier);
 void note_mbarrier_init(const void* barrier, unsigned count, Site site);
 void note_mbarrier_arrival(const void* barrier, unsigned pending, unsigned count, Site site);
@@ -75,6 +76,7 @@ inline void landed(const void*, size_t, Moment) {}
 inline void read_meanwhile(const void*, size_t, Moment) {}
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}
+inline void note_exited_lanes(Operation, unsigned, Site) {}
 inline void note_named(const Barrier&) {}
 inline void check_participants(const Block&, const Barrier&) {}
 inline void note_mbarrier_init(const void*, unsigned, Site) {}

@@ -78,6 +78,7 @@ __attribute__((noinline)) unsigned join_collective(unsigned mask, Operation oper
         warp.waiting--;
         warp.latest = static_cast<unsigned>(&collective - warp.collectives);
     }
+    if (mask & ~warp.alive) race::note_exited_lanes(operation, mask, site);
     if (operation == Operation::syncwarp) race::complete(&collective), race::leave(&collective);
     return collective.arrived;
 }
