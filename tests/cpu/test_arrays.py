@@ -12,7 +12,37 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, Out, Tensor
+from tkjit import ArgumentError, In, Out, Tensor
+
+
+@tkjit.kernel(
+    "template <class T> __global__ void low(Globals g) { g.y[threadIdx.x] = T(float(g.x[threadIdx.x])); }",
+    entry="low<T>",
+    grid=1,
+    block="N",
+    variants={"T": ("float32", "bfloat16")},
+    autocast="lower",
+)
+def low(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
+
+
+@tkjit.kernel(
+    "__global__ void lower(Globals g) { g.y[threadIdx.x] = __float2bfloat16(g.x[threadIdx.x]); }",
+    entry="lower",
+    grid=1,
+    block="N",
+)
+def lower(x: In[Tensor, "float32", "N"], y: Out[Tensor, "bfloat16", "N"]) -> Tensor: ...
+
+
+def test_a_result_that_the_framework_has_no_dtype_for():
+    words = r"a result is \(4,\) bfloat16 on cpu, which numpy.ndarray cannot hold; pass tensors to get a tensor"
+    x = np.ones(4, np.float32)
+    with pytest.raises(ArgumentError, match=words) as caught:
+        lower(x)
+    assert caught.value.__cause__ is not None
+    with torch.autocast("cpu"), pytest.raises(ArgumentError, match=words):
+        low(x)
 
 
 def test_numpy_arrays_without_a_copy():

@@ -83,7 +83,12 @@ inline PyObject* as_array(PyObject* tensor, PyObject* like) {
         const py::module_ framework = py::module_::import(module.substr(0, module.find('.')).c_str());
         return framework.attr("from_dlpack")(py::handle(tensor)).release().ptr();
     } catch (py::error_already_set& error) {
+        const bool is_ours = error.matches(PyExc_Exception);
         error.restore();
+        if (!is_ours) return nullptr;  // Ctrl-C
+        const Cause cause;  // NumPy has no bfloat16
+        raise(argument_error, "a result is " + describe_tensor(tensor) + ", which " + Py_TYPE(like)->tp_name +
+                                  " cannot hold; pass tensors to get a tensor");
         return nullptr;
     }
 }

@@ -59,17 +59,25 @@ inline std::string described(PyObject* object) {
     return text + " (" + Py_TYPE(object)->tp_name + ")";
 }
 
-// Whether a list holds a tensor whose storage was freed: torch crashes when it shows one.
+// Whether a container holds a tensor whose storage was freed: torch crashes when it shows one.
 inline bool holds_freed(PyObject* object, int depth = 0) {
     if (is_tensor(object)) {
         const c10::TensorImpl& impl = impl_of(object);
         if (unusual(impl) || impl.numel() == 0) return false;
         return impl.unsafe_storage().nbytes() < (impl.storage_offset() + impl.numel()) * impl.itemsize();
     }
-    if (depth > 8 || (!PyList_Check(object) && !PyTuple_Check(object))) return false;
-    const Py_ssize_t count = PySequence_Fast_GET_SIZE(object);
-    for (Py_ssize_t i = 0; i < count; ++i)
-        if (holds_freed(PySequence_Fast_GET_ITEM(object, i), depth + 1)) return true;
+    if (depth > 8) return false;
+    if (PyDict_Check(object)) {
+        PyObject *key, *value;
+        for (Py_ssize_t i = 0; PyDict_Next(object, &i, &key, &value);)
+            if (holds_freed(key, depth + 1) || holds_freed(value, depth + 1)) return true;
+        return false;
+    }
+    if (!PyList_Check(object) && !PyTuple_Check(object) && !PyAnySet_Check(object)) return false;
+    const py::object items = py::reinterpret_steal<py::object>(PySequence_Fast(object, ""));  // a set's as a list
+    if (!items) throw py::error_already_set();
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i)
+        if (holds_freed(PySequence_Fast_GET_ITEM(items.ptr(), i), depth + 1)) return true;
     return false;
 }
 

@@ -8,6 +8,9 @@ from typing import Any
 import torch
 from torch.utils.dlpack import from_dlpack
 
+from tkjit.errors import ArgumentError
+from tkjit.torchlib.words import described, type_name
+
 
 class NegativeStrides(Exception):
     """An array that no tensor can share its memory with."""
@@ -77,4 +80,10 @@ class Arrays:
             return self._arrays[id(value)][1]
         if self._like is None or isinstance(self._like, torch.Tensor):
             return value
-        return self._like.__array_namespace__().from_dlpack(value.detach())
+        try:
+            return self._like.__array_namespace__().from_dlpack(value.detach())
+        except Exception as error:  # NumPy has no bfloat16
+            framework = type_name(self._like)
+            raise ArgumentError(
+                f"a result is {described(value)}, which {framework} cannot hold; pass tensors to get a tensor"
+            ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -12,9 +13,24 @@ def described(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"
     try:
-        return _described(value)
+        if not _holds_freed(value):
+            return _described(value)
     except Exception:  # of its own attributes, or its __repr__
-        return f"an object that cannot be shown ({_type_name(value)})"
+        pass
+    return f"an object that cannot be shown ({type_name(value)})"
+
+
+def _holds_freed(value: Any, depth: int = 0) -> bool:
+    """Whether a container holds a tensor whose storage was freed: torch crashes when it shows one."""
+    if isinstance(value, torch.Tensor):
+        with suppress(RuntimeError):  # one without a storage: sparse, batched
+            nbytes = value.untyped_storage().nbytes()
+            return value.numel() > 0 and nbytes < (value.storage_offset() + value.numel()) * value.itemsize
+        return False
+    if depth > 8 or not isinstance(value, (list, tuple, dict, set, frozenset)):
+        return False
+    items = [*value, *value.values()] if isinstance(value, dict) else value
+    return any(_holds_freed(item, depth + 1) for item in items)
 
 
 def _described(value: Any) -> str:
@@ -22,7 +38,7 @@ def _described(value: Any) -> str:
         device = f" on {value.device}" if hasattr(value, "device") else ""
         return f"{_shape(value.shape)} {value.dtype}{device}"
     text = repr(value).replace("\n", " ")
-    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({_type_name(value)})"
+    return f"{text[:60]}{'...' if len(text) > 60 else ''} ({type_name(value)})"
 
 
 def _shape(shape: Any) -> str:
@@ -32,7 +48,7 @@ def _shape(shape: Any) -> str:
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
-def _type_name(value: Any) -> str:
+def type_name(value: Any) -> str:
     """A type as C knows it: with its module where it was not made in Python."""
     kind = type(value)
     plain = kind.__module__ == "builtins" or kind.__flags__ & _HEAP_TYPE
