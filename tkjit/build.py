@@ -101,13 +101,12 @@ def compile_binary(
     source, output, depfile = staging / unit.file, staging / output_name, staging / "dependencies.d"
     files.write(source, unit.text)
     lines = commands(source, output, depfile)
-    command = " && ".join(map(shlex.join, lines))
     start = time.monotonic()
     code, log, peak_bytes = _run_all(lines, staging)
     if code > 0 and unit.flags_after is not None and (more := unit.flags_after(log)):
         lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
-        command = " && ".join(map(shlex.join, lines))
         code, log, peak_bytes = _run_all(lines, staging)
+    command = " && ".join(map(shlex.join, lines))
     files.write(staging / LOG, f"{command}\n{log}")
 
     def failure(log: str, summary: str = "") -> CompileError | CacheError:
@@ -133,12 +132,16 @@ def compile_binary(
         "command": command,
         **taken.facts,
     }
-    read = _read_depfile(depfile, staging)
-    flags = itertools.chain.from_iterable(lines)
-    assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
-    dependencies = dict.fromkeys([*read, *assembled, *_linked(log, unit.libraries, staging)])
+    dependencies = _dependencies(unit, staging, depfile, itertools.chain.from_iterable(lines), log)
     _remove(depfile)
-    return Product(output.name, tuple(dependencies), facts, unit.search)
+    return Product(output.name, dependencies, facts, unit.search)
+
+
+def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str], log: str) -> tuple[Path, ...]:
+    """Every file that the compiler, its assembler and the linker have read."""
+    read = _read_depfile(depfile, staging)
+    assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
+    return tuple(dict.fromkeys([*read, *assembled, *_linked(log, unit.libraries, staging)]))
 
 
 def _run_all(lines: list[list[str]], directory: Path) -> tuple[int, str, int]:
