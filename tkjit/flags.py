@@ -32,7 +32,8 @@ _CXX_FLAGS = (
 )
 
 
-_DEBUG_FLAGS = ("-O0", "-g", "-fno-omit-frame-pointer")
+# gdb names a file with its directory by the tables of DWARF 5 alone
+_DEBUG_FLAGS = ("-O0", "-g", "-gdwarf-5", "-fno-omit-frame-pointer")
 # the part of the simulator that is compiled once (sim/simulator.cpp)
 _SIMULATOR_FLAGS = ("-std=c++20", "-O2", "-fno-strict-aliasing", "-pthread", "-fPIC", "-fvisibility=hidden")
 
