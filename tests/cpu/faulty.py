@@ -13,7 +13,6 @@ SOURCE = r"""
 #include <vector>
 
 struct Node { virtual int value() const = 0; };
-__device__ int table[4];
 __device__ __attribute__((noinline)) int deep(int n, volatile int* sink) {
     volatile int room[64];
     room[n % 64] = n;
@@ -48,8 +47,6 @@ __global__ void faulty(const __grid_constant__ Globals g) {
         case 14: *reinterpret_cast<volatile int*>(0xdeadbeefdeadbeef + zero) = 1; break;  // MARK impossible
         case 15: const_cast<volatile char*>("literal")[zero] = 1; break;  // MARK literal
         case 16: g.y[i] = std::vector<int>(4).at(4 + zero); break;
-        case 17: g.y[i] = table[zero + (1 << 28)]; break;  // MARK table
-        case 18: g.y[zero + (1 << 30)] = 1; break;  // MARK layout
         case 20: g.y[i] = (INT_MIN + zero) / -one; break;
         case 21: g.y[i] = (INT_MIN + zero) % -one; break;
         case 22: g.y[i] = (LLONG_MIN + zero) / -(long long)one == LLONG_MIN; break;
