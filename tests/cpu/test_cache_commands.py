@@ -311,6 +311,7 @@ in_a_cell(torch.zeros(1))
 """
 
 
+@pytest.mark.slow
 def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, seeded, operators, tmp_path):
     operators(seeded)
     used = tmp_path / "used"

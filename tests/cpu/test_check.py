@@ -508,6 +508,7 @@ def test_nothing_is_found_in_the_bundled_kernels(name):
 # ---- what may be missing
 
 
+@pytest.mark.slow
 def test_a_compiler_without_address_sanitizer(kernels, tmp_path, monkeypatch, capsys, cache, seeded):
     compiler = tmp_path / "g++"
     write_compiler(

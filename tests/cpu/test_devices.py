@@ -278,6 +278,7 @@ def test_devices_that_all_wait_are_a_deadlock():
         total(parts(2, 10), numbers(2), flags)
 
 
+@pytest.mark.slow
 def test_a_device_that_waits_for_itself_is_a_deadlock():
     flags = signals(1)
     flags[0][:] = 1
@@ -315,6 +316,7 @@ def test_devices_that_work_in_turns_for_long_are_waited_for():
         assert all(both.map(agrees, ["", "for (int i = 0; i < 300; ++i) __syncthreads();"]))
 
 
+@pytest.mark.slow
 def test_blocks_that_sync_the_grid_while_one_waits_for_a_device_are_a_deadlock():
     @tkjit.kernel(
         "#include <cooperative_groups.h>\n" + SOURCE.replace(
@@ -491,6 +493,7 @@ assert torch.equal(gather(rows, flags)[3], torch.stack(x))
 """
 
 
+@pytest.mark.slow
 def test_after_a_fork_the_child_has_threads_of_its_own(python):
     code = """
 pid = os.fork()

@@ -114,6 +114,7 @@ def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, session_
     assert call(1) == (1, 0)  # the first entry is still there
 
 
+@pytest.mark.slow
 def test_a_checkout_that_moves_keeps_its_builds(seeded, tmp_path, monkeypatch, python):
     for name in ("first", "second"):
         for part in ("tkjit", "kernel_sources"):

@@ -124,6 +124,7 @@ def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
         assert note["alone"] == [2.0, 2.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_rank_that_was_killed_before_it_made_anything_is_named(tmp_path):
     without_torchrun("absent", tmp_path)
     # who hears of it late may find that others have given up meanwhile
@@ -138,6 +139,7 @@ def test_a_rank_that_is_killed_while_it_makes_a_parallel_tensor_is_named(tmp_pat
     assert all(f"rank 2 (process {ranks[2].pid} on " in text and "ended" in text for text in said), said
 
 
+@pytest.mark.slow
 def test_a_part_that_one_rank_cannot_map_is_an_error_of_all(tmp_path):
     for rank, note in enumerate(torchrun("unmapped", tmp_path)):
         assert note["refused"] == "LaunchError: rank 1: unable to mmap 16 bytes: Cannot allocate memory (12)"

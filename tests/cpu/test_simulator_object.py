@@ -32,6 +32,7 @@ def test_a_launcher_depends_on_all_of_the_simulator(filled: Path):
         assert f"<tkjit>/sim/{part}" in files
 
 
+@pytest.mark.slow
 def test_a_bundle_needs_no_simulator(seeded: Path, fresh, tmp_path, python):
     bundle = tmp_path / "bundle"
     python(
