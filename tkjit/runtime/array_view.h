@@ -16,7 +16,6 @@ namespace py = pybind11;
 struct Torch {
     PyTypeObject* tensor_type = nullptr;
     PyTypeObject* parameter_type = nullptr;
-    PyInterpreterState* interpreter = nullptr;
     PyObject* address = nullptr;  // the attribute by which torch tells where a tensor's TensorImpl is
     PyObject* disabled_function = nullptr;  // the __torch_function__ of a subclass that wants none
     const DLPackExchangeAPI* exchange = nullptr;
@@ -52,9 +51,12 @@ inline DeviceType device_type_of(int dlpack_type) {
 inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
     view->ndim = ndim;
     if (ndim > kMaxDims) view->problems |= kTooManyDims;
-    for (int i = 0; i < ndim; ++i)
-        if (sizes[i] > INT32_MAX) view->problems |= kTooLarge;
-    for (int i = 0; i < kMaxDims; ++i) view->sizes[i] = i < ndim ? sizes[i] : 1;
+    int64_t all = 0;
+    for (int i = 0; i < ndim; ++i) {
+        all |= sizes[i];
+        if (i < kMaxDims) view->sizes[i] = sizes[i];
+    }
+    if (all > INT32_MAX) view->problems |= kTooLarge;
 }
 
 // Strides as row-major tensors have them; those of extents of 1 are of no consequence.
@@ -75,6 +77,8 @@ inline void note(const DLTensor& tensor, TensorView* view) {
     view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     note_sizes(tensor.shape, tensor.ndim, view);
+    view->bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+    for (int i = 0; i < tensor.ndim; ++i) view->bytes *= size_t(tensor.shape[i]);
 }
 
 // The capsule of `__dlpack__`, which shows the memory as long as it lives.

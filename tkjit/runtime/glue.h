@@ -100,13 +100,21 @@ inline bool launch_later(Call& call, TkjitLaunch launcher, const TkjitArg* args,
     return true;
 }
 
+// A thread that enters Python for the first time while a kernel runs is the exception: one of a C++ library's. The state's
+// first two members are its neighbours in the interpreter's list in all versions of Python that are supported.
+inline bool is_only_thread() {
+    const PyThreadState* const state = PyThreadState_Get();
+    return !state->prev && !state->next;
+}
+
 inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
     if (call.batch) return launch_later(call, launcher, args, count, on, stream);
     if (call.ran_code && !call.table.confirm(call.kernel, call.tensors)) return false;
     const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
     if (!error) {
-        const bool held = call.table.hold(call.tensors);
+        const bool held = !is_only_thread();
+        if (held) call.table.hold(call.tensors);
         PyThreadState* const state = PyEval_SaveThread();
         error = launcher(args, on.device, stream);
         PyEval_RestoreThread(state);

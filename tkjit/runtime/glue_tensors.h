@@ -118,10 +118,7 @@ struct Leading {
 
 // Where a tensor's memory ends.
 inline uintptr_t end_of(const TensorView& view) {
-    static constexpr uint8_t sizes[TKJIT_DTYPE_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1};
-    uintptr_t bytes = sizes[view.dtype];
-    for (int i = 0; i < view.ndim; ++i) bytes *= view.sizes[i];
-    return reinterpret_cast<uintptr_t>(view.data) + bytes;
+    return reinterpret_cast<uintptr_t>(view.data) + view.bytes;
 }
 
 inline bool shares_memory(const TensorView& view, const TensorView& other) {

@@ -208,9 +208,9 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
             return step.launch(step.args, step.device, step.stream);
         };
         if (!confirm(kernel, last)) return false;
-        const bool held = hold(last);
+        hold(last);
         const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
-        if (held) let_go(last);
+        let_go(last);
         if (PyErr_Occurred()) return false;
         if (const std::string* const found = first_error(errors, where)) error = *found;
         if (error.rfind("deadlock", 0) == 0) error += others_of_deadlock(errors, where);

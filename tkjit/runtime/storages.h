@@ -90,15 +90,9 @@ private:
 };
 inline Fixed fixed;
 
-// A thread that enters Python for the first time while a kernel runs is the exception: one of a C++ library's.
-inline bool is_only_thread() {
-    return !PyThreadState_Next(PyInterpreterState_ThreadHead(torch.interpreter));
-}
-
 inline c10::StorageImpl* storage_of(const TensorView& view) { return static_cast<c10::StorageImpl*>(view.storage); }
 
-inline bool hold(const TensorView* last) {
-    if (is_only_thread()) return false;
+inline void hold(const TensorView* last) {
     const Lock lock(fixed.mutex);
     for (const TensorView* view = last; view; view = view->before) {
         if (!view->storage) continue;
@@ -106,7 +100,6 @@ inline bool hold(const TensorView* last) {
         // a GPU's memory goes to other tensors of the same stream, which is no harm once the launch is in it
         if (view->device_type == DeviceType::cpu) fixed.add(storage_of(*view));
     }
-    return true;
 }
 
 inline void let_go(const TensorView* last) {

@@ -49,6 +49,7 @@ constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 // tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
 struct TensorView {
     void* data = nullptr;
+    size_t bytes = 0;  // of a contiguous tensor, from `data` on
     void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
     int64_t sizes[kMaxDims];
     int32_t ndim = 0;
@@ -176,7 +177,7 @@ struct Table {
     bool (*confirm)(const char* kernel, const TensorView* last);
     // Keeps the storages of a call's tensors alive, and of one size, while the GIL is released; false if there is nobody to
     // keep them from. What is held must be let go of.
-    bool (*hold)(const TensorView* last);
+    void (*hold)(const TensorView* last);
     void (*let_go)(const TensorView* last);
     // A tensor as an array of another array's framework.
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);

@@ -115,8 +115,9 @@ C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
         view->problems |= kRequiresGrad;
     if (view->problems) return;
     // a storage can be freed or shrunk under its tensors, as some training code does
-    const size_t needed = (impl.storage_offset() + impl.numel()) * impl.itemsize();
-    if (impl.numel() && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
+    view->bytes = impl.numel() * impl.itemsize();
+    const size_t needed = impl.storage_offset() * impl.itemsize() + view->bytes;
+    if (view->bytes && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
     view->storage = storage_of(impl);
 }
 
@@ -221,7 +222,6 @@ inline void find_torch() {
     torch.forward_mode = module.attr("autograd").attr("forward_ad").attr("__dict__").cast<py::object>().release().ptr();
     torch.forward_level = PyUnicode_InternFromString("_current_level");
     torch.address = tensor.attr("__base__").attr("__dict__")["_cdata"].cast<py::object>().release().ptr();
-    torch.interpreter = PyInterpreterState_Get();
     torch.impl_word = find_impl_word();
 }
 
