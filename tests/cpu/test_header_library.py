@@ -8,6 +8,7 @@ import pytest
 import torch
 from mittens.library import MITTENS, ROOT
 from mittens.specs import KERNELS
+from sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, LaunchError, Out, ShapeError, Tensor, ToolchainError
@@ -23,7 +24,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(INPUTS))
+@pytest.mark.parametrize("name", sample(sorted(INPUTS), "copy_early", "gemm", "row_sums", "row_sums_by_host"))
 def test_a_kernel_does_what_its_reference_does(name):
     inputs = INPUTS[name]()
     kernel = KERNELS[name]
