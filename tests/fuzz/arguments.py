@@ -208,8 +208,8 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def changing(t: torch.Tensor, choose: random.Random) -> Callable[[], object]:
-    """A hook that changes another argument. It resizes no shared memory: torch itself crashes then."""
-    if t.layout != torch.strided or t.is_shared():
+    """A hook that changes another argument. It resizes no shared memory and no zero tensor: torch itself crashes then."""
+    if t.layout != torch.strided or t.is_shared() or t._is_zerotensor():
         return lambda: t.set_(torch.zeros(3))
     return choose.choice(
         [
