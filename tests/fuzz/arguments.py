@@ -208,7 +208,7 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def changing(t: torch.Tensor, choose: random.Random) -> Callable[[], object]:
-    """A hook that changes another argument. It resizes no shared memory and no zero tensor: torch itself crashes then."""
+    """A hook that changes another argument. It resizes no shared memory or zero tensor: torch itself crashes then."""
     if t.layout != torch.strided or t.is_shared() or t._is_zerotensor():
         return lambda: t.set_(torch.zeros(3))
     return choose.choice(
