@@ -238,9 +238,8 @@ def watched(directory: str | os.PathLike[str]) -> Iterator[None]:
 
 def _watch(pid: int, started: int, directory: str) -> None:
     """Wait for a process to end, and tidy up after it. The process ends this one if there is nothing to see to."""
-    held = os.open(
-        directory, os.O_RDONLY | os.O_DIRECTORY
-    )  # so that no other directory gets its inode, if somebody removes it
+    # held open, so that no other directory gets its inode if somebody removes it
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     inode = _inode(f"/proc/self/fd/{held}")
     while start_time(pid) == started:
         time.sleep(WATCH_S)
