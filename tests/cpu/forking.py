@@ -5,6 +5,7 @@ Run as a script this is that process. It is asked, a line of JSON each, to run c
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 POLL_S = 0.01
+WHERE_ARE_YOU = signal.SIGUSR2  # a process writes the stacks of its threads to standard error
 
 
 class Child:
@@ -42,10 +44,12 @@ class Child:
         return self.code is None
 
     def wait(self, timeout_s: float = 120) -> Child:
-        """Wait for its end; one that does not come to it is killed, and the test fails."""
+        """Wait for its end; one that does not come to it says where it is and is killed, and the test fails."""
         deadline = time.monotonic() + timeout_s
         while self.is_running:
             if time.monotonic() > deadline:
+                self.signal(WHERE_ARE_YOU)
+                time.sleep(0.5)
                 self.signal(signal.SIGKILL)
                 raise AssertionError(f"process {self.pid} did not end within {timeout_s:.0f} s\n{self.stderr}")
             time.sleep(POLL_S)
@@ -123,8 +127,12 @@ def _serve() -> None:
         if "ended" in request:
             pid, status = os.waitpid(request["ended"], os.WNOHANG)
             reply = os.waitstatus_to_exitcode(status) if pid else None
-        elif (reply := os.fork()) == 0:
-            _run(request)
+        else:
+            # a Ctrl-C that a test sends at once waits until the child is ready for it
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+            if (reply := os.fork()) == 0:
+                _run(request)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         print(json.dumps(reply), file=replies, flush=True)
 
 
@@ -139,7 +147,9 @@ def _run(request: dict[str, Any]) -> NoReturn:
         for stream, name in ((0, os.devnull), (1, request["output"] + ".out"), (2, request["output"] + ".err")):
             os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644), stream)
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
+        faulthandler.register(WHERE_ARE_YOU, sys.stderr)
         sys.argv = ["-c", *request["arguments"]]
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
         exec(compile(request["code"], "<code>", "exec"), {"__name__": "__main__"})
         status = 0
     except SystemExit as error:
