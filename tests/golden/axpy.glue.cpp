@@ -57,7 +57,7 @@ PyObject* overload_0(Call& call) {
     const TkjitLaunch launch_function = launcher(call, 0, T, x);
     if (!launch_function) return nullptr;
 
-    TkjitArg args[3] = {};
+    TkjitArg args[3];
     set(args[0], x);
     set(args[1], y);
     set(args[2], alpha);

@@ -71,7 +71,7 @@ PyObject* overload_0(Call& call) {
     if (!launch_function) return nullptr;
     if (!given[2] && !allocate(call, "c", c_object, c, c_shape, a.dtype, a)) return nullptr;
 
-    TkjitArg args[3] = {};
+    TkjitArg args[3];
     set(args[0], a);
     set(args[1], b);
     set(args[2], c);

@@ -62,7 +62,7 @@ PyObject* overload_0(Call& call) {
     if (!launch_function) return nullptr;
     if (!given[1] && !allocate(call, "y", y_object, y, y_shape, x.dtype, x)) return nullptr;
 
-    TkjitArg args[2] = {};
+    TkjitArg args[2];
     set(args[0], x);
     set(args[1], y);
     if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;

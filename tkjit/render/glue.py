@@ -269,15 +269,15 @@ class _Overload:
                 f"{self.anchor})"
             )
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
-        lines += ["", f"TkjitArg args[{len(spec.order)}] = {{}};"]
+        lines += ["", f"TkjitArg args[{len(spec.struct_fields)}];"]
         for i, f in enumerate(spec.struct_fields):
             if f.is_list or f.is_parallel:
                 lines.append(f"if (!set(args[{i}], {_all_of(f)}, call)) return nullptr;")
                 continue
-            guard = (
-                f"if ({self._given(f.name)}) " if f.optional and f.default in (MISSING, None) and not f.value else ""
-            )
-            lines.append(f"{guard}set(args[{i}], {local(f.name)});")
+            setting = f"set(args[{i}], {local(f.name)});"
+            if f.optional and f.default in (MISSING, None) and not f.value:
+                setting = f"if ({self._given(f.name)}) {setting} else set_absent(args[{i}]);"
+            lines.append(setting)
         launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch

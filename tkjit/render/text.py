@@ -17,9 +17,9 @@ _TAKEN = frozenset(
     "double dispatch_parallel empty end_of entry execute Expected extent find_stream given globals Int INT64_MIN "
     "int64_t kUnbound launch is_on launch_function launcher Leading leading list_value mismatch module_definition "
     "named_tuple nullptr number_value numel Object overload Overload overloads ParallelTensor Parameter Py_None "
-    "PyObject read real_value record_stream rows same_device same_devices satisfied self set shape Shape Signature "
-    "shown slots Spread spread_out stream Table TensorList TensorView text_value tkjit TkjitArg TkjitLaunch Values "
-    "writable written".split()
+    "PyObject read real_value record_stream rows same_device same_devices satisfied self set set_absent shape Shape "
+    "Signature shown slots Spread spread_out stream Table TensorList TensorView text_value tkjit TkjitArg TkjitLaunch "
+    "Values whole_or_apart writable written".split()
 )
 
 

@@ -79,7 +79,7 @@ inline c10::TensorImpl& impl_from_torch(PyObject* object) {
     return *impl;
 }
 
-inline c10::TensorImpl& impl_of(PyObject* object) {
+C10_ALWAYS_INLINE c10::TensorImpl& impl_of(PyObject* object) {
     if (torch.impl_word < 0) return impl_from_torch(object);
     const auto words = reinterpret_cast<c10::TensorImpl**>(reinterpret_cast<char*>(object) + sizeof(PyObject));
     return *words[torch.impl_word];
@@ -96,14 +96,15 @@ inline bool has_forward_gradient(c10::TensorImpl& impl) {
 }
 
 // What dispatch keys and a missing storage say; a tensor with more than kConjugate and kNegative is not to be read.
-inline uint32_t unusual(const c10::TensorImpl& impl) {
+C10_ALWAYS_INLINE uint32_t unusual(const c10::TensorImpl& impl) {
     using Key = c10::DispatchKey;
     constexpr c10::DispatchKeySet keys =
         c10::DispatchKeySet({Key::Python, Key::Functionalize, Key::FuncTorchBatched, Key::FuncTorchGradWrapper,
                              Key::ZeroTensor, Key::Conjugate, Key::Negative, Key::Sparse, Key::SparseCsr, Key::Quantized,
                              Key::NestedTensor}) |
         c10::DispatchKeySet(c10::BackendComponent::MetaBit);
-    return share_a_bit(impl.key_set(), keys) || !impl.has_storage() ? problems_of(impl.key_set(), impl) : 0;
+    // the member, and not has_storage(), which is virtual
+    return share_a_bit(impl.key_set(), keys) || !impl.unsafe_storage() ? problems_of(impl.key_set(), impl) : 0;
 }
 
 inline c10::StorageImpl* storage_of(const c10::TensorImpl& impl) { return impl.unsafe_storage().unsafeGetStorageImpl(); }
@@ -114,11 +115,19 @@ C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
     if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(impl)))
         view->problems |= kRequiresGrad;
     if (view->problems) return;
+    const size_t itemsize = impl.dtype().itemsize();
+    view->bytes = impl.numel() * itemsize;
     // a storage can be freed or shrunk under its tensors, as some training code does
-    view->bytes = impl.numel() * impl.itemsize();
-    const size_t needed = impl.storage_offset() * impl.itemsize() + view->bytes;
+    const size_t needed = impl.storage_offset() * itemsize + view->bytes;
     if (view->bytes && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;
     view->storage = storage_of(impl);
+}
+
+// Where a tensor's memory is. One that shares its memory until it is written to (copy-on-write) is given its own here, since
+// the kernel may. As TensorImpl::mutable_data, without what note_state has asked.
+C10_ALWAYS_INLINE void* data_of(const c10::TensorImpl& impl, const TensorView& view) {
+    char* const begin = static_cast<char*>(storage_of(impl)->mutable_data());
+    return view.bytes ? begin + impl.storage_offset() * impl.dtype().itemsize() : nullptr;
 }
 
 // All of a tensor. Runs no Python code.
@@ -133,18 +142,17 @@ C10_ALWAYS_INLINE void view_impl(c10::TensorImpl& impl, TensorView* view) {
     view->device = device.is_cpu() ? 0 : device.index();
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     note_state(impl, view);
-    // a copy-on-write tensor is given its own memory here, since the kernel may write to it
-    if (!view->problems) view->data = impl.mutable_data();
+    if (!view->problems) view->data = data_of(impl, *view);
 }
 
 // Whether a subclass watches; one that is not torch's own may have a metaclass, whose code runs.
-inline void note_type(PyObject* object, TensorView* view) {
+C10_ALWAYS_INLINE void note_type(PyObject* object, TensorView* view) {
     if (is_plain_type(Py_TYPE(object)) || view->problems & (kNoStorage | kMeta | kNotStrided)) return;
     view->ran_code = true;
     if (is_watching(Py_TYPE(object))) view->problems |= kWatched;
 }
 
-inline bool view_through_impl(PyObject* object, TensorView* view) {
+C10_ALWAYS_INLINE bool view_through_impl(PyObject* object, TensorView* view) {
     view_impl(impl_of(object), view);
     note_type(object, view);
     return true;
