@@ -2,15 +2,25 @@
 // device, and one for the host is compiled as if device code could call it.
 #pragma once
 
-#include <stdexcept>
-#include <string>
+#include <cstdio>
+#include <exception>
 
 namespace tkjit::sim {
 
-[[noreturn]] __attribute__((noinline, cold)) inline void fail_on_host(Site site) {
-    throw std::logic_error(std::string(site.file) + ":" + std::to_string(site.line) +
-                           ": host code calls a function whose __CUDA_ARCH__ is the device's");
-}
+/// Not a std::logic_error: its headers would be a third of what each launcher is compiled from.
+class HostError : public std::exception {
+public:
+    explicit HostError(Site site) {
+        std::snprintf(text_, sizeof text_, "%s:%d: host code calls a function whose __CUDA_ARCH__ is the device's", site.file,
+                      int(site.line));
+    }
+    const char* what() const noexcept override { return text_; }
+
+private:
+    char text_[512];
+};
+
+[[noreturn]] __attribute__((noinline, cold)) inline void fail_on_host(Site site) { throw HostError(site); }
 
 /// What render/architecture.py puts at the beginning of such a function.
 constexpr void require_device(Site site = Site::here()) {
