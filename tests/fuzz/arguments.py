@@ -208,8 +208,11 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 
 
 def changing(t: torch.Tensor, choose: random.Random) -> Callable[[], object]:
-    """A hook that changes another argument. It resizes no shared memory or zero tensor: torch itself crashes then."""
-    if t.layout != torch.strided or t.is_shared() or t._is_zerotensor():
+    """A hook that changes another argument.
+
+    It resizes no shared memory or zero tensor, and gives a functional one no other data: torch itself crashes then.
+    """
+    if t.layout != torch.strided or t.is_shared() or t._is_zerotensor() or torch._is_functional_tensor(t):
         return lambda: t.set_(torch.zeros(3))
     return choose.choice(
         [
