@@ -24,11 +24,11 @@ from typing import Any
 import ninja
 import torch
 
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.headers import find_root
 from tkjit.spec import LIBRARIES
-from tkjit.toolchain import Toolchain
 
 Function = Callable[..., object]
 

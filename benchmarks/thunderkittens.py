@@ -24,15 +24,15 @@ import torch
 
 import tkjit
 from benchmarks.harness import ROOT, Row, in_fresh_process, interleaved, report, timed
+from tkjit.compile.flags import Flags, launcher_flags
+from tkjit.compile.targets import gpu_target
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
-from tkjit.flags import Flags, launcher_flags
 from tkjit.headers import located
 from tkjit.headers.install import origin_of
 from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
-from tkjit.targets import gpu_target
-from tkjit.toolchain import Toolchain
 
 KERNELS = ROOT / "kernel_sources" / "thunderkittens"
 PAGE = ROOT / "docs" / "thunderkittens.md"
@@ -215,7 +215,7 @@ from tkjit.config import Settings
 from tkjit.headers import located
 from tkjit.loader import loader_for
 from tkjit.spec import variants_of
-from tkjit.targets import gpu_target
+from tkjit.compile.targets import gpu_target
 settings = Settings.from_environment()
 loader = loader_for(settings)
 loader.runtime

@@ -11,10 +11,10 @@ import torch
 
 import tkjit
 from benchmarks.harness import Row, in_fresh_process, interleaved, timed
+from tkjit.compile.flags import launcher_flags
+from tkjit.compile.targets import gpu_target
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.flags import launcher_flags
-from tkjit.targets import gpu_target
-from tkjit.toolchain import Toolchain
 
 RUNS = 3
 
@@ -54,7 +54,7 @@ import time, torch, tkjit
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.spec import variants_of
-from tkjit.targets import gpu_target
+from tkjit.compile.targets import gpu_target
 loader = loader_for(Settings.from_environment())
 loader.runtime
 spec = tkjit.find("axpy").specs[0]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.processes import name_of, working_in
+from tkjit.system.process import name_of, working_in
 
 # what fills a cache: the glue of axpy, and its first variant for the CPU
 CALL = """

@@ -115,11 +115,6 @@ class Server:
 def _serve() -> None:
     import torch  # noqa: F401
 
-    import tkjit.build
-    import tkjit.cache.building
-    import tkjit.cli.pool
-    import tkjit.cli.warmup  # noqa: F401
-
     requests, replies = sys.stdin, sys.stdout
     print("ready", file=replies, flush=True)
     for line in requests:

@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from tkjit.build import Unit, compile_binary
 from tkjit.cache import TEXT, Cache, Entry, Product, Recipe
+from tkjit.compile.compiler import Unit, compile_binary
 
 # <string> takes a fifth of a second
 TEXT_OF = '#include <string>\nextern "C" int number() {{ return {}; }}\n'

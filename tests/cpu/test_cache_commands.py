@@ -20,7 +20,7 @@ from forking import Child, Server
 from tkjit.cache import signed
 from tkjit.cache.entry import MANIFEST, read_manifest
 from tkjit.cache.recipe import digest_of_file
-from tkjit.targets import cpu_target
+from tkjit.compile.targets import cpu_target
 
 CPU = cpu_target().name
 # another variant than that of CALL

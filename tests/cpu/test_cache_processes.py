@@ -18,7 +18,7 @@ import pytest
 from caches import at_locks, compilers, entries, eventually, stagings
 from sampling import sample
 
-from tkjit.processes import working_in
+from tkjit.system.process import working_in
 
 SMALL = Path(__file__).parent / "small.py"
 KILLS = 48  # of small builds; and 6 of whole ones
@@ -127,7 +127,7 @@ def watchdogs(pid: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_text().split("\0")
-            if str(pid) in words and any(word.endswith("processes.py") for word in words):
+            if str(pid) in words and any(word.endswith("watchdog.py") for word in words):
                 found.append(int(path.parent.name))
     return found
 

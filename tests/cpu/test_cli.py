@@ -10,7 +10,7 @@ import pytest
 
 import tkjit
 from tkjit.cli import main
-from tkjit.targets import cpu_target
+from tkjit.compile.targets import cpu_target
 
 SPEC = """
 import tkjit

@@ -12,7 +12,7 @@ import torch
 
 import tkjit
 from tkjit import CacheError, CompileError, InOut, Tensor, ToolchainError
-from tkjit.build import Unit, compile_binary
+from tkjit.compile.compiler import Unit, compile_binary
 
 FIXED = """// a comment
 __global__ void fill(Globals g) {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.build import Unit, compile_binary
+from tkjit.compile.compiler import Unit, compile_binary
 
 
 @pytest.fixture

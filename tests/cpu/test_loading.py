@@ -226,12 +226,12 @@ def test_a_source_beside_a_notebook_is_found(tmp_path, monkeypatch):
 
 
 def test_a_kernel_that_does_not_compile_is_compiled_once(monkeypatch):
-    from tkjit import build
+    from tkjit.compile import compiler
 
     compiled = []
-    compile_it = build.compile_binary
+    compile_it = compiler.compile_binary
     monkeypatch.setattr(
-        build, "compile_binary", lambda unit, *rest: (compiled.append(unit.name), compile_it(unit, *rest))[1]
+        compiler, "compile_binary", lambda unit, *rest: (compiled.append(unit.name), compile_it(unit, *rest))[1]
     )
 
     @tkjit.kernel("__global__ void once(float* x) { x[0] = ; }", entry="once", args=True, grid=1, block=1)

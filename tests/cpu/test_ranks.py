@@ -16,7 +16,7 @@ import torch
 import tkjit
 from tkjit.parallel.exchange import Peer
 from tkjit.parallel.tensor import Brought
-from tkjit.processes import this_process
+from tkjit.system.process import this_process
 
 RANKS = 4
 PROGRAM = Path(__file__).with_name("ranks.py")

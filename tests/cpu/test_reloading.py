@@ -46,7 +46,8 @@ def test_a_load_after_an_edit_of_a_header_sees_it(fill):
 
 FORK_DURING_A_BUILD = """
 import os, sys, threading, torch, tkjit
-from tkjit import build, InOut, Tensor
+from tkjit.compile import compiler
+from tkjit import InOut, Tensor
 
 def kernel(value):
     source = "__global__ void f(float* x) { x[0] = %d; }" % value
@@ -56,21 +57,21 @@ def kernel(value):
 
 kernels = [kernel(1), kernel(2)]
 building, forked = threading.Event(), threading.Event()
-compile_module = build.compile_module
+compile_module = compiler.compile_module
 
 def slowly(*arguments, **options):
-    with build._load_inline_lock:
+    with compiler._load_inline_lock:
         building.set()
         forked.wait(30)
     return compile_module(*arguments, **options)
 
-build.compile_module = slowly
+compiler.compile_module = slowly
 thread = threading.Thread(target=lambda: print(kernels[0](torch.zeros(1)).item(), flush=True))
 thread.start()
 building.wait(30)
 child = os.fork()
 if child == 0:
-    build.compile_module = compile_module
+    compiler.compile_module = compile_module
     print(kernels[1](torch.zeros(1)).item(), flush=True)
     os._exit(0)
 print(os.waitpid(child, 0)[1], flush=True)

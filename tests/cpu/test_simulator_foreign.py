@@ -11,7 +11,7 @@ from simulator.compiled import compile_source
 
 import tkjit
 from tkjit import CompileError, InOut, LaunchError, Tensor, ToolchainError
-from tkjit.render.adapt import adapt
+from tkjit.source.adapt import adapt
 
 KERNELS = Path(__file__).parent / "kernels"
 names = itertools.count()

@@ -11,8 +11,8 @@ from sampling import sample
 
 import tkjit
 from tkjit import ToolchainError
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant, variants_of
-from tkjit.targets import gpu_target
 
 ARCHS = ("80", "90a", "100a")
 NAMES = ("axpy", "gemm", "softmax")

@@ -6,8 +6,8 @@ import pytest
 from sampling import sample
 
 import tkjit
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import variants_of
-from tkjit.targets import gpu_target
 
 NAMES = ("all_reduce", "all_gather", "gemm_all_reduce")
 

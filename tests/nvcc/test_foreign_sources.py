@@ -11,8 +11,8 @@ from sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Tensor
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
-from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
 CPU_TESTS = Path(__file__).parents[1] / "cpu"

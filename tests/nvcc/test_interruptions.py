@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tkjit.processes import name_of, working_in
+from tkjit.system.process import name_of, working_in
 
 SPEC = """
 import tkjit

@@ -13,8 +13,8 @@ from sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Out, Tensor
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import Spec, Variant, variants_of
-from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
 CHOICES = [(kernel.specs[0], variant) for kernel in KERNELS.values() for variant in variants_of(kernel.specs[0])]

@@ -12,8 +12,8 @@ import pytest
 import tkjit
 from tkjit import CompileError, InOut, Tensor
 from tkjit.cli import main
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
-from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
 # 64 values that are alive at once

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import tkjit
+from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.headers import located
 from tkjit.kernel.kernel import defined
 from tkjit.spec import variants_of
 from tkjit.spec.plain import is_plain
-from tkjit.targets import gpu_target
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
 HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))

@@ -7,8 +7,8 @@ from fidelity.case import Case
 from fidelity.cases import CASES
 from sampling import sample
 
+from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
-from tkjit.targets import gpu_target
 
 HOPPER = gpu_target("90a")
 INSTRUCTIONS = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sampling import sample
 
+from tkjit.compile.targets import gpu_target
 from tkjit.kernel.kernel import defined
 from tkjit.spec import variants_of
-from tkjit.targets import gpu_target
 
 ZOO = Path(__file__).parents[1] / "cpu" / "zoo"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tkjit.cache import Cache, Entry, Product, Recipe, notes
 from tkjit.cache.recipe import digest_of
 from tkjit.errors import CompileError
-from tkjit.processes import Process, this_machine, this_process
+from tkjit.system.process import Process, this_machine, this_process
 
 ABI = "cpython-311"
 RECIPE = Recipe(

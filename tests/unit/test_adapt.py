@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tkjit
-from tkjit.render.adapt import adapt
-from tkjit.render.lexer import tokens_of
+from tkjit.source.adapt import adapt
+from tkjit.source.lexer import tokens_of
 
 REFERENCE = "= ::tkjit::sim::dynamic_shared"
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tkjit.render.adapt import adapt
+from tkjit.source.adapt import adapt
 
 DEVICE, HOST = "TKJIT_SIM_CUDA_ARCH", "TKJIT_SIM_NO_CUDA_ARCH"
 GUARD = "::tkjit::sim::require_device();"

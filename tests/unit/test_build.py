@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.build import LOG, Unit, _linked, _read_depfile, compile_binary
+from tkjit.compile.compiler import LOG, Unit, _linked, _read_depfile, compile_binary
 from tkjit.errors import CacheError, CompileError, ToolchainError
-from tkjit.processes import name_of, watched, working_in
+from tkjit.system.process import name_of, working_in
+from tkjit.system.watchdog import watched
 from unit.builders import wait_until
 
 SOURCE = Path("/home/me/kernels/axpy.cu")

@@ -17,7 +17,7 @@ import pytest
 from tkjit.cache import Entry, Product, building, failures, locks
 from tkjit.cache.staging import ABANDONED_S
 from tkjit.errors import CacheError, CompileError, TkjitWarning
-from tkjit.processes import start_time
+from tkjit.system.process import start_time
 from unit.builders import (
     RECIPE,
     Builder,
@@ -227,9 +227,9 @@ def test_a_compiler_that_a_killed_builder_left_at_work_is_ended(entries, header,
 UNWATCHED = """
 import subprocess
 from contextlib import nullcontext
-from tkjit import processes
+from tkjit.system import watchdog
 
-processes.watched = lambda staging: nullcontext()
+watchdog.watched = lambda staging: nullcontext()
 
 def builder(staging):
     compiler = subprocess.Popen(["sleep", "60"], cwd=staging)

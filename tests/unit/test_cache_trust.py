@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import trust
 from tkjit.cache import notes
 from tkjit.errors import CacheError
+from tkjit.system import trust
 from unit.builders import RECIPE, Builder, find, notes_of, parted
 
 ME, OTHER, MY_GROUP, LAB, WHEEL = 1000, 1001, 1000, 2000, 3000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.compiler_log import first_error
+from tkjit.compile.log import first_error
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
 

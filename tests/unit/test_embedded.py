@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.embedded import embedded_files
+from tkjit.compile.embedded import embedded_files
 
 
 @pytest.fixture

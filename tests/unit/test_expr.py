@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tkjit import ShapeError, SpecError
-from tkjit.expr import EXTENTS, INT64_MAX, INT64_MIN, Expr, parse_list
+from tkjit.spec.expr import EXTENTS, INT64_MAX, INT64_MIN, Expr, parse_list
 
 INTEGERS = st.integers(INT64_MIN, INT64_MAX)
 

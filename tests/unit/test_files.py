@@ -14,13 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import files, toolchain, trust
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, locks, notes
 from tkjit.cache.entry import read_manifest
+from tkjit.compile import toolchain
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import CacheError
 from tkjit.loader.record import record
-from tkjit.toolchain import Toolchain
+from tkjit.system import files, trust
 from unit.builders import RECIPE, Builder, below, compile_error, find, notes_of, parted
 
 DEEP = "[" * 200_000
@@ -215,8 +216,8 @@ def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, notes_at_o
 
 
 def test_a_record_that_nobody_reads_is_said(tmp_path):
+    from tkjit.compile.targets import Target
     from tkjit.spec import Variant
-    from tkjit.targets import Target
 
     spec = type("Spec", (), {"name": "gemm", "module": "gemm"})()
     fifo(tmp_path / "used")

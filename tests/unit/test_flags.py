@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import flags
-from tkjit.expr import Expr
-from tkjit.flags import Flags, launcher_flags
+from tkjit.compile import flags
+from tkjit.compile.flags import Flags, launcher_flags
+from tkjit.compile.targets import Target
 from tkjit.spec import Field, Source, Spec
-from tkjit.targets import Target
+from tkjit.spec.expr import Expr
 
 SPEC = Spec(
     name="f",

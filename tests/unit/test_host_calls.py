@@ -2,7 +2,7 @@
 
 import pytest
 
-from tkjit.render.adapt import adapt
+from tkjit.source.adapt import adapt
 
 ERROR = '_Pragma("GCC error \\"calling a __host__ function(f) from device code (k) is not allowed\\"") f('
 GUARD = "::tkjit::sim::require_host();"

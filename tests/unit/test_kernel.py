@@ -209,7 +209,7 @@ EXAMPLES = {
 
 
 def test_there_are_examples():
-    assert {"tkjit.kernel.decorator.kernel", "tkjit.expr.Expr", "tkjit.spec.variants.Variant"} <= set(EXAMPLES)
+    assert {"tkjit.kernel.decorator.kernel", "tkjit.spec.expr.Expr", "tkjit.spec.variants.Variant"} <= set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

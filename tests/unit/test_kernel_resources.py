@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tkjit.kernel_resources import KernelResources, kernel_resources
+from tkjit.compile.resources import KernelResources, kernel_resources
 
 # nvcc 13.0 on a file with axpy<float>, axpy<double>, which calls a function that spills, and crowded
 LOG = """\

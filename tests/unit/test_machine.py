@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import machine
-from tkjit.machine import available_memory_bytes, usable_cores
+from tkjit.system import machine
+from tkjit.system.machine import available_memory_bytes, usable_cores
 
 
 def files(directory: Path, **contents: str) -> Path:

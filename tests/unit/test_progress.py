@@ -7,8 +7,8 @@ import types
 
 import pytest
 
-from tkjit import progress
-from tkjit.progress import announce
+from tkjit.system import progress
+from tkjit.system.progress import announce
 from unit.builders import wait_until
 
 ERASE = "\r\x1b[2K"
@@ -71,7 +71,7 @@ def test_a_pipe_of_a_real_process_gets_nothing(python):
     code = (
         "import sys, time\n"
         "sys.stderr = sys.stdout\n"
-        "import tkjit.progress as progress\n"
+        "import tkjit.system.progress as progress\n"
         "progress.TICK_S = 0.01\n"
         "with progress.announce('axpy'):\n"
         "    time.sleep(0.05)\n"

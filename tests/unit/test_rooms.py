@@ -13,9 +13,8 @@ import tkjit
 PACKAGE = Path(tkjit.__file__).parent
 # DESIGN.md's table, from the top. A room imports only rooms before it.
 ROOMS = (
-    "errors config files trust expr spec headers registry render targets flags toolchain processes machine measure "
-    "cache progress compiler_log embedded kernel_resources build loader torchlib kernel parallel bindgen check testing "
-    "cli"
+    "errors config system spec headers registry source render cache compile loader torchlib kernel parallel bindgen "
+    "check testing cli"
 ).split()
 FILES = sorted(PACKAGE.rglob("*.py"))
 # the package itself shows users what the rooms hold, __main__ starts the command line
@@ -119,26 +118,26 @@ def mentions(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", ["environ", "environb", "getenv", "getenvb", "expanduser", "expandvars"])
 def test_only_config_reads_the_environment(name):
-    # build.py sets PATH and CXX for the time of a load_inline call, which reads them there and nowhere else
-    allowed = {"config.py", "build.py"} if name == "environ" else {"config.py"}
+    # compile/compiler.py sets PATH and CXX for the time of a load_inline call, which reads them there and nowhere else
+    allowed = {"config.py", "compile/compiler.py"} if name == "environ" else {"config.py"}
     # config's own parameter has the name of what it stands for
     assert mentions(name) <= allowed
 
 
 def test_build_touches_only_the_variables_that_cpp_extension_reads():
-    text = (PACKAGE / "build.py").read_text()
+    text = (PACKAGE / "compile/compiler.py").read_text()
     assert set(re.findall(r'environ\.get\("(\w+)"', text)) == {"PATH"}
     assert '_environment({"PATH": search_path, "CXX": str(cxx)})' in text
 
 
 def test_only_build_uses_cpp_extension():
-    assert mentions("cpp_extension") == {"build.py"}
+    assert mentions("cpp_extension") == {"compile/compiler.py"}
 
 
 @pytest.mark.parametrize(
     "room, modules",
     [
-        ("expr", "os subprocess pathlib torch"),
+        ("source", "os subprocess pathlib torch"),
         ("spec", "os subprocess torch"),
         ("render", "os subprocess pathlib torch"),
         ("cache", "subprocess torch toolchain spec render"),

@@ -9,9 +9,9 @@ import pytest
 
 import tkjit
 from tkjit import Align, CType, In, InOut, Kernel, Out, Scalar, Spec, SpecError, Tensor
-from tkjit.expr import Expr
 from tkjit.spec import BY_NAME, DTYPES, Field, Source, spec_of_function
 from tkjit.spec.dtypes import enumerator
+from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 
 SOURCE = "template <class T> __global__ void scale(const __grid_constant__ Globals g) {}"

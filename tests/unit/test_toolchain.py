@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import ToolchainError, toolchain
+from tkjit import ToolchainError
 from tkjit.cache import notes
+from tkjit.compile import toolchain
+from tkjit.compile.flags import Flags
+from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.flags import Flags
-from tkjit.targets import Target, arch_of_capability, cpu_target, gpu_target
-from tkjit.toolchain import Toolchain
 
 GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
 NVCC_13 = (

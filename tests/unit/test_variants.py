@@ -2,8 +2,8 @@
 
 import pytest
 
-from tkjit.expr import Expr
 from tkjit.spec import Field, Source, Spec, Variant, variants_of
+from tkjit.spec.expr import Expr
 
 FIELDS = (
     Field("x", "in", "T", dims=(Expr("N"), Expr("D"))),

@@ -10,8 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from tkjit.compile.flags import INCLUDE
 from tkjit.errors import ToolchainError
-from tkjit.flags import INCLUDE
 
 INSTALL = 'pip install "tkjit[import]"'
 _OWN_HEADERS = Path(__file__).parent / "include"

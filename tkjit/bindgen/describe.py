@@ -14,8 +14,8 @@ from tkjit.bindgen.text import comments, dict_text, list_text, tuple_text
 from tkjit.bindgen.variants import Described, described
 from tkjit.bindgen.words import replaced, spelled
 from tkjit.errors import SpecError
-from tkjit.render.lexer import Token, tokens_of
 from tkjit.render.text import repr_text
+from tkjit.source.lexer import Token, tokens_of
 
 # what a part of the launch is until somebody has said it: it can be loaded, and not compiled
 _OPEN = Shape("TODO", is_cpp=True)

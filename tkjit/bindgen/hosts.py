@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tkjit.bindgen.words import closing_angle, split
-from tkjit.render.lexer import Token, closing
-from tkjit.render.scopes import Function
+from tkjit.source.lexer import Token, closing
+from tkjit.source.scopes import Function
 
 _VALUE_WORDS = frozenset(
     "const constexpr static auto dim3 int long short unsigned signed size_t std "

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tkjit.bindgen.facts import Launch, Part
 from tkjit.bindgen.hosts import Host, end_of_statement, host_of, mark
 from tkjit.bindgen.words import closing_angle, replaced, spelled, split, with_angles_apart, words
-from tkjit.render.lexer import Token, closing, opening_angle, tokens_of
-from tkjit.render.scopes import outline
+from tkjit.source.lexer import Token, closing, opening_angle, tokens_of
+from tkjit.source.scopes import outline
 
 _PARTS = ("grid", "block", "shared_memory")
 # what ThunderKittens' LaunchConfig is made of: a stream is among it, and, of six, a cluster that it may not get

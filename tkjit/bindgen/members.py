@@ -11,7 +11,7 @@ from typing import Any
 from tkjit.bindgen.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
 from tkjit.bindgen.facts import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
 from tkjit.bindgen.words import replaced, spelled
-from tkjit.render.lexer import Token, tokens_of
+from tkjit.source.lexer import Token, tokens_of
 
 _NUMBERS = frozenset(
     "BOOL CHAR_U CHAR_S UCHAR SCHAR SHORT USHORT INT UINT LONG ULONG LONGLONG ULONGLONG FLOAT DOUBLE".split()

@@ -11,9 +11,9 @@ from tkjit.bindgen.facts import Type
 from tkjit.bindgen.text import WIDTH, listed
 from tkjit.bindgen.variants import Described
 from tkjit.errors import SpecError
-from tkjit.expr import EXTENTS
 from tkjit.render.text import repr_text
 from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
+from tkjit.spec.expr import EXTENTS
 
 _OF_DEVICES = ("dev_idx", "num_devices")
 _OUTPUTS = frozenset("o out output outputs y c d dst dest result results res z".split())

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from tkjit.bindgen.facts import Part
 from tkjit.bindgen.words import spelled, split, with_angles_apart, words
 from tkjit.errors import SpecError
-from tkjit.expr import parse_list
-from tkjit.render.lexer import Token, closing, tokens_of
+from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.spec.expr import parse_list
 
 _SIZES = {"char": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "bf16": 2, "__nv_bfloat16": 2}
 _SIZES |= {"int": 4, "unsigned": 4, "float": 4, "double": 8, "int64_t": 8, "size_t": 8}

@@ -8,7 +8,7 @@ from typing import Any
 
 from tkjit.bindgen.clang import Error, Parsed
 from tkjit.bindgen.members import without_reference
-from tkjit.render.lexer import tokens_of
+from tkjit.source.lexer import tokens_of
 
 _INSIDE = frozenset(["NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE"])
 _NAMES = frozenset(["TYPEDEF_DECL", "TYPE_ALIAS_DECL"])

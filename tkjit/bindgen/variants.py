@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tkjit.bindgen.dtypes import dtype_of
 from tkjit.bindgen.facts import Instance, Part, Type
 from tkjit.bindgen.words import spelled, split, with_angles_apart
-from tkjit.render.lexer import Token, tokens_of
+from tkjit.source.lexer import Token, tokens_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tkjit.render.lexer import Token, closing
+from tkjit.source.lexer import Token, closing
 
 _SPACED = frozenset(["+", "-", "*", "/", "%", "?", ":", "=", "==", "&&", "||", "|", "&", "<<"])
 _ANGLE_ENDS = frozenset(["(", ")", "{", "}", "::", ",", ">", ">>", ">>>", "<<<", ";", "]", "&", "*", "..."])
@@ -15,7 +15,7 @@ def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
 
     Tokens come from ``with_angles_apart``, which leaves no ``>>`` where template arguments end.
 
-    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.source.lexer import tokens_of
     >>> closing_angle(tokens_of("f<g<2>, (N > 1)>(x)"), 1), closing_angle(tokens_of("i < n;"), 1)
     (12, None)
     """
@@ -44,7 +44,7 @@ def closing_angle(tokens: Sequence[Token], index: int) -> int | None:
 def with_angles_apart(tokens: Sequence[Token]) -> list[Token]:
     """Tokens in which each ``>`` that ends template arguments is one of its own.
 
-    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.source.lexer import tokens_of
     >>> [token.text for token in with_angles_apart(tokens_of("f<g<2>>(1 >> 2)")) if ">" in token.text]
     ['>', '>', '>>']
     >>> [token.text for token in with_angles_apart(tokens_of("f<<<1, g<h<2>>>>>(x)")) if ">" in token.text]
@@ -87,7 +87,7 @@ def with_angles_apart(tokens: Sequence[Token]) -> list[Token]:
 def split(tokens: Sequence[Token]) -> list[list[Token]]:
     """What stands between the outermost commas.
 
-    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.source.lexer import tokens_of
     >>> [spelled(part) for part in split(tokens_of("f<1, 2>(x, y), a < b, {3, 4}"))]
     ['f<1, 2>(x, y)', 'a<b', '{3, 4}']
     """
@@ -135,7 +135,7 @@ def words(tokens: Sequence[Token]) -> set[str]:
 def spelled(tokens: Sequence[Token]) -> str:
     """Tokens as text.
 
-    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.source.lexer import tokens_of
     >>> spelled(tokens_of("typename  a::b<2,4> ( n+1 , -2 )"))
     'a::b<2, 4>(n + 1, -2)'
     """

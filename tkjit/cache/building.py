@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
 from tkjit.cache.failures import failure_of, leave_failure
@@ -25,6 +24,8 @@ from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
 from tkjit.cache.staging import STAGING, make_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
+from tkjit.system import files, watchdog
+from tkjit.system.process import end_working_in, name_of, working_in
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache
@@ -155,7 +156,7 @@ def _attempt(
         # by the clock that stamps files: whatever is written from now on is not older
         begun_ns, begun = _clock_of(staging), time.monotonic_ns()
         try:
-            with processes.watched(staging):
+            with watchdog.watched(staging):
                 product = builder(staging)
             begun_ns = _begin_by_now(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:
@@ -277,7 +278,7 @@ def set_aside(directory: Path) -> None:
 def end_compilers(cache: Cache) -> None:
     """End what this process has at work for a cache."""
     for staging in list(cache.building):
-        processes.end_working_in(staging)
+        end_working_in(staging)
 
 
 def _who_builds(holder: Holder) -> str:
@@ -288,7 +289,7 @@ def _who_builds(holder: Holder) -> str:
     )
     if not process.is_here:
         return text
-    names = sorted({processes.name_of(pid) for pid in processes.working_in(holder.staging)} if holder.staging else ())
+    names = sorted({name_of(pid) for pid in working_in(holder.staging)} if holder.staging else ())
     return f"{text}, {f'{names[-1]} is running' if names else 'no compiler of it is running'}"
 
 

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
 from tkjit.cache import signed
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
 from tkjit.cache.signed import DamagedError
+from tkjit.system import files
 
 LAYOUT = "v1"
 MANIFEST = "manifest.json"

@@ -14,12 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tkjit import files, processes
 from tkjit.cache import notes
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
 from tkjit.cache.locks import LOCK
 from tkjit.cache.signed import DamagedError
 from tkjit.cache.staging import STAGING, is_abandoned
+from tkjit.system import files
+from tkjit.system.process import end_working_in
 
 if TYPE_CHECKING:
     from tkjit.cache.store import Cache
@@ -147,7 +148,7 @@ def _remove_leftovers(root: Path) -> int:
     for directory in leftovers(root):
         total += size_bytes(directory)
         if directory.name.startswith(STAGING):
-            processes.end_working_in(directory)
+            end_working_in(directory)
         shutil.rmtree(directory, ignore_errors=True)
     return total
 

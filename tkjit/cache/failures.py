@@ -6,8 +6,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from tkjit import files
 from tkjit.errors import CompileError
+from tkjit.system import files
 
 FAILURE = "failure.json"
 

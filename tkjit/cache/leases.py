@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tkjit import files
-from tkjit.processes import Renewed
+from tkjit.system import files
+from tkjit.system.fork_safe import ForkSafeLock
 
 FILE = "in-use"
 
@@ -29,7 +29,7 @@ class Leases:
         self._path = directory / FILE
         self._shared = shared
         self._descriptor: int | None = None
-        self._lock = Renewed()
+        self._lock = ForkSafeLock()
 
     def hold(self, entry: Path) -> bool:
         """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said.

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
-from tkjit.processes import Process, this_process
+from tkjit.system import files
+from tkjit.system.process import Process, this_process
 
 LOCK = ".lock"
 POLL_S = 0.05

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
+from tkjit.system import files
 
 DIRECTORY = "notes"
 ABSENT = b"0 0 0 0"

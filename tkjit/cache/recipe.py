@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
+from tkjit.system import files
 
 PATHS = "paths"  # the part of a key in which directories are anchored
 TEXT = "text"  # the part that is long: an entry records its digest, and has the text beside it

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
 from tkjit.errors import TkjitError
+from tkjit.system import files
 
 _NO_DIGEST = '"digest": ""'
 

@@ -6,8 +6,9 @@ import shutil
 import time
 from pathlib import Path
 
-from tkjit import files, processes
 from tkjit.cache.locks import is_locked
+from tkjit.system import files
+from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
 ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
@@ -25,7 +26,7 @@ def sweep(base: Path) -> None:
     """Remove the staging directories of builders that are gone, and end the compilers that they left at work."""
     for staging in files.below(base, "*", "*", f"{STAGING}*"):
         if is_abandoned(staging):
-            processes.end_working_in(staging)
+            end_working_in(staging)
             shutil.rmtree(staging, ignore_errors=True)
 
 
@@ -33,7 +34,7 @@ def is_abandoned(staging: Path) -> bool:
     """Whether the builder that a staging directory is named after is gone."""
     try:
         machine, pid, started, _ = staging.name.removeprefix(STAGING).split("-")
-        owner = processes.Process(machine, "", int(pid), int(started))
+        owner = Process(machine, "", int(pid), int(started))
     except ValueError:
         return False
     if owner.is_here:

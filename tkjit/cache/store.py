@@ -10,14 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit import files
 from tkjit.cache import notes
 from tkjit.cache.entry import LAYOUT, Entry, looked_at, open_entry, read_manifest
 from tkjit.cache.leases import Leases
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
 from tkjit.errors import CacheError
-from tkjit.trust import Trust, warn_of_no_sharing
+from tkjit.system import files
+from tkjit.system.trust import Trust, warn_of_no_sharing
 
 USED_S = 3600.0  # how exactly the last use of an entry is recorded
 

@@ -19,8 +19,8 @@ from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
 from tkjit.loader import Loader, guess_variant
 from tkjit.loader.words import describe
-from tkjit.machine import usable_cores
 from tkjit.spec import Spec, Variant, variants_of
+from tkjit.system.machine import usable_cores
 
 VOLATILE = ("race", "atomic")
 MODES = ("memory", "race", "init", "order")

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from tkjit.check.arguments import pack, unpack
-from tkjit.files import from_json
 from tkjit.spec import Spec
+from tkjit.system.files import from_json
 
 SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
 ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them

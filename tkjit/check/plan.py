@@ -9,14 +9,14 @@ from functools import cached_property
 from pathlib import Path
 
 from tkjit.cache import Product, Recipe
+from tkjit.compile.flags import Flags, checker_flags
+from tkjit.compile.targets import Target
+from tkjit.compile.toolchain import install_address_sanitizer
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.flags import Flags, checker_flags
 from tkjit.loader.circumstances import Circumstances
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
-from tkjit.targets import Target
-from tkjit.toolchain import install_address_sanitizer
 
 MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
@@ -68,7 +68,7 @@ class CheckerPlan(LauncherPlan):
         return self._around.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:
-        from tkjit import build
+        from tkjit.compile import compiler
 
         toolchain = self._around.toolchain
         simulator = self._around.simulator(self.target, self.mode)
@@ -85,7 +85,7 @@ class CheckerPlan(LauncherPlan):
             lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])
             return lines
 
-        product = build.compile_binary(self._unit(), staging, CHECKER, commands)
+        product = compiler.compile_binary(self._unit(), staging, CHECKER, commands)
         for name in ("checker.s", "checker.o"):
             (staging / name).unlink(missing_ok=True)
         return with_simulator_sources(product, self.mode)

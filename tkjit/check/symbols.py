@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tkjit.compile.flags import PACKAGE
 from tkjit.errors import ToolchainError
-from tkjit.flags import PACKAGE
 
 
 class Line(NamedTuple):

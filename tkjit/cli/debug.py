@@ -7,9 +7,9 @@ import os
 import shutil
 from typing import Any
 
+from tkjit.compile.flags import SIMULATOR
 from tkjit.config import environment_with
 from tkjit.errors import SpecError, ToolchainError
-from tkjit.flags import SIMULATOR
 
 
 def register(commands: Any) -> None:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tkjit import trust
 from tkjit.cache.eviction import stored
+from tkjit.compile.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.loader import loader_for
-from tkjit.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
+from tkjit.system import trust
 
 FOUND, MISSING, ABSENT = "ok", "MISSING", "none"
 

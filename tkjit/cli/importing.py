@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tkjit.compile.flags import common_flags
+from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
-from tkjit.flags import common_flags
 from tkjit.headers import find_root
 from tkjit.spec import LIBRARIES, HeaderLibrary
-from tkjit.targets import gpu_target
 
 
 def register(commands: Any) -> None:

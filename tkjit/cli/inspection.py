@@ -6,15 +6,15 @@ import argparse
 from typing import Any
 
 from tkjit.cache.eviction import stored
+from tkjit.compile.resources import resources_text
+from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
-from tkjit.expr import Expr
 from tkjit.kernel import find, kernels
-from tkjit.kernel_resources import resources_text
 from tkjit.loader import loader_for
 from tkjit.render.text import field_text
 from tkjit.spec import CExpr, Spec
-from tkjit.targets import gpu_target
+from tkjit.spec.expr import Expr
 
 
 def register(commands: Any) -> None:

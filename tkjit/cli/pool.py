@@ -14,10 +14,10 @@ from tkjit.cache import Entry
 from tkjit.cache.eviction import stored
 from tkjit.cli.budget import MemoryBudget, estimated_bytes
 from tkjit.cli.output import size_text
+from tkjit.compile.resources import resources_text
 from tkjit.errors import TkjitError
-from tkjit.kernel_resources import resources_text
 from tkjit.loader import Loader, Plan
-from tkjit.progress import silence
+from tkjit.system.progress import silence
 
 
 @dataclass(frozen=True)

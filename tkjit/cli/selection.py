@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tkjit.compile.targets import Target, gpu_target
 from tkjit.errors import SpecError, TkjitError, ToolchainError
 from tkjit.headers import find_root
 from tkjit.kernel import find, kernels
@@ -14,7 +15,6 @@ from tkjit.loader import Loader, Plan
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.words import describe
 from tkjit.spec import BY_NAME, variants_of
-from tkjit.targets import Target, gpu_target
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -22,8 +22,8 @@ from tkjit.kernel import find_used
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
-from tkjit.machine import available_memory_bytes, usable_cores
 from tkjit.spec import Variant, variants_of
+from tkjit.system.machine import available_memory_bytes, usable_cores
 
 
 def register(commands: Any) -> None:

@@ -10,9 +10,9 @@ from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resourc
 from tkjit.cache.eviction import Stored, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, selected
+from tkjit.compile.resources import resources_text
 from tkjit.config import Settings
 from tkjit.errors import CacheError, SpecError
-from tkjit.kernel_resources import resources_text
 from tkjit.loader import Plan, loader_for
 
 

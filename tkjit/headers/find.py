@@ -9,7 +9,7 @@ from pathlib import Path
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
-from tkjit.trust import Trust
+from tkjit.system.trust import Trust
 
 DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
 

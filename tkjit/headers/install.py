@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tkjit import files
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.headers.find import cached_root, trust_of
 from tkjit.spec.headers import Git, HeaderLibrary, Wheel
+from tkjit.system import files
 
 ORIGIN = ".origin"  # in an installed library: what it was made from
 _UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)

@@ -9,11 +9,11 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import MappingProxyType
 
-from tkjit import flags
 from tkjit.cache import Recipe
+from tkjit.compile import flags
+from tkjit.compile.targets import Target
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.targets import Target
-from tkjit.toolchain import Toolchain
 
 # the Python and platform that a module is for, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to say it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
@@ -118,6 +118,7 @@ def rendering_files() -> list[str]:
         f"loader/{name}"
         for name in ("circumstances", "modules", "launchers", "remembered", "simulator", "static_shared")
     )
-    alone = ["expr", "registry", "flags", "targets", "toolchain", "cache/recipe", *in_loader]
-    patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "render/*.py"]
+    in_compile = (f"compile/{name}" for name in ("flags", "targets", "toolchain"))
+    alone = ["registry", "cache/recipe", *in_compile, *in_loader]
+    patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "source/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

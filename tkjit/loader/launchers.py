@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
+from tkjit.compile.flags import Flags, launcher_flags
+from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.flags import Flags, launcher_flags
 from tkjit.headers import check_whole
 from tkjit.loader.circumstances import Circumstances, rendering_files
 from tkjit.loader.plan import Plan
@@ -17,10 +18,9 @@ from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.words import describe, warmup_command
 from tkjit.render import render_launcher
 from tkjit.spec import Source, Spec, Variant
-from tkjit.targets import Target
 
 if TYPE_CHECKING:
-    from tkjit.build import Unit
+    from tkjit.compile.compiler import Unit
 
 
 class LauncherPlan(Plan):
@@ -72,7 +72,7 @@ class LauncherPlan(Plan):
         return self._around.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:
-        from tkjit import build
+        from tkjit.compile import compiler
 
         around = self._around
         check_whole(self.spec)
@@ -93,11 +93,11 @@ class LauncherPlan(Plan):
         debugged = self.target.is_cpu and around.for_debugger
         # a debugger remembers the name under which a library was loaded first, which staging takes away
         check = None if debugged else around.open_launcher
-        product = build.compile_binary(self._unit(), staging, "launcher.so", commands, check)
+        product = compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check)
         return with_simulator_sources(product) if self.target.is_cpu else product
 
     def _unit(self) -> Unit:
-        from tkjit.build import Unit
+        from tkjit.compile.compiler import Unit
 
         return Unit(
             self.what,
@@ -122,7 +122,7 @@ class LauncherPlan(Plan):
 
     def _flags_after(self, log: str) -> tuple[str, ...]:
         """A system's header may ask for ``__CUDA_ARCH__``, which is not defined for it; the source's own may not."""
-        from tkjit.render.refusals import only_system_asks
+        from tkjit.source.unsupported import only_system_asks
 
         is_allowed = only_system_asks(log, self._flags.system_dirs)
         return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if is_allowed else ()
@@ -139,7 +139,7 @@ class LauncherPlan(Plan):
                 )
         if not self.target.is_cpu:
             return error
-        from tkjit.render.refusals import why_not_on_the_cpu
+        from tkjit.source.unsupported import why_not_on_the_cpu
 
         reason = why_not_on_the_cpu(self._source.read(), str(self._source.path or self._source.name), error.log)
         return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}") if reason else error

@@ -11,8 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit import files, headers, targets
+from tkjit import headers
 from tkjit.cache import Cache, Entry, Recipe, notes
+from tkjit.compile import targets
+from tkjit.compile.targets import Target
+from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
 from tkjit.loader.circumstances import ABI, Circumstances
@@ -24,11 +27,10 @@ from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
 from tkjit.loader.remembered import Memory
 from tkjit.loader.simulator import SimulatorPlan
-from tkjit.processes import Renewed
-from tkjit.progress import announce
 from tkjit.spec import Spec, Variant
-from tkjit.targets import Target
-from tkjit.toolchain import Toolchain
+from tkjit.system import files
+from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.progress import announce
 
 
 class Meanwhile(NamedTuple):
@@ -61,9 +63,9 @@ class Loader:
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.around)
         self.operators_plan = OperatorsPlan(self.around)
-        self._runtime_lock = Renewed()
+        self._runtime_lock = ForkSafeLock()
         self._operators: Opened | None = None
-        self._operators_lock = Renewed()
+        self._operators_lock = ForkSafeLock()
 
     # ---- what a call needs
 
@@ -279,7 +281,7 @@ class Loader:
         return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))
 
 
-_sysconfig_lock = Renewed()
+_sysconfig_lock = ForkSafeLock()
 
 
 def _settle_sysconfig() -> None:

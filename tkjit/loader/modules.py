@@ -11,8 +11,8 @@ from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 
-from tkjit import flags
 from tkjit.cache import TEXT, Product, Recipe
+from tkjit.compile import flags
 from tkjit.loader import circumstances
 from tkjit.loader.circumstances import Circumstances, rendering_files
 from tkjit.loader.plan import Plan
@@ -55,14 +55,14 @@ class ModulePlan(Plan):
     def make(self, staging: Path) -> Product:
         import torch
 
-        from tkjit import build
+        from tkjit.compile import compiler
 
         around = self._around
         around.toolchain.check_python_headers()
         directory = Path(torch.__file__).parent
         check_not_replaced(directory, str(torch.__version__))
         include_dirs = [flags.RUNTIME, flags.INCLUDE]
-        unit = build.Unit(
+        unit = compiler.Unit(
             self.what,
             f"{self.arch}.cpp",
             self.recipe.text,
@@ -70,7 +70,7 @@ class ModulePlan(Plan):
             search=(*include_dirs, *around.header_path),
         )
         cxx = around.toolchain.cxx.path
-        product, self._built = build.compile_module(
+        product, self._built = compiler.compile_module(
             unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
         )
         check_not_replaced(directory, str(torch.__version__))  # not while it was compiled either

@@ -7,10 +7,10 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tkjit import files
+from tkjit.compile.targets import Target
 from tkjit.errors import CacheError
 from tkjit.spec import Spec, Variant
-from tkjit.targets import Target
+from tkjit.system import files
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from tkjit import flags
 from tkjit.cache import PATHS, TEXT, Product, Recipe
+from tkjit.compile import flags
+from tkjit.compile.targets import Target
 from tkjit.loader import circumstances
 from tkjit.loader.circumstances import Circumstances
 from tkjit.loader.plan import Plan
-from tkjit.targets import Target
 
 SIMULATOR = "simulator"
 _IN_ALL = ("race.h", "copies.h")  # of the checker's files, those that every mode reads
@@ -58,10 +58,10 @@ class SimulatorPlan(Plan):
         return self._around.recipe(SIMULATOR, self._name, parts, self._target)
 
     def make(self, staging: Path) -> Product:
-        from tkjit import build
+        from tkjit.compile import compiler
 
         around = self._around
-        unit = build.Unit(
+        unit = compiler.Unit(
             self.what,
             "simulator.cpp",
             self.recipe.text,
@@ -69,7 +69,7 @@ class SimulatorPlan(Plan):
             search=(*self._flags.search, *around.header_path),
         )
         command = around.toolchain.command
-        return build.compile_binary(
+        return compiler.compile_binary(
             unit, staging, "simulator.o", lambda *files: [command(self._target, self._flags, *files)]
         )
 

@@ -7,9 +7,9 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from tkjit.render.lexer import tokens_of
-from tkjit.render.regions import regions_of
-from tkjit.render.scopes import outline
+from tkjit.source.lexer import tokens_of
+from tkjit.source.regions import regions_of
+from tkjit.source.scopes import outline
 
 MOST_BYTES = 48 << 10
 _SYMBOL_TABLE, _THREAD_LOCAL = 2, 6

@@ -6,8 +6,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from tkjit import files
 from tkjit.errors import ToolchainError
+from tkjit.system import files
 
 # they differ between any two builds of torch, also of one version: one has the commit, the other is linked anew
 _TELLING = ("version.py", "lib/libc10.so")

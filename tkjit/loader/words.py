@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tkjit.compile.targets import Target
 from tkjit.registry import MODULES
 from tkjit.spec import Spec, Variant
-from tkjit.targets import Target
 
 
 def describe(spec: Spec, variant: Variant, target: Target) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from tkjit.errors import LaunchError, TkjitError
-from tkjit.processes import Process, this_process
+from tkjit.system.process import Process, this_process
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

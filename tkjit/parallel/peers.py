@@ -14,7 +14,7 @@ from typing import Any
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.parallel.exchange import Peer, have
-from tkjit.processes import this_process
+from tkjit.system.process import this_process
 
 WATCH_S = 0.1
 GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be given up; how long it may still end by itself

@@ -1,7 +1,4 @@
-"""From a spec and a variant to C++ text: pure functions, no file, no torch.
-
-``adapt`` and ``refusals``, which read a source's tokens, are imported by those who need them: a warm call does not.
-"""
+"""From a spec and a variant to C++ text: pure functions, no file, no torch."""
 
 from tkjit.render.glue import render_glue
 from tkjit.render.launcher import render_launcher

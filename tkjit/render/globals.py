@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tkjit.expr import Expr
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
+from tkjit.spec.expr import Expr
 
 
 def _element(spec: Spec, variant: Variant, field: Field) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tkjit.expr import EXTENTS, Expr
 from tkjit.render.globals import (
     argument_checks,
     computed_members,
@@ -17,6 +16,7 @@ from tkjit.render.globals import (
 from tkjit.render.text import derived_in_order, indent, repr_text, speller
 from tkjit.spec import BY_NAME, CExpr, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
+from tkjit.spec.expr import EXTENTS, Expr
 
 _NAME = "launcher.cu"
 _ENTRY = "tkjit_entry"
@@ -45,7 +45,7 @@ def render_launcher(
         Whether its layouts check their indices, and so have names.
     """
     if on_cpu:
-        from tkjit.render.adapt import adapt  # a warm call renders nothing
+        from tkjit.source.adapt import adapt  # a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
     before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]

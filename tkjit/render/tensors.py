@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, field_text, indent, listed, literal, local, repr_text
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.dtypes import enumerator
+from tkjit.spec.expr import EXTENTS, Expr
 
 
 class _Place(NamedTuple):

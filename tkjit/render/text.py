@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 
-from tkjit.expr import EXTENTS, Expr
 from tkjit.spec import Field, Spec
+from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import MISSING
 from tkjit.spec.signature import python_type
 

@@ -338,7 +338,7 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
 }
 
 #ifdef __x86_64__
-// The level of the x86-64 ABI that tkjit/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
+// The level of the x86-64 ABI that tkjit/compile/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
 bool has_x86_64_v3() {
     unsigned eax, ebx, features, edx;
     if (!__get_cpuid(1, &eax, &ebx, &features, &edx)) return false;

@@ -7,8 +7,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tkjit.errors import ShapeError, SpecError
-from tkjit.expr import EXTENTS, Expr
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
+from tkjit.spec.expr import EXTENTS, Expr
 
 if TYPE_CHECKING:
     from tkjit.spec.model import Field, Spec

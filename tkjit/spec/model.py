@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.expr import Expr
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.checks import check
 from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
 from tkjit.spec.values import ValueType
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.expr import Expr, parse_list
 from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, ParallelLayout, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
+from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
 from tkjit.spec.values import ValueType, value_type_of

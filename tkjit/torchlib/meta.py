@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from tkjit.errors import ArgumentError, ShapeError, TkjitError
-from tkjit.expr import EXTENTS, Expr
 from tkjit.render.text import derived_in_order, listed
 from tkjit.spec import Field, Spec
+from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.torchlib.words import described
 
 

@@ -12,9 +12,9 @@ import torch
 from torch._ops import _OpNamespace
 
 from tkjit.errors import ArgumentError
-from tkjit.processes import Renewed
 from tkjit.spec import Spec
 from tkjit.spec.schema import check_operator, operator_fields, operator_name, schema_of
+from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.torchlib.autocast import register_autocast
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
@@ -40,7 +40,7 @@ class _Registry:
     def __init__(self) -> None:
         self._library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
         self._kernels: dict[str, _Registered] = {}
-        self._lock = Renewed()
+        self._lock = ForkSafeLock()
 
     def register(self, kernel: Any, implementation: ModuleType, find: Callable[[str], Any]) -> str:
         """The name of a kernel's operator, registered if it was not."""

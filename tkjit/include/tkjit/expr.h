@@ -1,6 +1,6 @@
 // The expression language of a spec, on the C++ side: 64-bit integers that remember an overflow.
 //
-// tkjit/expr.py evaluates the same text in Python. Both round division down, and both make an overflow or a division
+// tkjit/spec/expr.py evaluates the same text in Python. Both round division down, and both make an overflow or a division
 // by zero an error: here the value turns invalid and stays so, like a NaN, and whoever uses it asks `valid()` once.
 #pragma once
 

@@ -20,7 +20,7 @@ TKJIT_EXPORT int32_t tkjit_synchronous = 0;
 }
 
 // Which of a file's kernels the launcher launches: the symbol's template argument. ptxas reports on each kernel of the file
-// by its mangled name, and kernel_resources.py looks for the one that this names.
+// by its mangled name, and compile/resources.py looks for the one that this names.
 #ifdef TKJIT_SIM
 #define TKJIT_MARK_ENTRY(...)
 #else

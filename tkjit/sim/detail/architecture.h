@@ -22,12 +22,12 @@ private:
 
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_on_host(Site site) { throw HostError(site); }
 
-/// What render/architecture.py puts at the beginning of such a function.
+/// What source/architecture.py puts at the beginning of such a function.
 constexpr void require_device(Site site = Site::here()) {
     if (!__builtin_is_constant_evaluated() && current_thread == nullptr) fail_on_host(site);
 }
 
-/// What render/host_calls.py puts at the beginning of a host function whose name device code uses.
+/// What source/host_calls.py puts at the beginning of a host function whose name device code uses.
 inline void require_host(Site site = Site::here(), const char* function = __builtin_FUNCTION()) {
     if (current_thread != nullptr) fail(site, "device code calls the host function %s", function);
 }

@@ -1,4 +1,4 @@
-// Host code that launches: what `kernel<<<grid, block>>>(x)` and `extern __shared__` become (render/adapt.py), and the
+// Host code that launches: what `kernel<<<grid, block>>>(x)` and `extern __shared__` become (source/adapt.py), and the
 // runtime's own launch functions. A launch is over when it returns; one that failed is the host thread's last error.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The line of the kernel's source that an address of its code belongs to, by binutils' addr2line where it is installed.
-// Launchers are compiled with tables of lines (tkjit/flags.py), which nothing reads until a kernel fails.
+// Launchers are compiled with tables of lines (tkjit/compile/flags.py), which nothing reads until a kernel fails.
 #pragma once
 
 #include <fcntl.h>

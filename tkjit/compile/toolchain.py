@@ -14,12 +14,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from tkjit import files
+from tkjit.compile.flags import PACKAGE, Flags
+from tkjit.compile.targets import Target
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
-from tkjit.flags import PACKAGE, Flags
-from tkjit.targets import Target
-from tkjit.trust import Trust
+from tkjit.system import files
+from tkjit.system.trust import Trust
 
 INSTALL_NVCC = 'pip install "tkjit[nvcc]"'
 INSTALL_CXX = "apt-get install g++"

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tkjit.processes import Renewed
+from tkjit.system.fork_safe import ForkSafeLock
 
 TICK_S = 0.2
 STALE_S = 0.5  # a reason for waiting that was not repeated for so long holds no more
 REMIND_S = 30.0
-_busy = Renewed()
+_busy = ForkSafeLock()
 
 
 @contextmanager

@@ -17,23 +17,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from tkjit import files
 from tkjit.cache import Product
-from tkjit.compiler_log import first_error
+from tkjit.compile.embedded import embedded_files
+from tkjit.compile.flags import PACKAGE
+from tkjit.compile.log import first_error
+from tkjit.compile.resources import kernel_resources
+from tkjit.compile.run_measured import COULD_NOT_RUN
 from tkjit.config import environment_with
-from tkjit.embedded import embedded_files
 from tkjit.errors import CacheError, CompileError, ToolchainError
-from tkjit.flags import PACKAGE
-from tkjit.kernel_resources import kernel_resources
-from tkjit.measure import COULD_NOT_RUN
-from tkjit.processes import MemoryWatch, Renewed
+from tkjit.system import files
+from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.process import MemoryWatch
 
 LOG = "build.log"
 EXPORTS = "exports.map"
 _LIBRARY = re.compile(r"^\s*\S*\.(?:a|o|so[.\d]*)\s*$")
 
 # load_inline's versioner is global and unlocked, and it remembers names: one call at a time, each with a new name
-_load_inline_lock = Renewed()
+_load_inline_lock = ForkSafeLock()
 _module_numbers = itertools.count()
 
 
@@ -163,7 +164,7 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
         scratch = directory / "tmp"
         with suppress(OSError):  # a full disk: the compiler says it better
             scratch.mkdir(exist_ok=True)
-        script = [sys.executable, "-I", "-S", str(PACKAGE / "measure.py"), str(usage.fileno())]
+        script = [sys.executable, "-I", "-S", str(PACKAGE / "compile" / "run_measured.py"), str(usage.fileno())]
         try:
             # in its directory: what the compiler leaves beside itself goes away with it, and it is found by it
             child = subprocess.Popen(

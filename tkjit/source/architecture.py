@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tkjit.render.lexer import Edit, Token, macro_body, macros
-from tkjit.render.regions import KEYWORDS, Region, device_words, region_at, regions_of
-from tkjit.render.scopes import Outline, outline, without_brackets
+from tkjit.source.lexer import Edit, Token, macro_body, macros
+from tkjit.source.regions import KEYWORDS, Region, device_words, region_at, regions_of
+from tkjit.source.scopes import Outline, outline, without_brackets
 
 ARCH = "__CUDA_ARCH__"
 REFUSAL = "the architecture has one value here:"  # without the name, which is poisoned

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from typing import NamedTuple
 
-from tkjit.render.lexer import Token, closing, macro_body, macros
-from tkjit.render.scopes import Function, Outline
+from tkjit.source.lexer import Token, closing, macro_body, macros
+from tkjit.source.scopes import Function, Outline
 
 DEVICE_WORDS = frozenset(["__global__", "__device__"])
 KEYWORDS = frozenset(
@@ -55,8 +55,8 @@ class Region(NamedTuple):
 def regions_of(tokens: list[Token], found: Outline) -> list[Region]:
     """The functions of a source, and the lambdas for devices in those of the host.
 
-    >>> from tkjit.render.lexer import tokens_of
-    >>> from tkjit.render.scopes import outline
+    >>> from tkjit.source.lexer import tokens_of
+    >>> from tkjit.source.scopes import outline
     >>> tokens = tokens_of("__device__ int f() { } int g() { [] __host__ __device__ { }(); }")
     >>> [(region.name, region.kind) for region in regions_of(tokens, outline(tokens))]
     [('f', 'device'), ('g', 'host'), ('', 'both')]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tkjit.render.lexer import Edit, Token, closing, macro_body, macros
-from tkjit.render.scopes import Function, Outline, outline
+from tkjit.source.lexer import Edit, Token, closing, macro_body, macros
+from tkjit.source.scopes import Function, Outline, outline
 
 _INITIALISER = " = ::tkjit::sim::dynamic_shared"
 _SPECIFIERS = frozenset("__shared__ __device__ __constant__ __managed__ static const constexpr volatile".split())

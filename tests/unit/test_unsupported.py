@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
-from tkjit.render.refusals import _WRAPPERS, mnemonics_of, why_not_on_the_cpu
+from tkjit.source.unsupported import _WRAPPERS, mnemonics_of, why_not_on_the_cpu
 
 ASM = 'void f() {\n    asm volatile(\n        "OP %0;"\n        : "=r"(x));\n}\n'
 

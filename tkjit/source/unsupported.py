@@ -10,9 +10,9 @@ import re
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from tkjit.render.adapt import adapt
-from tkjit.render.architecture import ARCH, REFUSAL
-from tkjit.render.lexer import Token, closing, macro_body, macros, tokens_of
+from tkjit.source.adapt import adapt
+from tkjit.source.architecture import ARCH, REFUSAL
+from tkjit.source.lexer import Token, closing, macro_body, macros, tokens_of
 
 # what runs on both by the beginning of a PTX instruction, the longest that fits, and the header that has it; a function
 # without a header is CUDA's own, and nothing runs on both where there is none
@@ -73,7 +73,7 @@ _LIBRARIES = re.compile(
 # an error, and the line that g++ shows below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
-# what render/architecture.py refuses, and what a header asks, for which the name is poisoned
+# what source/architecture.py refuses, and what a header asks, for which the name is poisoned
 _ARCH_REFUSED = re.compile(rf"^([^\s:][^:\n]*):(\d+):[^\n]*#error {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE)
 _ARCH_ASKED = re.compile(
     rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from tkjit.compile.targets import Target
 from tkjit.spec import Spec
-from tkjit.targets import Target
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 INCLUDE = PACKAGE / "include"
 SIMULATOR = PACKAGE / "sim"
 STAND_INS = INCLUDE / "stand_ins"

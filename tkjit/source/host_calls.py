@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from tkjit.render.lexer import Edit, Token, macros, opening
-from tkjit.render.regions import Region, device_words, region_at, regions_of
-from tkjit.render.scopes import outline
+from tkjit.source.lexer import Edit, Token, macros, opening
+from tkjit.source.regions import Region, device_words, region_at, regions_of
+from tkjit.source.scopes import outline
 
 _GUARD = " ::tkjit::sim::require_host();"
 # behind one of these a name with brackets is a call, and declares nothing
@@ -33,7 +33,7 @@ _NOT_EVALUATED = frozenset(["decltype", "sizeof", "noexcept", "alignof", "typeid
 def host_calls(tokens: list[Token]) -> list[Edit]:
     """Refuse calls of host functions in device code.
 
-    >>> from tkjit.render.lexer import edited, tokens_of
+    >>> from tkjit.source.lexer import edited, tokens_of
     >>> text = "int f() { return 1; } __host__ __device__ int g() { return f(); }"
     >>> edited(text, host_calls(tokens_of(text)))
     'int f() { ::tkjit::sim::require_host(); return 1; } __host__ __device__ int g() { return f(); }'

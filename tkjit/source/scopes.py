@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tkjit.render.lexer import Token, closing, opening, opening_angle
+from tkjit.source.lexer import Token, closing, opening, opening_angle
 
 _CLASS_KEYS = frozenset(["struct", "class", "union", "enum"])
 _WITH_BRACKETS = frozenset(["alignas", "__align__", "__attribute__", "__launch_bounds__", "decltype", "noexcept"])
@@ -40,7 +40,7 @@ class _Scope(NamedTuple):
 def outline(tokens: list[Token]) -> Outline:
     """Tell functions from namespaces and classes.
 
-    >>> from tkjit.render.lexer import tokens_of
+    >>> from tkjit.source.lexer import tokens_of
     >>> found = outline(tokens_of("namespace n { int x; void f(int a) { a = 1; } }"))
     >>> [[token.text for token in function.body] for function in found.functions]
     [['a', '=', '1', ';']]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tkjit import files
+from tkjit.system import files
 
 _DIRECTIVE = re.compile(rb"incbin|\.include\b", re.IGNORECASE)
 _TOKEN = re.compile(

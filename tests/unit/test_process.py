@@ -14,19 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from tkjit import processes
-from tkjit.processes import (
+import tkjit.system.process
+from tkjit.system import watchdog
+from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.process import (
     MemoryWatch,
     Process,
-    Renewed,
     end_working_in,
     name_of,
     start_time,
     this_machine,
     this_process,
-    watched,
     working_in,
 )
+from tkjit.system.watchdog import watched
 from unit.builders import wait_until
 
 
@@ -157,7 +158,7 @@ def test_ending_spares_the_one_who_asks(tmp_path, monkeypatch):
 # ---- the watchdog
 
 BUILDER = """
-from tkjit.processes import watched
+from tkjit.system.watchdog import watched
 with watched(sys.argv[1]):
     import subprocess
     compiler = subprocess.Popen(["sleep", "60"], cwd=sys.argv[1])
@@ -243,12 +244,12 @@ def test_where_no_watchdog_can_be_started_the_block_runs(tmp_path, monkeypatch, 
 
 
 @pytest.fixture
-def watchdog():
+def watch():
     """Starts one by itself, for a process and a directory."""
     started = []
 
     def run(process: Process, directory: Path) -> subprocess.Popen:
-        command = [sys.executable, "-I", "-S", processes.__file__, str(process.pid), str(process.started), directory]
+        command = [sys.executable, "-I", "-S", watchdog.__file__, str(process.pid), str(process.started), directory]
         started.append(subprocess.Popen(command, cwd="/"))
         return started[-1]
 
@@ -258,23 +259,23 @@ def watchdog():
         process.wait()
 
 
-def test_a_watchdog_waits_for_its_process_alone(tmp_path, watchdog):
+def test_a_watchdog_waits_for_its_process_alone(tmp_path, watch):
     staging = tmp_path / "staging"
     staging.mkdir()
-    process = watchdog(this_process(), staging)
-    time.sleep(3 * processes.WATCH_S)
+    process = watch(this_process(), staging)
+    time.sleep(3 * watchdog.WATCH_S)
     assert process.poll() is None and staging.exists()
 
 
-def test_a_watchdog_that_comes_too_late_leaves(tmp_path, watchdog):
-    assert watchdog(this_process(), tmp_path / "published").wait(20) == 0
+def test_a_watchdog_that_comes_too_late_leaves(tmp_path, watch):
+    assert watch(this_process(), tmp_path / "published").wait(20) == 0
 
 
-def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, watchdog):
+def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, watch):
     staging = tmp_path / "staging"
     staging.mkdir()
     this = this_process()
-    assert watchdog(this._replace(started=this.started - 1), staging).wait(20) == 0
+    assert watch(this._replace(started=this.started - 1), staging).wait(20) == 0
     assert not staging.exists()
 
 
@@ -286,14 +287,14 @@ def test_a_watchdog_imports_little(python):
         "runpy.run_path(sys.argv[1], run_name='watchdog')\n"
         "print([name for name in sys.argv[2].split() if name in sys.modules])"
     )
-    assert python(code, processes.__file__, heavy) == "[]\n"
+    assert python(code, watchdog.__file__, heavy) == "[]\n"
 
 
 # ---- locks in forked children
 
 
 def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
-    lock, held, done = Renewed(), threading.Event(), threading.Event()
+    lock, held, done = ForkSafeLock(), threading.Event(), threading.Event()
 
     def hold():
         with lock:
@@ -319,7 +320,7 @@ def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
 
 
 def test_a_lock_that_is_held_across_a_fork_is_given_back_on_both_sides():
-    lock = Renewed()
+    lock = ForkSafeLock()
     with lock:
         child = os.fork()
     if child == 0:
@@ -331,7 +332,7 @@ def test_a_lock_that_is_held_across_a_fork_is_given_back_on_both_sides():
 def test_without_proc_nobody_is_taken_for_dead(monkeypatch):
     somebody = Process(this_machine(), "here", 1 << 22, 5)
     assert not somebody.is_alive
-    monkeypatch.setattr(processes, "start_time", lambda pid: None)
+    monkeypatch.setattr(tkjit.system.process, "start_time", lambda pid: None)
     assert somebody.is_alive
 
 

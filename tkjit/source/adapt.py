@@ -5,9 +5,9 @@
   nothing that such a reference could be bound to, so it is declared in each function that uses the name.
 * ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, with which it would lose the kernel's parameters.
-* A call of a host function in device code becomes an error (``render/host_calls.py``).
+* A call of a host function in device code becomes an error (``source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and one that is not in host code
-  (``render/architecture.py``).
+  (``source/architecture.py``).
 
 Everything else, comments, strings and line numbers too, stays what it is. What these become lies in
 ``sim/detail/host_launch.h`` and ``sim/detail/host_api.h``.
@@ -18,11 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from tkjit.render.architecture import ARCH, architecture
-from tkjit.render.host_calls import host_calls
-from tkjit.render.launches import casts_of_kernels, launches
-from tkjit.render.lexer import Token, edited, macro_body, macros, tokens_of
-from tkjit.render.shared_memory import alignments, dynamic_shared_memory
+from tkjit.source.architecture import ARCH, architecture
+from tkjit.source.host_calls import host_calls
+from tkjit.source.launches import casts_of_kernels, launches
+from tkjit.source.lexer import Token, edited, macro_body, macros, tokens_of
+from tkjit.source.shared_memory import alignments, dynamic_shared_memory
 
 
 def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = True) -> str:

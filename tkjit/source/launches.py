@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tkjit.render.lexer import Edit, Token, closing, opening, opening_angle
+from tkjit.source.lexer import Edit, Token, closing, opening, opening_angle
 
 _CALLEE_ENDS = frozenset(["return", "else", "do", "case", "throw", "co_return", "operator"])
 _CONDITIONS = frozenset(["if", "while", "for", "switch"])

@@ -1,48 +1,20 @@
 """Processes: which one this is, whether another still lives, and the end of those at work in a directory.
 
-Everything is read from ``/proc``. Run as a script it is a build's watchdog: it outlives a builder that is killed, ends
-the compilers that the builder leaves behind, and removes what they were writing.
+Everything is read from ``/proc``. The watchdog runs without site-packages and imports this file: standard library only.
 """
 
 from __future__ import annotations
 
-# a watchdog starts with each build: hashlib, dataclasses and subprocess would make it twice as slow
+# a watchdog starts with each build: hashlib, dataclasses and subprocess would make its start twice as slow
 import os
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
-WATCH_S = 0.1
 END_S = 5.0
-
-
-class Renewed:
-    """A lock that a forked child finds open: the thread that held it in the parent does not exist in the child."""
-
-    def __init__(self) -> None:
-        self._renew()
-        os.register_at_fork(after_in_child=self._renew)
-
-    def _renew(self) -> None:
-        self._lock = threading.Lock()
-
-    def acquire(self, *, blocking: bool = True) -> bool:
-        return self._lock.acquire(blocking)
-
-    def release(self) -> None:
-        with suppress(RuntimeError):  # renewed since it was taken: this is the child of who took it
-            self._lock.release()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
 
 
 class Process(NamedTuple):
@@ -138,12 +110,12 @@ def working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None 
             with suppress(OSError):  # it has ended, or belongs to somebody else
                 place = os.readlink(f"/proc/{name}/cwd").removesuffix(" (deleted)")
                 inside = place == root or place.startswith(root + os.sep)
-                if (inside or _inode(f"/proc/{name}/cwd") == inode) and start_time(int(name)) is not None:
+                if (inside or inode_of(f"/proc/{name}/cwd") == inode) and start_time(int(name)) is not None:
                     found.append(int(name))
     return found
 
 
-def _inode(path: str | os.PathLike[str]) -> tuple[int, int]:
+def inode_of(path: str | os.PathLike[str]) -> tuple[int, int]:
     status = os.stat(path)
     return status.st_dev, status.st_ino
 
@@ -201,54 +173,3 @@ def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | N
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-
-
-@contextmanager
-def watched(directory: str | os.PathLike[str]) -> Iterator[None]:
-    """While the block runs, see to it that no compiler at work in a directory outlives this process."""
-    import subprocess
-
-    this = this_process()
-    inode = _inode(directory)
-    command = [sys.executable, "-I", "-S", __file__, str(this.pid), str(this.started), os.fspath(directory)]
-    watchdog = None
-    # where it cannot run, the next builder cleans up; without /proc nobody knows who lives
-    with suppress(OSError, ValueError, TypeError):
-        if not this.started:
-            raise ValueError
-        # a session of its own, which Ctrl-C in a terminal does not reach
-        watchdog = subprocess.Popen(
-            command,
-            cwd="/",
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-    try:
-        yield
-    except BaseException:
-        end_working_in(directory, inode)  # Ctrl-C, which may have reached this process alone
-        raise
-    finally:
-        if watchdog is not None:
-            watchdog.kill()
-            watchdog.wait()
-
-
-def _watch(pid: int, started: int, directory: str) -> None:
-    """Wait for a process to end, and tidy up after it. The process ends this one if there is nothing to see to."""
-    # held open, so that no other directory gets its inode if somebody removes it
-    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    inode = _inode(f"/proc/self/fd/{held}")
-    while start_time(pid) == started:
-        time.sleep(WATCH_S)
-    end_working_in(directory, inode)
-    import shutil
-
-    shutil.rmtree(directory, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    with suppress(FileNotFoundError):  # it was quicker than this script
-        _watch(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

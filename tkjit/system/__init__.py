@@ -1,0 +1,1 @@
+"""The operating system: files, processes, ownership, cores and memory, and the line of progress that a person sees."""
