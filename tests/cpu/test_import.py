@@ -331,7 +331,7 @@ def test_standard_output(tmp_path, capsys):
 def test_without_libclang(tmp_path, capsys, monkeypatch):
     import sys
 
-    from tkjit.bindgen import clang
+    from tkjit.importer import clang
 
     clang._cindex.cache_clear()
     monkeypatch.setitem(sys.modules, "clang", None)
@@ -344,7 +344,7 @@ def test_without_libclang(tmp_path, capsys, monkeypatch):
 
 
 def test_without_clangs_own_headers(tmp_path, capsys, monkeypatch):
-    from tkjit.bindgen import clang
+    from tkjit.importer import clang
 
     clang._resources.cache_clear()
     monkeypatch.setattr(clang, "_in_package", lambda name, version: [])

@@ -13,7 +13,7 @@ import tkjit
 PACKAGE = Path(tkjit.__file__).parent
 # DESIGN.md's table, from the top. A room imports only rooms before it.
 ROOMS = (
-    "errors config system spec headers registry source render cache compile loader torchlib kernel parallel bindgen "
+    "errors config system spec headers registry source render cache compile loader torchlib kernel parallel importer "
     "check testing cli"
 ).split()
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindgen.clang import Error, Parsed
-from tkjit.bindgen.members import without_reference
+from tkjit.importer.clang import Error, Parsed
+from tkjit.importer.members import without_reference
 from tkjit.source.lexer import tokens_of
 
 _INSIDE = frozenset(["NAMESPACE", "LINKAGE_SPEC", "STRUCT_DECL", "CLASS_DECL", "CLASS_TEMPLATE"])

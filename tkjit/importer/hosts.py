@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tkjit.bindgen.words import closing_angle, split
+from tkjit.importer.tokens import closing_angle, split
 from tkjit.source.lexer import Token, closing
 from tkjit.source.scopes import Function
 

@@ -8,11 +8,11 @@ import pytest
 
 import tkjit
 from tkjit import SpecError
-from tkjit.bindgen.describe import Place, spec_file
-from tkjit.bindgen.facts import Found, Instance, Launch, Part, Type
-from tkjit.bindgen.launches import launches_of
-from tkjit.bindgen.shapes import shape_of
-from tkjit.bindgen.variants import described
+from tkjit.importer.describe import Place, spec_file
+from tkjit.importer.launches import launches_of
+from tkjit.importer.model import Found, Instance, Launch, Part, Type
+from tkjit.importer.shapes import shape_of
+from tkjit.importer.variants import described
 from tkjit.spec import Spec
 from tkjit.spec.plain import is_plain
 

@@ -38,7 +38,7 @@ def register(commands: Any) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> int:
-    from tkjit.bindgen import Wanted, import_source
+    from tkjit.importer import Wanted, import_source
 
     path = _existing(arguments.file)
     if arguments.output is not None and arguments.output.exists() and not arguments.force:
@@ -101,7 +101,7 @@ def _clang_arguments(
     defines: list[tuple[str, str]],
 ) -> list[str]:
     """The flags of the kernel's compilation, as far as clang's front end has them too."""
-    from tkjit.bindgen.clang import arguments_for
+    from tkjit.importer.clang import arguments_for
     from tkjit.loader import loader_for
 
     own = [path for library in libraries for path in library.include_paths]
@@ -120,7 +120,7 @@ def _place(
     defines: list[tuple[str, str]],
 ) -> Any:
     """How the spec names the source and its directories: relative to itself, or within a header library."""
-    from tkjit.bindgen import Place
+    from tkjit.importer import Place
 
     directory = output.absolute().parent if output else path.parent
     inside = [library for library in libraries if library.root and path.is_relative_to(library.root)]

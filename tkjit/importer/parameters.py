@@ -6,11 +6,11 @@ import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tkjit.bindgen.dtypes import annotation_of, dtype_of, is_integer
-from tkjit.bindgen.facts import Type
-from tkjit.bindgen.text import WIDTH, listed
-from tkjit.bindgen.variants import Described
 from tkjit.errors import SpecError
+from tkjit.importer.dtypes import annotation_of, dtype_of, is_integer
+from tkjit.importer.model import Type
+from tkjit.importer.text import WIDTH, listed
+from tkjit.importer.variants import Described
 from tkjit.render.text import repr_text
 from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
 from tkjit.spec.expr import EXTENTS

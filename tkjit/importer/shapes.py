@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from tkjit.bindgen.facts import Part
-from tkjit.bindgen.words import spelled, split, with_angles_apart, words
 from tkjit.errors import SpecError
+from tkjit.importer.model import Part
+from tkjit.importer.tokens import spelled, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, tokens_of
 from tkjit.spec.expr import parse_list
 

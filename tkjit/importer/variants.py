@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tkjit.bindgen.dtypes import dtype_of
-from tkjit.bindgen.facts import Instance, Part, Type
-from tkjit.bindgen.words import spelled, split, with_angles_apart
+from tkjit.importer.dtypes import dtype_of
+from tkjit.importer.model import Instance, Part, Type
+from tkjit.importer.tokens import spelled, split, with_angles_apart
 from tkjit.source.lexer import Token, tokens_of
 
 

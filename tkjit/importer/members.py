@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindgen.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
-from tkjit.bindgen.facts import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
-from tkjit.bindgen.words import replaced, spelled
+from tkjit.importer.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
+from tkjit.importer.model import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
+from tkjit.importer.tokens import replaced, spelled
 from tkjit.source.lexer import Token, tokens_of
 
 _NUMBERS = frozenset(

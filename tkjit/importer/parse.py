@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tkjit.bindgen.clang import Error, Parsed, parse
-from tkjit.bindgen.facts import Declared, Found, Launch
-from tkjit.bindgen.launches import launches_of
-from tkjit.bindgen.members import Resolved, aliases, errors_at, with_members, without_reference
-from tkjit.bindgen.unknown import unknown_names, words_of_kernel
 from tkjit.errors import SpecError
+from tkjit.importer.clang import Error, Parsed, parse
+from tkjit.importer.launches import launches_of
+from tkjit.importer.members import Resolved, aliases, errors_at, with_members, without_reference
+from tkjit.importer.model import Declared, Found, Launch
+from tkjit.importer.unknown import unknown_names, words_of_kernel
 
 _KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"
 

@@ -6,14 +6,14 @@ import keyword
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tkjit.bindgen.dtypes import is_integer
-from tkjit.bindgen.facts import CONSTANT_PARTS, Found, Instance, Part
-from tkjit.bindgen.parameters import Parameters
-from tkjit.bindgen.shapes import Shape, shape_of
-from tkjit.bindgen.text import comments, dict_text, list_text, tuple_text
-from tkjit.bindgen.variants import Described, described
-from tkjit.bindgen.words import replaced, spelled
 from tkjit.errors import SpecError
+from tkjit.importer.dtypes import is_integer
+from tkjit.importer.model import CONSTANT_PARTS, Found, Instance, Part
+from tkjit.importer.parameters import Parameters
+from tkjit.importer.shapes import Shape, shape_of
+from tkjit.importer.text import comments, dict_text, list_text, tuple_text
+from tkjit.importer.tokens import replaced, spelled
+from tkjit.importer.variants import Described, described
 from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tkjit.bindgen.describe import Place, Written, spec_file
-from tkjit.bindgen.parse import Wanted, kernels_of
+from tkjit.importer.describe import Place, Written, spec_file
+from tkjit.importer.parse import Wanted, kernels_of
 
 __all__ = ["Place", "Wanted", "Written", "import_source"]
 
@@ -17,7 +17,7 @@ def import_source(path: Path, wanted: Wanted, arguments: Sequence[str], place: P
     Parameters
     ----------
     arguments : sequence of str
-        clang's (``tkjit.bindgen.clang.arguments_for``).
+        clang's (``tkjit.importer.clang.arguments_for``).
 
     Raises
     ------
