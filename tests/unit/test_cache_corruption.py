@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle
-from tkjit.cache.eviction import stored
+from tkjit.cache.stored import stored
 from unit.builders import (
     RECIPE,
     Builder,

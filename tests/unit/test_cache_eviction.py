@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import Cache, Entry, building, eviction, leases, locks, store
-from tkjit.cache.eviction import clear, in_use, leftovers, prune, size_bytes, stored
+from tkjit.cache import Cache, Entry, building, eviction, leases, locks
+from tkjit.cache.directory import USED_S
+from tkjit.cache.eviction import clear, in_use, prune
+from tkjit.cache.stored import leftovers, size_bytes, stored
 from unit.builders import (
     ABI,
     RECIPE,
@@ -251,7 +253,7 @@ def test_a_use_is_recorded_once_an_hour(entries, built, hours, recorded):
     assert entries.lookup(RECIPES[0]) == built[0]
     after = built[0].directory.stat().st_mtime
     assert after == (pytest.approx(time.time(), abs=60) if recorded else before)
-    assert store.USED_S == 3600
+    assert USED_S == 3600
 
 
 def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch):

@@ -16,6 +16,7 @@ import pytest
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, locks, notes
 from tkjit.cache.entry import read_manifest
+from tkjit.cache.stored import stored
 from tkjit.compile import toolchain
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
@@ -182,7 +183,7 @@ def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, 
             assert cache.lookup(RECIPE) is None
             again = cache.build(RECIPE, Builder(header))
             assert find(cache) == again
-        assert eviction.stored(cache.root) and bundle.verify(cache.root)
+        assert stored(cache.root) and bundle.verify(cache.root)
         eviction.clear(cache)
         if name == "lock" and plant is not directory:  # which is cleared as a leftover
             with pytest.raises(CacheError, match=r"\.lock is not a regular file; remove it"):

@@ -14,9 +14,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from tkjit.cache import notes
+from tkjit.cache.directory import Directory
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
 from tkjit.cache.failures import failure_of, leave_failure
 from tkjit.cache.locks import Holder, Lock, turn
@@ -26,9 +27,6 @@ from tkjit.cache.staging import STAGING, make_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 from tkjit.system import files, watchdog
 from tkjit.system.process import end_working_in, name_of, working_in
-
-if TYPE_CHECKING:
-    from tkjit.cache.store import Cache
 
 BROKEN = ".broken-"
 ATTEMPTS = 4  # at a build during which a header is edited
@@ -41,8 +39,15 @@ Builder = Callable[[Path], Product]
 Result = TypeVar("Result")
 
 
+class Lookup(Protocol):
+    """Finds the entry of a recipe."""
+
+    def __call__(self, recipe: Recipe, *, besides: Entry | None) -> Entry | None: ...
+
+
 def build(
-    cache: Cache,
+    cache: Directory,
+    lookup: Lookup,
     recipe: Recipe,
     builder: Builder,
     what: str,
@@ -68,7 +73,7 @@ def build(
             _warn_of_no_locks(cache, what)
         if _stamp(instead_of) != stamp:
             instead_of = None  # the one before has put another in its place
-        if (entry := cache.lookup(recipe, besides=instead_of)) is not None:
+        if (entry := lookup(recipe, besides=instead_of)) is not None:
             return entry
         if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
@@ -84,7 +89,7 @@ def build(
     raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
 
 
-def _warn_of_no_locks(cache: Cache, what: str) -> None:
+def _warn_of_no_locks(cache: Directory, what: str) -> None:
     warnings.warn(
         f"{cache.root} lies on a file system without locks: every process that needs {what} builds it for itself; "
         "set TKJIT_CACHE to another directory",
@@ -94,7 +99,7 @@ def _warn_of_no_locks(cache: Cache, what: str) -> None:
 
 
 @contextmanager
-def _failures_left(cache: Cache, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Iterator[None]:
+def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Iterator[None]:
     """Leave the block's compile error for those who wait, unless ``check`` says that it comes of a Ctrl-C."""
     try:
         yield
@@ -113,7 +118,7 @@ def _failures_left(cache: Cache, recipe: Recipe, lock: Lock, check: Callable[[],
 
 @contextmanager
 def _turn(
-    cache: Cache, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
+    cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
     """The right to build, in a directory that somebody who clears the cache may remove in between."""
     with ExitStack() as stack:
@@ -124,7 +129,7 @@ def _turn(
         yield _retried(cache, recipe, take)
 
 
-def _retried(cache: Cache, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
+def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
     """Do something in a recipe's directory, which is made anew as often as somebody removes it."""
     for attempt in range(TURNS):
         with suppress(FileNotFoundError):
@@ -136,7 +141,7 @@ def _retried(cache: Cache, recipe: Recipe, action: Callable[[Path], Result]) -> 
 
 
 def _attempt(
-    cache: Cache, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, seen: dict[str, bytes]
+    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, seen: dict[str, bytes]
 ) -> Entry | None:
     """Build and publish; None if a file may have changed while the compiler read it.
 
@@ -184,7 +189,7 @@ def _begin_by_now(staging: Path, begun_ns: int, taken_ns: int) -> int:
 
 
 def _publish_unless_changed(
-    cache: Cache,
+    cache: Directory,
     recipe: Recipe,
     product: Product,
     staging: Path,
@@ -213,7 +218,7 @@ def _publish_unless_changed(
 
 
 def _publish(
-    cache: Cache, recipe: Recipe, product: Product, staging: Path, deps_key: str, instead_of: Entry | None
+    cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, instead_of: Entry | None
 ) -> Entry:
     """Give a finished build its name in one step, so that no reader ever sees half of it."""
     directory = cache.directory(recipe)
@@ -246,7 +251,7 @@ def _publish(
     return Entry(target, product.shared_object, str(product.facts.get("module", "")))
 
 
-def _hold(cache: Cache, target: Path) -> None:
+def _hold(cache: Directory, target: Path) -> None:
     """Say that an entry is in use before there is one: who clears the cache must not be quicker than its first use."""
     deadline = time.monotonic() + EVICTION_S
     while not cache.leases.hold(target) and time.monotonic() < deadline:
@@ -275,7 +280,7 @@ def set_aside(directory: Path) -> None:
         directory.rename(directory.with_name(f"{BROKEN}{directory.name}-{secrets.token_hex(4)}"))
 
 
-def end_compilers(cache: Cache) -> None:
+def end_compilers(cache: Directory) -> None:
     """End what this process has at work for a cache."""
     for staging in list(cache.building):
         end_working_in(staging)
@@ -293,7 +298,7 @@ def _who_builds(holder: Holder) -> str:
     return f"{text}, {f'{names[-1]} is running' if names else 'no compiler of it is running'}"
 
 
-def _refuse_noexec(cache: Cache, staging: Path) -> None:
+def _refuse_noexec(cache: Directory, staging: Path) -> None:
     if os.statvfs(staging).f_flag & os.ST_NOEXEC:
         raise CacheError(
             f"the cache directory {cache.root} lies on a file system that is mounted noexec, and nothing in it can be "

@@ -15,9 +15,9 @@ from typing import Any
 
 from tkjit.cache import signed
 from tkjit.cache.entry import LAYOUT, MANIFEST, Entry
-from tkjit.cache.eviction import Stored, stored
 from tkjit.cache.recipe import digest_of_file
 from tkjit.cache.signed import DamagedError
+from tkjit.cache.stored import Stored, stored
 from tkjit.errors import CacheError
 
 BUNDLE = "bundle.json"

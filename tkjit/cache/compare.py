@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache.entry import changes, check_whole, read_dependencies
-from tkjit.cache.eviction import Stored
 from tkjit.cache.recipe import TEXT, Recipe
 from tkjit.cache.signed import DamagedError
+from tkjit.cache.stored import Stored
 from tkjit.system import files
 
 TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")

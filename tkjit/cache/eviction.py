@@ -1,4 +1,4 @@
-"""What a cache holds, and making it smaller: what was not used for longest goes, and never what is in use."""
+"""Making a cache smaller: what was not used for longest goes, and never what is in use."""
 
 from __future__ import annotations
 
@@ -9,106 +9,23 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tkjit.cache import notes
-from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
+from tkjit.cache.directory import Directory
+from tkjit.cache.entry import LAYOUT
 from tkjit.cache.locks import LOCK
-from tkjit.cache.signed import DamagedError
-from tkjit.cache.staging import STAGING, is_abandoned
+from tkjit.cache.staging import STAGING
+from tkjit.cache.stored import Stored, leftovers, size_bytes, stored
 from tkjit.system import files
 from tkjit.system.process import end_working_in
-
-if TYPE_CHECKING:
-    from tkjit.cache.store import Cache
 
 EVICTED = ".evicted-"
 # where nobody can tell whether an entry is in use, it is not removed before it was idle for so long
 IDLE_S = 7 * 86400.0
 
 
-@dataclass(frozen=True)
-class Stored:
-    """An entry as it lies there, whole or not.
-
-    Parameters
-    ----------
-    used : float
-        When it was last used, to the hour, in seconds since the epoch.
-    """
-
-    directory: Path
-    size_bytes: int
-    used: float
-
-    @property
-    def abi(self) -> str:
-        return self.directory.parents[2].name
-
-    @property
-    def arch(self) -> str:
-        return self.directory.parents[1].name
-
-    @property
-    def name(self) -> str:
-        return self.directory.parent.name.rpartition("-")[0]
-
-    @cached_property
-    def manifest(self) -> dict[str, Any]:
-        """What it says of itself; empty if that cannot be believed."""
-        try:
-            return read_manifest(self.directory)
-        except DamagedError:
-            return {}
-
-    def damage(self) -> list[str]:
-        """What is not as it was when it was published, in each of its files."""
-        found = []
-        try:
-            manifest = read_manifest(self.directory)
-        except DamagedError as error:
-            return [str(error)]
-        for name in manifest["files"]:
-            try:
-                verify_file(self.directory, manifest, name)
-            except DamagedError as error:
-                found.append(str(error))
-        return found
-
-
-def stored(root: Path) -> list[Stored]:
-    """Every entry of a cache or a layer, of all Pythons and architectures."""
-    found = []
-    for directory in files.below(root / LAYOUT, "*", "*", "*", "*"):
-        with suppress(OSError):  # removed in the meantime
-            if directory.is_dir():
-                found.append(Stored(directory, size_bytes(directory), directory.stat().st_mtime))
-    return found
-
-
-def leftovers(root: Path) -> list[Path]:
-    """What is not an entry and takes room: failed builds, bad entries, and what killed processes left."""
-    found = []
-    for directory in files.below(root / LAYOUT, "*", "*", "*", ".*"):
-        if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):
-            found.append(directory)
-    return found
-
-
-def size_bytes(directory: Path) -> int:
-    """What the files of a directory take on the disk."""
-    total = 0
-    for place, _, names in os.walk(directory):
-        for name in names:
-            with suppress(OSError):
-                total += os.lstat(f"{place}/{name}").st_blocks * 512
-    return total
-
-
-def prune(cache: Cache, limit_bytes: int) -> list[Stored]:
+def prune(cache: Directory, limit_bytes: int) -> list[Stored]:
     """Remove leftovers, and then entries, the least recently used first, until the cache is not larger than a limit.
 
     Returns
@@ -132,7 +49,7 @@ def prune(cache: Cache, limit_bytes: int) -> list[Stored]:
     return removed
 
 
-def clear(cache: Cache, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
+def clear(cache: Directory, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
     """Remove entries whatever the size, and leftovers; what is in use stays."""
     cache.check_trust()
     removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
@@ -162,7 +79,7 @@ def _remove_notes(root: Path) -> None:
             scratch.unlink()
 
 
-def _evict(cache: Cache, one: Stored) -> bool:
+def _evict(cache: Directory, one: Stored) -> bool:
     """Remove an entry, unless a process uses it."""
     with cache.leases.unused(one.directory) as unused:
         if unused is False or (unused is None and time.time() - one.used < IDLE_S):
@@ -194,7 +111,7 @@ def _remove_empty(root: Path) -> None:
             os.rmdir(directory)
 
 
-def in_use(cache: Cache) -> Iterator[Stored]:
+def in_use(cache: Directory) -> Iterator[Stored]:
     """The entries that some process holds."""
     for one in stored(cache.root):
         with cache.leases.unused(one.directory) as unused:

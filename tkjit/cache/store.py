@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.cache import notes
-from tkjit.cache.entry import LAYOUT, Entry, looked_at, open_entry, read_manifest
-from tkjit.cache.leases import Leases
+from tkjit.cache.directory import Directory
+from tkjit.cache.entry import Entry, looked_at, open_entry, read_manifest
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.signed import DamagedError
-from tkjit.errors import CacheError
-from tkjit.system import files
-from tkjit.system.trust import Trust, warn_of_no_sharing
-
-USED_S = 3600.0  # how exactly the last use of an entry is recorded
+from tkjit.system.trust import warn_of_no_sharing
 
 
 class Noted(NamedTuple):
@@ -30,19 +25,15 @@ class Noted(NamedTuple):
     lines: bytes
 
 
-class Cache:
+class Cache(Directory):
     """A directory of entries, and read-only ones that are searched before it.
 
     Parameters
     ----------
-    root : Path
-        ``TKJIT_CACHE``.
-    abi : str
-        The Python tag and platform that the entries are for.
+    root, abi, shared
+        See ``Directory``.
     layers : sequence of Path
         ``TKJIT_CACHE_READONLY``.
-    shared : bool
-        ``TKJIT_CACHE_SHARED``: whoever can write to these directories is trusted.
     limit_bytes : int or None
         ``TKJIT_CACHE_LIMIT``: what was not used for longest is removed when a build passes it.
     """
@@ -50,26 +41,13 @@ class Cache:
     def __init__(
         self, root: Path, abi: str, *, layers: Sequence[Path] = (), shared: bool = False, limit_bytes: int | None = None
     ) -> None:
-        self.root = root
-        self.abi = abi
+        super().__init__(root, abi, layers=layers, shared=shared)
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
-        self.base = root / LAYOUT / abi
-        self.leases = Leases(root / LAYOUT, shared=shared)
         # replaced by the runtime's compiled one as soon as there is a runtime
         self.unchanged: Callable[[bytes], bool] = notes.unchanged
-        self.interruptions = 0
-        self.building: set[Path] = set()  # the staging directories that this process is at work in
-        os.register_at_fork(after_in_child=self.building.clear)
-        self.shared = shared
         self._is_told = False
-        self._trust = Trust(root, self.layers, shared=shared)
-        # strings: each step on a Path takes 5 us of a warm call
-        self._root, self._notes = str(root), str(self.base / notes.DIRECTORY)
-
-    @property
-    def tools_memo(self) -> Path:
-        return self.root / LAYOUT / "tools.json"
+        self._notes = str(self.base / notes.DIRECTORY)  # a string: each step on a Path takes 5 us of a warm call
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
         """End every build that this process has begun, and those about to begin, until whoever waits is content."""
@@ -100,12 +78,12 @@ class Cache:
 
     def noted(self, shortcut: str) -> Noted | None:
         """What a note says, true or not; it lies in trusted directories, and so do the entries that it is about."""
-        self._trust.check(self._notes)
+        self.trust.check(self._notes)
         if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
             return None
         (subjects, more), lines = found
         for directory, *_ in subjects:
-            self._trust.check(directory)
+            self.trust.check(directory)
         entries = [Entry(Path(directory), shared_object, module) for directory, shared_object, module in subjects]
         return Noted(entries, more, lines)
 
@@ -118,10 +96,10 @@ class Cache:
             What JSON can hold.
         """
         directory = Path(self._notes)
-        self._trust.check(self._notes)
+        self.trust.check(self._notes)
         with suppress(OSError):
             self.make_directory(directory)
-        self._trust.check(self._notes)  # now that it is there: somebody else may have been first
+        self.trust.check(self._notes)  # now that it is there: somebody else may have been first
         subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
         once = b"".join(dict.fromkeys(lines.splitlines(keepends=True)))
         notes.write(directory / shortcut, [subjects, more], once, shared=self.shared)
@@ -159,7 +137,7 @@ class Cache:
             # without compilers nothing can be built anew, and what is there is all there is
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
-                self._trust.check(str(directory))
+                self.trust.check(str(directory))
                 with suppress(DamagedError):
                     if not own:
                         _check_bundled(directory, layer)
@@ -170,65 +148,6 @@ class Cache:
                     if entry is not None and entry != besides:
                         return replace(entry, seen=lines)
         return None
-
-    def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
-        """The directories in which an entry of a recipe may lie, the latest first.
-
-        Raises
-        ------
-        CacheError
-            If the layer cannot be read, or a stranger can write to it.
-        """
-        directory = self.directory(recipe, layer)
-        self._trust.check(str(directory))
-        try:
-            names = [name for name in os.listdir(directory) if not name.startswith(".")]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise CacheError(f"cannot read the cache directory {directory}: {error.strerror}") from None
-        times = {}
-        for name in names:
-            with suppress(OSError):  # evicted in the meantime
-                times[directory / name] = os.stat(directory / name).st_mtime
-        return sorted(times, key=lambda path: times[path], reverse=True)
-
-    def directory(self, recipe: Recipe, layer: Path | None = None) -> Path:
-        """Where a recipe's entries lie."""
-        base = layer / LAYOUT / self.abi if layer else self.base
-        return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
-
-    def check_trust(self) -> None:
-        """Refuse a cache that a stranger can write to, before it is listed or cleared.
-
-        Raises
-        ------
-        CacheError
-        """
-        self._trust.check(str(self.root / LAYOUT))
-
-    def use(self, entry: Entry) -> bool:
-        """Note that an entry is in use, which keeps it from being evicted, and when.
-
-        Returns
-        -------
-        bool
-            False if it was evicted before that.
-        """
-        directory = str(entry.directory)
-        if not directory.startswith(f"{self._root}/"):
-            return True
-        if not self.leases.hold(entry.directory):
-            return False
-        try:
-            # a time to come is of a clock that was wrong, and would keep the entry until then
-            if abs(time.time() - os.stat(directory).st_mtime) > USED_S:
-                os.utime(directory)
-        except FileNotFoundError:
-            return False
-        except OSError:  # a read-only disk
-            pass
-        return True
 
     # ---- building
 
@@ -265,12 +184,12 @@ class Cache:
 
         with self.writing():
             self.make_directory(self.root)
-        self._trust.check(self._root)  # now that it is there: somebody else may have been first
-        self._trust.check(str(self.directory(recipe)))
+        self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
+        self.trust.check(str(self.directory(recipe)))
         if self.shared and not self._is_told:
             self._is_told = True
             warn_of_no_sharing(self.root)
-        entry = building.build(self, recipe, builder, what or recipe.name, instead_of, waiting)
+        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, instead_of, waiting)
         self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction
@@ -278,31 +197,6 @@ class Cache:
             with suppress(OSError):  # what is built is built
                 eviction.prune(self, self.limit_bytes)
         return entry
-
-    def failure_directory(self, recipe: Recipe) -> Path:
-        """Where the text and the log of a failed build stay, for a person to read."""
-        return self.directory(recipe) / ".failed"
-
-    # ---- writing
-
-    def make_directory(self, directory: Path) -> Path:
-        """Make a directory of the cache, and those above it: as open as sharing needs, and not more."""
-        return files.make_directory(directory, shared=self.shared)
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Say what is wrong with the directory, where the block fails on it."""
-        try:
-            yield
-        except OSError as error:
-            raise self.write_failure(error) from error
-
-    def write_failure(self, error: OSError) -> CacheError:
-        """What to say of a directory that cannot be written."""
-        return CacheError(
-            f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
-            "set TKJIT_CACHE to another one"
-        )
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tkjit.cache.eviction import Stored
+from tkjit.cache.stored import Stored
 from tkjit.loader import Plan
 
 # what a compiler takes that has left no record here: nvcc with templates, g++

@@ -10,7 +10,8 @@ from typing import Any
 from tkjit.cache import Cache, DamagedError
 from tkjit.cache.bundle import check_digest, digest, is_bundle, verify
 from tkjit.cache.entry import LAYOUT
-from tkjit.cache.eviction import Stored, clear, in_use, leftovers, prune, size_bytes, stored
+from tkjit.cache.eviction import clear, in_use, prune
+from tkjit.cache.stored import Stored, leftovers, size_bytes, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import CacheError

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tkjit.cache.eviction import stored
+from tkjit.cache.stored import stored
 from tkjit.compile.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError

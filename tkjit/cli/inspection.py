@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tkjit.cache.eviction import stored
+from tkjit.cache.stored import stored
 from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings

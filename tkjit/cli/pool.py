@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tkjit.cache import Entry
-from tkjit.cache.eviction import stored
+from tkjit.cache.stored import stored
 from tkjit.cli.budget import MemoryBudget, estimated_bytes
 from tkjit.cli.output import size_text
 from tkjit.compile.resources import resources_text

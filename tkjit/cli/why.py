@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
-from tkjit.cache.eviction import Stored, stored
+from tkjit.cache.stored import Stored, stored
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, selected
 from tkjit.compile.resources import resources_text
