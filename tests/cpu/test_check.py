@@ -373,7 +373,7 @@ def test_orders_are_what_they_are_called(order, tmp_path):
 
     loader = loader_for(Settings.from_environment())
     (spec,) = tickets.specs
-    program = loader.open(CheckerPlan(loader.around, spec, Variant(), loader.target("cpu"), RACE)).loaded
+    program = loader.open(CheckerPlan(loader.env, spec, Variant(), loader.target("cpu"), RACE)).loaded
     arguments = cases_of(spec, Variant(), {"N": 1}, 0)[0].arguments
 
     def of_seed(seed: int) -> list[int]:

@@ -181,10 +181,10 @@ def test_a_bundle_lists_what_is_in_it_by_hash(bundled):
 
 def sign_anew(path: Path) -> None:
     """Change an entry so that it still agrees with itself."""
-    from tkjit.cache import signed
+    from tkjit.cache import checked_json
     from tkjit.cache.entry import MANIFEST, read_manifest
 
-    signed.write(path.parent / MANIFEST, {**read_manifest(path.parent), "module": "another"})
+    checked_json.write(path.parent / MANIFEST, {**read_manifest(path.parent), "module": "another"})
 
 
 @pytest.mark.parametrize("damage", [flip, empty, Path.unlink, sign_anew])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
-from tkjit.loader.remembered import packed, unpacked
+from tkjit.loader.warm_start import packed, unpacked
 from tkjit.registry import bundled_directory
 from tkjit.spec import Spec
 from tkjit.spec.model import MISSING

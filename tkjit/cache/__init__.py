@@ -5,9 +5,9 @@ text, the log and the shared object. ``build_key`` names the texts, flags and ve
 tools and the contents of every file that the compiler said it read. ``docs/cache.md`` has all of it on a page.
 """
 
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import DEPENDENCIES, MANIFEST, Entry
 from tkjit.cache.recipe import PATHS, TEXT, Product, Recipe
-from tkjit.cache.signed import DamagedError
 from tkjit.cache.store import Cache
 
 __all__ = ["DEPENDENCIES", "MANIFEST", "PATHS", "TEXT", "Cache", "DamagedError", "Entry", "Product", "Recipe"]

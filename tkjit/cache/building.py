@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from tkjit.cache import notes
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
 from tkjit.cache.failures import failure_of, leave_failure
 from tkjit.cache.locks import Holder, Lock, turn
 from tkjit.cache.recipe import Product, Recipe
-from tkjit.cache.signed import DamagedError
 from tkjit.cache.staging import STAGING, make_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 from tkjit.system import files, watchdog

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache import signed
+from tkjit.cache import checked_json
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, MANIFEST, Entry
 from tkjit.cache.recipe import digest_of_file
-from tkjit.cache.signed import DamagedError
 from tkjit.cache.stored import Stored, stored
 from tkjit.errors import CacheError
 
@@ -50,7 +50,7 @@ def write(
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, scratch / name)
         files = {str(path.relative_to(scratch)): digest_of_file(path) for path in sorted(_files(scratch))}
-        signed.write(scratch / BUNDLE, {**facts, "files": files})
+        checked_json.write(scratch / BUNDLE, {**facts, "files": files})
         for folder, _, names in os.walk(scratch):
             os.chmod(folder, 0o755)
             for name in names:
@@ -153,7 +153,7 @@ def bundled_files(root: Path) -> dict[str, str]:
     """
     path = root / BUNDLE
     try:
-        return dict(signed.read(path)["files"])
+        return dict(checked_json.read(path)["files"])
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import changes, check_whole, read_dependencies
 from tkjit.cache.recipe import TEXT, Recipe
-from tkjit.cache.signed import DamagedError
 from tkjit.cache.stored import Stored
 from tkjit.system import files
 

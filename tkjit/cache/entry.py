@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache import signed
+from tkjit.cache import checked_json
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
-from tkjit.cache.signed import DamagedError
 from tkjit.system import files
 
 LAYOUT = "v1"
@@ -71,7 +71,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     ------
     DamagedError
     """
-    manifest = signed.read(directory / MANIFEST)
+    manifest = checked_json.read(directory / MANIFEST)
     try:
         manifest["files"][manifest["shared_object"]]
     except (KeyError, TypeError) as error:
@@ -100,7 +100,7 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         "files": {path.name: digest_of_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
         **product.facts,
     }
-    signed.write(staging / MANIFEST, manifest)
+    checked_json.write(staging / MANIFEST, manifest)
     return digest_of([recipe.tools, digests, dependencies["shadows"]])[:16]
 
 

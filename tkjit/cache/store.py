@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.cache import notes
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import Entry, looked_at, open_entry, read_manifest
 from tkjit.cache.recipe import Product, Recipe
-from tkjit.cache.signed import DamagedError
 from tkjit.system.trust import warn_of_no_sharing
 
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
-from tkjit.cache.signed import DamagedError
 from tkjit.cache.staging import STAGING, is_abandoned
 from tkjit.system import files
 

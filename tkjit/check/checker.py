@@ -17,8 +17,8 @@ from tkjit.check.plan import MEMORY, RACE, CheckerPlan
 from tkjit.check.results import differences
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
-from tkjit.loader import Loader, guess_variant
-from tkjit.loader.words import describe
+from tkjit.loader import Loader, first_variant
+from tkjit.loader.labels import describe
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.system.machine import usable_cores
 
@@ -143,7 +143,7 @@ def _cases(spec: Spec, variant: Variant, options: Options) -> list[Case]:
 
 def _of_call(specs: Sequence[Spec], case: Case) -> list[tuple[Spec, Variant]]:
     """The variant that a call's tensors ask for."""
-    chosen = guess_variant(specs, (), {name: value for name, value in case.arguments.items() if value is not None})
+    chosen = first_variant(specs, (), {name: value for name, value in case.arguments.items() if value is not None})
     return [chosen[:2]] if chosen is not None else []
 
 
@@ -166,7 +166,7 @@ class _Subject:
     def _run_all(
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
     ) -> None:
-        plan = CheckerPlan(self._loader.around, self._spec, self._variant, self._target, mode)
+        plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
         source = self._spec.source_for("cpu")
         assert source is not None  # the plan has read it

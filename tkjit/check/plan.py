@@ -13,7 +13,7 @@ from tkjit.compile.flags import Flags, checker_flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import install_address_sanitizer
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.loader.circumstances import Circumstances
+from tkjit.loader.environment import Environment
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
@@ -43,14 +43,14 @@ class CheckerPlan(LauncherPlan):
         ``"memory"``: under AddressSanitizer; ``"race"``: each access reported to the simulator's own detector.
     """
 
-    def __init__(self, around: Circumstances, spec: Spec, variant: Variant, target: Target, mode: str) -> None:
-        super().__init__(around, spec, variant, target)
+    def __init__(self, env: Environment, spec: Spec, variant: Variant, target: Target, mode: str) -> None:
+        super().__init__(env, spec, variant, target)
         self.mode = mode
 
     @cached_property
     def shortcut(self) -> str:
         name = f"{CHECKER}-{self.mode}-{self.spec.name}"
-        return self._around.shortcut(name, (self.spec, self.variant, self.target))
+        return self._env.shortcut(name, (self.spec, self.variant, self.target))
 
     @property
     def what(self) -> str:
@@ -65,13 +65,13 @@ class CheckerPlan(LauncherPlan):
         steps = "\n".join((*_LINKED[self.mode], _GAPS if self.mode == MEMORY else ""))
         own = {"flags": flags, "simulator": simulator_flags_of(self.target, self.mode), "steps": steps}
         parts = {**dict(plain.parts), **own}
-        return self._around.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
+        return self._env.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        toolchain = self._around.toolchain
-        simulator = self._around.simulator(self.target, self.mode)
+        toolchain = self._env.toolchain
+        simulator = self._env.simulator(self.target, self.mode)
         flags = self._checker_flags
         cxx = str(toolchain.cxx.path)
 
@@ -97,7 +97,7 @@ class CheckerPlan(LauncherPlan):
         if self.mode == MEMORY and re.search(r"(cannot find|No such file)[^\n]*asan", error.log):
             return ToolchainError(
                 "the C++ compiler has no AddressSanitizer, which --memory needs; install its runtime: "
-                f"{install_address_sanitizer(self._around.toolchain.cxx.version)}"
+                f"{install_address_sanitizer(self._env.toolchain.cxx.version)}"
             )
         return super().explain(error)
 
@@ -106,7 +106,7 @@ class CheckerPlan(LauncherPlan):
         return checker_flags(
             self._flags,
             self.mode,
-            is_clang="clang" in self._around.toolchain.cxx.version,
+            is_clang="clang" in self._env.toolchain.cxx.version,
             cooperative=self.spec.cooperative,
         )
 

@@ -12,8 +12,8 @@ from tkjit.errors import SpecError, TkjitError, ToolchainError
 from tkjit.headers import find_root
 from tkjit.kernel import find, kernels
 from tkjit.loader import Loader, Plan
+from tkjit.loader.labels import describe
 from tkjit.loader.launchers import LauncherPlan
-from tkjit.loader.words import describe
 from tkjit.spec import BY_NAME, variants_of
 
 

@@ -17,7 +17,7 @@ from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import located
 from tkjit.kernel.options import read_spec
 from tkjit.kernel.tokens import token_for
-from tkjit.loader import Loader, Opened, Remembered, Use, guess_variant, loader_for
+from tkjit.loader import Loader, Opened, Remembered, Use, first_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
@@ -377,7 +377,7 @@ def _loaded_class(loader: Loader) -> type[Any]:
 
         def _first_call(self, *args: Any, **kwargs: Any) -> Any:
             try:
-                glue = loader.prepare(self.specs, lambda: guess_variant(self.specs, args, kwargs))
+                glue = loader.prepare(self.specs, lambda: first_variant(self.specs, args, kwargs))
                 self._attach(glue, [spec.returns for spec in self.specs])
                 result = self(*args, **kwargs)
             finally:

@@ -1,8 +1,8 @@
 """From specs to what runs: joins rendering, keys, the cache and the compilers; chooses variants; holds the runtime."""
 
-from tkjit.loader.guess import guess_variant
+from tkjit.loader.first_variant import first_variant
 from tkjit.loader.loader import Loader, loader_for
 from tkjit.loader.plan import Opened, Plan
-from tkjit.loader.remembered import Remembered, Use
+from tkjit.loader.warm_start import Remembered, Use
 
-__all__ = ["Loader", "Opened", "Plan", "Remembered", "Use", "guess_variant", "loader_for"]
+__all__ = ["Loader", "Opened", "Plan", "Remembered", "Use", "first_variant", "loader_for"]

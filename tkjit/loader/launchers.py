@@ -12,10 +12,10 @@ from tkjit.compile.flags import Flags, launcher_flags
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_whole
-from tkjit.loader.circumstances import Circumstances, rendering_files
+from tkjit.loader.environment import Environment, rendering_files
+from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
-from tkjit.loader.words import describe, warmup_command
 from tkjit.render import render_launcher
 from tkjit.spec import Source, Spec, Variant
 
@@ -32,8 +32,8 @@ class LauncherPlan(Plan):
         If the spec has no source for the target.
     """
 
-    def __init__(self, around: Circumstances, spec: Spec, variant: Variant, target: Target) -> None:
-        self._around = around
+    def __init__(self, env: Environment, spec: Spec, variant: Variant, target: Target) -> None:
+        self._env = env
         self.spec, self.variant, self.target = spec, variant, target
         self._source = _source(spec, target)
         for library in spec.headers:
@@ -43,7 +43,7 @@ class LauncherPlan(Plan):
     @cached_property
     def shortcut(self) -> str:
         name = f"{self.target.name}-{self.spec.name}"
-        return self._around.shortcut(name, (self.spec, self.variant, self.target))
+        return self._env.shortcut(name, (self.spec, self.variant, self.target))
 
     @property
     def what(self) -> str:
@@ -55,44 +55,44 @@ class LauncherPlan(Plan):
 
     def inputs(self) -> Iterable[str]:
         sources = [str(self._source.path)] if self._source.path else []
-        return [*sources, *rendering_files(), *self._around.toolchain.looked_at(self.target)]
+        return [*sources, *rendering_files(), *self._env.toolchain.looked_at(self.target)]
 
     def render(self) -> Recipe:
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
-        checks_bounds = on_cpu and self._around.checks_bounds
+        checks_bounds = on_cpu and self._env.checks_bounds
         parts = {
             TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=on_cpu, checks_bounds=checks_bounds),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
         if self.target.is_cpu:
-            parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._around.for_debugger)
+            parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._env.for_debugger)
         if self.spec.forbid_spills:
             parts["spills"] = "forbidden"
-        return self._around.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
+        return self._env.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        around = self._around
+        env = self._env
         check_whole(self.spec)
         if not self.target.is_cpu:
-            around.toolchain.check_arch(self.target)
-        objects = [around.simulator(self.target, "")] if self.target.is_cpu else []
+            env.toolchain.check_arch(self.target)
+        objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            line = around.toolchain.command(self.target, self._flags, source, output, depfile, objects)
+            line = env.toolchain.command(self.target, self._flags, source, output, depfile, objects)
             if self.target.is_cpu:  # the source is named relative to where it is compiled
                 compiled_in = self._directory if debugged and self._directory else "."
                 line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
-                if "clang" not in around.toolchain.cxx.version:  # which does not know the flag
+                if "clang" not in env.toolchain.cxx.version:  # which does not know the flag
                     # g++ would make one trap of all mistakes that it can prove, and no line would be right
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
             return [line]
 
-        debugged = self.target.is_cpu and around.for_debugger
+        debugged = self.target.is_cpu and env.for_debugger
         # a debugger remembers the name under which a library was loaded first, which staging takes away
-        check = None if debugged else around.open_launcher
+        check = None if debugged else env.open_launcher
         product = compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check)
         return with_simulator_sources(product) if self.target.is_cpu else product
 
@@ -103,14 +103,14 @@ class LauncherPlan(Plan):
             self.what,
             "launcher.cu",
             self.recipe.text,
-            self._around.failure_directory(self.recipe),
+            self._env.failure_directory(self.recipe),
             self._source.path,
-            search=(*self._flags.search, *self._around.header_path),
+            search=(*self._flags.search, *self._env.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
             flags_after=self._flags_after if self.target.is_cpu else None,
             # without optimisation each variable is there, the unused ones too
-            refused=self._refused if self.target.is_cpu and not self._around.for_debugger else None,
+            refused=self._refused if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
     def _refused(self, output: Path) -> str:
@@ -128,7 +128,7 @@ class LauncherPlan(Plan):
         return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if is_allowed else ()
 
     def opened(self, module: str, path: Path) -> int:
-        return self._around.open_launcher(path)
+        return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
         for library in self.spec.headers:  # one that the toolkit should have
@@ -150,8 +150,8 @@ class LauncherPlan(Plan):
             self.spec,
             self.target,
             self._directory,
-            for_debugger=self._around.for_debugger,
-            checks_bounds=self._around.checks_bounds,
+            for_debugger=self._env.for_debugger,
+            checks_bounds=self._env.checks_bounds,
         )
 
     @property

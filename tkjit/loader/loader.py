@@ -18,15 +18,15 @@ from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
-from tkjit.loader.circumstances import ABI, Circumstances
+from tkjit.loader.environment import ABI, Environment
+from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.guards import check_may_compile
-from tkjit.loader.guess import Guess
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
-from tkjit.loader.remembered import Memory
 from tkjit.loader.simulator import SimulatorPlan
+from tkjit.loader.warm_start import Memory
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
@@ -53,7 +53,7 @@ class Loader:
             limit_bytes=settings.cache_limit_bytes,
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
-        self.around = Circumstances(
+        self.env = Environment(
             settings, self.toolchain, self.cache.failure_directory, self.open_launcher, self.simulator
         )
         # what a build beside another one failed with, until the call that needs it asks
@@ -61,8 +61,8 @@ class Loader:
         self.memory = Memory(self)
         self.kernels: dict[object, Any] = {}  # of spec files
         self._runtime: Opened | None = None
-        self.runtime_plan = RuntimePlan(self.around)
-        self.operators_plan = OperatorsPlan(self.around)
+        self.runtime_plan = RuntimePlan(self.env)
+        self.operators_plan = OperatorsPlan(self.env)
         self._runtime_lock = ForkSafeLock()
         self._operators: Opened | None = None
         self._operators_lock = ForkSafeLock()
@@ -141,7 +141,7 @@ class Loader:
             self._hold(Opened(loaded, runtime))
             return True
 
-    def prepare(self, specs: Sequence[Spec], guess: Callable[[], Guess | None]) -> Opened:
+    def prepare(self, specs: Sequence[Spec], guess: Callable[[], FirstVariant | None]) -> Opened:
         """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
 
         def launcher() -> Meanwhile | None:
@@ -163,7 +163,7 @@ class Loader:
     # ---- plans
 
     def glue_plan(self, specs: Sequence[Spec]) -> Plan:
-        return GluePlan(self.around, specs)
+        return GluePlan(self.env, specs)
 
     def launcher_plan(self, spec: Spec, variant: Variant, target: Target) -> LauncherPlan:
         """A variant's plan.
@@ -173,11 +173,11 @@ class Loader:
         ToolchainError
             If the spec has no source for the target.
         """
-        return LauncherPlan(self.around, headers.located(spec, self.settings), variant, target)
+        return LauncherPlan(self.env, headers.located(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """The object that is linked with a launcher for a CPU, and of which kind: see ``SimulatorPlan``."""
-        path: Path = self.open(SimulatorPlan(self.around, target, mode)).loaded
+        path: Path = self.open(SimulatorPlan(self.env, target, mode)).loaded
         return path
 
     # ---- looking up, building, opening

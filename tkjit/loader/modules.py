@@ -13,11 +13,11 @@ from types import ModuleType
 
 from tkjit.cache import TEXT, Product, Recipe
 from tkjit.compile import flags
-from tkjit.loader import circumstances
-from tkjit.loader.circumstances import Circumstances, rendering_files
+from tkjit.loader import environment
+from tkjit.loader.environment import Environment, rendering_files
+from tkjit.loader.labels import warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
-from tkjit.loader.words import warmup_command
 from tkjit.render import render_glue
 from tkjit.spec import Spec
 
@@ -32,8 +32,8 @@ class ModulePlan(Plan):
     arch: str  # the directory in the cache, which for an architecture's launchers is the architecture's
     cflags: tuple[str, ...]
 
-    def __init__(self, around: Circumstances, name: str) -> None:
-        self._around = around
+    def __init__(self, env: Environment, name: str) -> None:
+        self._env = env
         self._name = name
         self._built: ModuleType | None = None
 
@@ -42,7 +42,7 @@ class ModulePlan(Plan):
         """What is compiled."""
 
     def inputs(self) -> Iterable[str]:
-        return [*self._files(), *self._around.toolchain.looked_at()]
+        return [*self._files(), *self._env.toolchain.looked_at()]
 
     @abstractmethod
     def _files(self) -> list[str]:
@@ -50,15 +50,15 @@ class ModulePlan(Plan):
 
     def render(self) -> Recipe:
         parts = {TEXT: self.text(), "flags": " ".join(self.cflags), "exports": _EXPORTS}
-        return self._around.recipe(self.arch, self._name, parts)
+        return self._env.recipe(self.arch, self._name, parts)
 
     def make(self, staging: Path) -> Product:
         import torch
 
         from tkjit.compile import compiler
 
-        around = self._around
-        around.toolchain.check_python_headers()
+        env = self._env
+        env.toolchain.check_python_headers()
         directory = Path(torch.__file__).parent
         check_not_replaced(directory, str(torch.__version__))
         include_dirs = [flags.RUNTIME, flags.INCLUDE]
@@ -66,10 +66,10 @@ class ModulePlan(Plan):
             self.what,
             f"{self.arch}.cpp",
             self.recipe.text,
-            around.failure_directory(self.recipe),
-            search=(*include_dirs, *around.header_path),
+            env.failure_directory(self.recipe),
+            search=(*include_dirs, *env.header_path),
         )
-        cxx = around.toolchain.cxx.path
+        cxx = env.toolchain.cxx.path
         product, self._built = compiler.compile_module(
             unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
         )
@@ -96,18 +96,18 @@ class EnvironmentPlan(ModulePlan):
 
     warmup = "python -m tkjit warmup"
 
-    def __init__(self, around: Circumstances) -> None:
-        super().__init__(around, self.arch)
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env, self.arch)
 
     @cached_property
     def shortcut(self) -> str:
-        return self._around.shortcut(self.arch, ())
+        return self._env.shortcut(self.arch, ())
 
     def text(self) -> str:
         return f"#include <{self.arch}.cpp>\n"
 
     def _files(self) -> list[str]:
-        return [circumstances.__file__, __file__]
+        return [environment.__file__, __file__]
 
 
 class RuntimePlan(EnvironmentPlan):
@@ -134,13 +134,13 @@ class GluePlan(ModulePlan):
     arch = GLUE
     cflags = ("-O2", "-fvisibility=hidden")
 
-    def __init__(self, around: Circumstances, specs: Sequence[Spec]) -> None:
-        super().__init__(around, specs[0].name)
+    def __init__(self, env: Environment, specs: Sequence[Spec]) -> None:
+        super().__init__(env, specs[0].name)
         self._specs = specs
 
     @cached_property
     def shortcut(self) -> str:
-        return self._around.shortcut(f"{GLUE}-{self._name}", self._specs)
+        return self._env.shortcut(f"{GLUE}-{self._name}", self._specs)
 
     @property
     def what(self) -> str:

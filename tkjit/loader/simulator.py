@@ -10,8 +10,8 @@ from pathlib import Path
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile import flags
 from tkjit.compile.targets import Target
-from tkjit.loader import circumstances
-from tkjit.loader.circumstances import Circumstances
+from tkjit.loader import environment
+from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
 
 SIMULATOR = "simulator"
@@ -27,15 +27,15 @@ class SimulatorPlan(Plan):
         ``""``, or what it checks: ``"memory"`` or ``"race"``.
     """
 
-    def __init__(self, around: Circumstances, target: Target, mode: str = "") -> None:
-        self._around = around
+    def __init__(self, env: Environment, target: Target, mode: str = "") -> None:
+        self._env = env
         self._target = target
         self._name = f"{target.name}-{mode}" if mode else target.name
-        self._flags = _flags(target, mode, around.for_debugger)
+        self._flags = _flags(target, mode, env.for_debugger)
 
     @cached_property
     def shortcut(self) -> str:
-        return self._around.shortcut(f"{SIMULATOR}-{self._name}", self._flags)
+        return self._env.shortcut(f"{SIMULATOR}-{self._name}", self._flags)
 
     @property
     def what(self) -> str:
@@ -46,8 +46,8 @@ class SimulatorPlan(Plan):
         return "python -m tkjit warmup --device cpu"
 
     def inputs(self) -> Iterable[str]:
-        files = [flags.__file__, circumstances.__file__, __file__]
-        return [*files, *self._around.toolchain.looked_at(self._target)]
+        files = [flags.__file__, environment.__file__, __file__]
+        return [*files, *self._env.toolchain.looked_at(self._target)]
 
     def render(self) -> Recipe:
         parts = {
@@ -55,20 +55,20 @@ class SimulatorPlan(Plan):
             "flags": "\n".join(self._flags.compile),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
-        return self._around.recipe(SIMULATOR, self._name, parts, self._target)
+        return self._env.recipe(SIMULATOR, self._name, parts, self._target)
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        around = self._around
+        env = self._env
         unit = compiler.Unit(
             self.what,
             "simulator.cpp",
             self.recipe.text,
-            around.failure_directory(self.recipe),
-            search=(*self._flags.search, *around.header_path),
+            env.failure_directory(self.recipe),
+            search=(*self._flags.search, *env.header_path),
         )
-        command = around.toolchain.command
+        command = env.toolchain.command
         return compiler.compile_binary(
             unit, staging, "simulator.o", lambda *files: [command(self._target, self._flags, *files)]
         )

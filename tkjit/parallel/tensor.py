@@ -10,8 +10,8 @@ from tkjit.config import Settings
 from tkjit.errors import ArgumentError, LaunchError
 from tkjit.loader import loader_for
 from tkjit.parallel.exchange import Peer, attempt, exchange
-from tkjit.parallel.parts import CUDA_IPC, SHARED_MEMORY, SYMMETRIC_MEMORY, open_parts
 from tkjit.parallel.peers import watch
+from tkjit.parallel.sharing import CUDA_IPC, SHARED_MEMORY, SYMMETRIC_MEMORY, open_parts
 from tkjit.spec import BY_NAME, ParallelLayout
 from tkjit.spec.checks import MAX_DIMS
 from tkjit.system.process import this_process

@@ -9,7 +9,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from tkjit.errors import ArgumentError
-from tkjit.torchlib.words import described, type_name
+from tkjit.torchlib.describe import described, type_name
 
 
 class NegativeStrides(Exception):

@@ -16,8 +16,8 @@ from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
 from tkjit.spec.signature import python_type
 from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
+from tkjit.torchlib.describe import described
 from tkjit.torchlib.meta import meta_outputs
-from tkjit.torchlib.words import described
 
 
 class OverloadCall:

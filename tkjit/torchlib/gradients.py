@@ -12,7 +12,7 @@ from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Field, Spec
 from tkjit.spec.checks import NEEDED, differentiable
 from tkjit.spec.schema import operator_fields
-from tkjit.torchlib.words import described
+from tkjit.torchlib.describe import described
 
 
 def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from tkjit.errors import ArgumentError, ShapeError, TkjitError
 from tkjit.render.text import derived_in_order, listed
 from tkjit.spec import Field, Spec
 from tkjit.spec.expr import EXTENTS, Expr
-from tkjit.torchlib.words import described
+from tkjit.torchlib.describe import described
 
 
 def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:

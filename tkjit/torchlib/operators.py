@@ -18,9 +18,9 @@ from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.torchlib.autocast import register_autocast
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
+from tkjit.torchlib.describe import described
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import meta_outputs
-from tkjit.torchlib.words import described
 
 NAMESPACE = "tkjit"
 _TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # what torch.ops.tkjit has by itself

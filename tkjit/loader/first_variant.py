@@ -10,10 +10,10 @@ from tkjit.spec import ParallelLayout, Spec, Variant, variants_of
 if TYPE_CHECKING:
     import torch
 
-Guess: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
+FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
 
 
-def guess_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Guess | None:
+def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FirstVariant | None:
     """Which variant a call will need, before there is glue to say it; None where that is not plain to see.
 
     Only what is built first depends on it: the glue decides, and asks for another launcher if this was wrong.

@@ -23,7 +23,7 @@ _LOCAL_HEADERS = Path("/usr/local/include")
 _INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace"])
 
 
-class Circumstances:
+class Environment:
     """What recipes depend on besides specs and files.
 
     Parameters
@@ -51,7 +51,7 @@ class Circumstances:
         self.simulator = simulator
 
     def shortcut(self, name: str, values: object) -> str:
-        """A name for what is made from some values under these circumstances: their ``repr`` says all of them."""
+        """A name for what is made from some values in this environment: their ``repr`` says all of them."""
         digest = hashlib.sha256(f"{self._text} {values!r}".encode())
         return f"{name}-{digest.hexdigest()[:16]}"
 
@@ -63,7 +63,7 @@ class Circumstances:
         target: Target | None = None,
         own: Mapping[str, Path] = MappingProxyType({}),
     ) -> Recipe:
-        """A recipe, with what these circumstances add to it.
+        """A recipe, with what this environment adds to it.
 
         Parameters
         ----------
@@ -115,8 +115,7 @@ class Circumstances:
 def rendering_files() -> list[str]:
     """The code that makes recipes of specs: what it says of one, it says until it is edited."""
     in_loader = (
-        f"loader/{name}"
-        for name in ("circumstances", "modules", "launchers", "remembered", "simulator", "static_shared")
+        f"loader/{name}" for name in ("environment", "modules", "launchers", "simulator", "static_shared", "warm_start")
     )
     in_compile = (f"compile/{name}" for name in ("flags", "targets", "toolchain"))
     alone = ["registry", "cache/recipe", *in_compile, *in_loader]

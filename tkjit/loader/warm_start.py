@@ -116,7 +116,7 @@ class Memory:
         return None
 
     def _shortcut(self, path: Path) -> str:
-        return self._loader.around.shortcut(f"kernel-{path.stem}", str(path))
+        return self._loader.env.shortcut(f"kernel-{path.stem}", str(path))
 
 
 def packed(specs: Sequence[Spec], path: Path) -> str:
