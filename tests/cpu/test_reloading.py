@@ -11,7 +11,7 @@ import torch
 
 import tkjit
 from tkjit import InOut, Tensor
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.cli import main
 from tkjit.config import Settings
 from tkjit.loader import loader_for
@@ -95,8 +95,8 @@ def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
     names = ("plain", "with space", "n\N{LATIN SMALL LETTER O WITH DIAERESIS}")
     for name in names:
         (tmp_path / name).write_text(name)
-    lines = notes.identities([*(str(tmp_path / name) for name in names), str(tmp_path)])
-    checks = (notes.unchanged, compiled.unchanged)
+    lines = fingerprints.of([*(str(tmp_path / name) for name in names), str(tmp_path)])
+    checks = (fingerprints.unchanged, compiled.unchanged)
     assert all(check(lines) for check in checks)
     for place in range(len(lines) - 1):
         flipped = bytearray(lines)
@@ -107,8 +107,8 @@ def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
 
 
 def test_the_runtime_sees_what_has_come(compiled, tmp_path):
-    checks = (notes.unchanged, compiled.unchanged)
-    lines = notes.identities([str(tmp_path / "gone")])
+    checks = (fingerprints.unchanged, compiled.unchanged)
+    lines = fingerprints.of([str(tmp_path / "gone")])
     assert all(check(lines) and check(b"") for check in checks)
     (tmp_path / "gone").write_text("")
     assert not any(check(lines) for check in checks)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from tkjit.cache import Cache, Entry, Product, Recipe, notes
+from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
 from tkjit.cache.recipe import digest_of
 from tkjit.errors import CompileError
 from tkjit.system.process import Process, this_machine, this_process
@@ -74,12 +74,12 @@ def below(directory: Path, pattern: str) -> list[str]:
 
 def find(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
     """Look up as a loader does: by the note of the last time, and then by comparing what there is."""
-    shortcut = digest_of(repr(recipe))[:16]
-    return cache.recall(shortcut) or cache.lookup(recipe, shortcut=shortcut)
+    warm_key = digest_of(repr(recipe))[:16]
+    return cache.warm_lookup(warm_key) or cache.lookup(recipe, warm_key=warm_key)
 
 
-def notes_of(cache: Cache) -> list[Path]:
-    return sorted((cache.base / notes.DIRECTORY).glob("*"))
+def records_of(cache: Cache) -> list[Path]:
+    return sorted((cache.base / fingerprints.DIRECTORY).glob("*"))
 
 
 def parted(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import Cache, notes
+from tkjit.cache import Cache, fingerprints
 from unit.builders import ABI, forget_leases, write
 
 TESTS = Path(__file__).parents[1]
@@ -49,9 +49,9 @@ def entries(open_cache: Callable[..., Cache]) -> Cache:
 
 
 @pytest.fixture
-def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def records_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are written of files that have just changed too; a test that edits one later waits for the clock."""
-    monkeypatch.setattr(notes, "SETTLED_NS", 0)
+    monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ def test_another_abi_is_a_miss(entries, open_cache, header):
 
 
 @pytest.mark.parametrize("replacing", [False, True])
-def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header, notes_at_once, replacing):
+def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header, records_at_once, replacing):
     wrong = entries.build(parted("flags", "-O0"), Builder(header)).directory
     place = entries.directory(RECIPE) / wrong.name
     if replacing:

@@ -40,7 +40,7 @@ def test_a_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, notes_at_once, damage):
+def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, records_at_once, damage):
     entry = entries.build(RECIPE, Builder(header))
     assert find(entries) == entry
     damage(entry.directory / DEPENDENCIES)

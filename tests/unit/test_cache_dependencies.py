@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import Product, building, notes
+from tkjit.cache import Product, building, fingerprints
 from tkjit.cache import entry as entry_module
 from tkjit.cache.entry import TAIL_PARTS
 from tkjit.errors import CacheError
@@ -21,7 +21,7 @@ def find(request, entries):
     """Looks up by comparing what there is, or by a note of it first: neither lets a change through."""
     if request.param == "compared":
         return entries.lookup
-    request.getfixturevalue("notes_at_once")
+    request.getfixturevalue("records_at_once")
     return lambda recipe: builders.find(entries, recipe)
 
 
@@ -110,14 +110,14 @@ def test_a_header_that_is_edited_while_its_entry_is_published_is_seen(entries, h
 
     monkeypatch.setattr(building, "_publish", then_edit)
     built = entries.build(RECIPE, Builder(header, search=(first, header.parent)))
-    assert os.fsencode(header) in built.seen and os.fsencode(built.shared_object) in built.seen
-    assert not notes.unchanged(built.seen)
+    assert os.fsencode(header) in built.fingerprint and os.fsencode(built.shared_object) in built.fingerprint
+    assert not fingerprints.unchanged(built.fingerprint)
     assert entries.lookup(RECIPE) is None
 
 
 def test_what_a_new_entry_depends_on_is_what_the_next_process_finds(entries, header, tmp_path):
     built = entries.build(RECIPE, Builder(header, search=(header.parent, tmp_path)))
-    assert sorted(built.seen.splitlines()) == sorted(entries.lookup(RECIPE).seen.splitlines())
+    assert sorted(built.fingerprint.splitlines()) == sorted(entries.lookup(RECIPE).fingerprint.splitlines())
 
 
 @pytest.mark.parametrize("hours", [-24, -1, 0, 1, 24])
@@ -247,13 +247,15 @@ def test_a_header_that_always_changes_is_an_error_and_not_a_loop(entries, header
 
 def test_a_header_that_was_written_in_the_future_does_not_loop(entries, header, monkeypatch):
     """As on a server whose clock is ahead of ours."""
-    identity = notes.identity
+    state_of = fingerprints.state_of
 
     def ahead(path):
-        size, mtime, ctime, inode = identity(path).split()
+        size, mtime, ctime, inode = state_of(path).split()
         return b"%b %b %d %b" % (size, mtime, int(ctime) + 3600 * 10**9, inode)
 
-    monkeypatch.setattr(notes, "identity", lambda path: ahead(path) if str(path) == str(header) else identity(path))
+    monkeypatch.setattr(
+        fingerprints, "state_of", lambda path: ahead(path) if str(path) == str(header) else state_of(path)
+    )
     builder = Builder(header)
     entry = entries.build(RECIPE, builder)
     assert builder.calls == 2

@@ -13,7 +13,7 @@ import pytest
 
 from tkjit.cache import MANIFEST, building, bundle, eviction, failures
 from tkjit.errors import CacheError, CompileError
-from unit.builders import RECIPE, Builder, below, compile_error, find, forget_leases, notes_of, parted
+from unit.builders import RECIPE, Builder, below, compile_error, find, forget_leases, parted, records_of
 
 
 def failing(number: int):
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_a_miss(entries, header, monkeypatch, name
     assert entries.lookup(RECIPE) is not None
 
 
-def test_a_read_only_cache_still_hits(entries, header, monkeypatch, notes_at_once):
+def test_a_read_only_cache_still_hits(entries, header, monkeypatch, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     os.utime(built.directory, (1, 1))
     for function in ("open", "mkdir", "utime", "rename", "replace"):
@@ -124,7 +124,7 @@ def test_a_read_only_cache_still_hits(entries, header, monkeypatch, notes_at_onc
         monkeypatch.setattr(os, function, refuse)
     forget_leases(entries)
     assert find(entries) == built
-    assert notes_of(entries) == []
+    assert records_of(entries) == []
     monkeypatch.undo()
     assert [one.directory for one in eviction.in_use(entries)] == [built.directory]  # which needs no writing
 
@@ -205,12 +205,12 @@ def open_to_others(root: Path) -> list[str]:
     return found
 
 
-def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, header, umask, notes_at_once, tmp_path):
+def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, header, umask, records_at_once, tmp_path):
     umask(0o000)
     seen = []
     builder = Builder(header, during=lambda: seen.append(open_to_others(entries.root)))
     built = entries.build(RECIPE, builder)
-    assert find(entries) == built and len(notes_of(entries)) == 1
+    assert find(entries) == built and len(records_of(entries)) == 1
     failing = parted("flags", "-O0")
     with pytest.raises(CompileError):
         entries.build(failing, Builder(header, error=compile_error(entries, failing)))
@@ -229,7 +229,7 @@ def test_an_entry_is_as_open_as_the_umask_says_and_not_more(entries, header, uma
     assert directory.is_dir()
 
 
-def test_in_a_cache_that_is_shared_others_may_write(open_cache, header, umask, notes_at_once):
+def test_in_a_cache_that_is_shared_others_may_write(open_cache, header, umask, records_at_once):
     umask(0o000)
     cache = open_cache(shared=True)
     seen = []

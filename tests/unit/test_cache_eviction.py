@@ -26,8 +26,8 @@ from unit.builders import (
     gone,
     holder_of_a_lock,
     machine_code,
-    notes_of,
     parted,
+    records_of,
     wait_until,
 )
 
@@ -210,7 +210,7 @@ def test_what_this_process_uses_stays(entries, built, header, open_cache):
     assert sorted(directories(in_use(entries))) == sorted([built[1].directory, fresh.directory])
 
 
-def test_what_was_recalled_is_in_use(entries, built, notes_at_once):
+def test_what_was_recalled_is_in_use(entries, built, records_at_once):
     assert find(entries, RECIPES[0]) == built[0]
     forget_leases(entries)
     assert find(entries, RECIPES[0]) == built[0]
@@ -267,13 +267,13 @@ def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch)
 # ---- clearing
 
 
-def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, notes_at_once):
+def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, records_at_once):
     assert find(entries, RECIPES[0]) == built[0]
     (entries.directory(RECIPES[1]) / ".failed").mkdir()
     assert len(clear(entries)) == 3
     assert directories(stored(entries.root)) == [built[0].directory]
     assert below(entries.root, "gemm-*") == [built[0].directory.parent.name]
-    assert notes_of(entries) == []
+    assert records_of(entries) == []
     forget_leases(entries)
     assert len(clear(entries)) == 1
     assert below(entries.root, "gemm-*") == below(entries.root, ".lock*") == []
@@ -296,7 +296,7 @@ def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
 
 
 @pytest.mark.parametrize("clearers", [1, 3])
-def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, notes_at_once, tmp_path):
+def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, records_at_once, tmp_path):
     """An entry that a process has got stays until the process ends, whenever somebody clears the cache."""
     builders, failed, removed = [], [], []
 
@@ -331,7 +331,7 @@ def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, note
     assert failed == [] and len(removed) > 5
 
 
-def test_an_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, notes_at_once):
+def test_an_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
     forget_leases(entries)

@@ -23,8 +23,8 @@ from unit.builders import (
     find,
     flip,
     let_the_clock_tick,
-    notes_of,
     parted,
+    records_of,
     write,
 )
 
@@ -51,14 +51,14 @@ def own(open_cache, tmp_path, layer):
 # ---- looking up
 
 
-def test_a_hit_in_a_layer_writes_nothing_there(own, layer, header, notes_at_once):
+def test_a_hit_in_a_layer_writes_nothing_there(own, layer, header, records_at_once):
     built = layer.build(RECIPE, Builder(header))
     os.utime(built.directory, (1, 1))  # it was not used for long
     before = state(layer.root)
     for _ in range(2):
         assert find(own) == built
     assert state(layer.root) == before
-    assert len(notes_of(own)) == 1 and notes_of(layer) == []
+    assert len(records_of(own)) == 1 and records_of(layer) == []
     builder = Builder(header)
     assert own.build(RECIPE, builder) == built and builder.calls == 0
 
@@ -90,7 +90,7 @@ def test_a_layer_serves_without_compilers_and_their_headers(own, layer, header):
     assert own.lookup(replace(HERE, parts=(*RECIPE.parts[:2], ("torch", "2.12")))) is None
 
 
-def test_in_a_layer_only_the_kernels_own_headers_are_compared(own, layer, header, tmp_path, notes_at_once):
+def test_in_a_layer_only_the_kernels_own_headers_are_compared(own, layer, header, tmp_path, records_at_once):
     system = tmp_path / "system/cuda.h"
     write(system, "old")
     recipe = anchored(header.parent)
@@ -121,7 +121,7 @@ def test_a_damaged_entry_of_a_layer_is_passed_over(own, layer, header):
     assert state(layer.root) == before
 
 
-def test_an_entry_of_a_layer_that_cannot_be_loaded_here_is_built_once(own, layer, header, open_cache, notes_at_once):
+def test_an_entry_of_a_layer_that_cannot_be_loaded_here_is_built_once(own, layer, header, open_cache, records_at_once):
     unloadable = layer.build(RECIPE, Builder(header))
     assert find(own) == unloadable
     before = state(layer.root)
@@ -204,7 +204,7 @@ def test_a_bundle_whose_list_is_damaged_is_not_served(open_cache, bundled, heade
     assert len(problems) == 1 and BUNDLE in problems[0]
 
 
-def test_a_note_hides_no_change_of_a_bundle(open_cache, bundled, header, notes_at_once):
+def test_a_note_hides_no_change_of_a_bundle(open_cache, bundled, header, records_at_once):
     cache = open_cache(layers=[bundled])
     recipe = anchored(header.parent)
     let_the_clock_tick(manifest_of(bundled))
@@ -265,7 +265,7 @@ def test_a_bundle_that_cannot_be_written_leaves_nothing(layer, header, tmp_path,
     assert below(tmp_path, "*bundle*") == []
 
 
-def test_a_header_that_hides_one_of_the_kernels_own_is_seen_in_a_layer(own, layer, header, tmp_path, notes_at_once):
+def test_a_header_that_hides_one_of_the_kernels_own_is_seen_in_a_layer(own, layer, header, tmp_path, records_at_once):
     first = tmp_path / "first"
     first.mkdir()
     anchors = (("kernels", str(first)), ("include-0", str(header.parent)))

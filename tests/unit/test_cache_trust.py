@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.errors import CacheError
 from tkjit.system import trust
-from unit.builders import RECIPE, Builder, find, notes_of, parted
+from unit.builders import RECIPE, Builder, find, parted, records_of
 
 ME, OTHER, MY_GROUP, LAB, WHEEL = 1000, 1001, 1000, 2000, 3000
 
@@ -149,11 +149,11 @@ def test_this_machine_says_whether_it_is_a_container(machine, container):
 @pytest.mark.parametrize("place", ["root", "entry"])
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_cache_that_strangers_can_write_to_is_neither_read_nor_written(
-    entries, open_cache, header, notes_at_once, place, noted
+    entries, open_cache, header, records_at_once, place, noted
 ):
     built = entries.build(RECIPE, Builder(header))
     if noted:
-        assert find(entries) == built and notes_of(entries) != []
+        assert find(entries) == built and records_of(entries) != []
     {"root": entries.root, "entry": built.directory}[place].chmod(0o777)
     with pytest.raises(CacheError, match="can be written by everybody"):
         find(open_cache())
@@ -180,7 +180,7 @@ def test_a_new_cache_is_asked_about_once_it_is_there(entries, header, monkeypatc
     monkeypatch.setattr(trust, "check", lambda directory: asked.append((directory, Path(directory).exists())) or False)
     entries.build(RECIPE, Builder(header))
     assert (str(entries.root), True) in asked
-    entries.recall("none")
+    entries.warm_lookup("none")
     assert entries.build(parted("flags", "-O0"), Builder(header))
     assert asked.count((str(entries.root), True)) > 1, "what was not there is asked about again"
 
@@ -194,7 +194,7 @@ def test_a_directory_is_asked_about_once(entries, header, monkeypatch):
     assert len(asked) == len(set(asked)) > 0
 
 
-def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_path, notes_at_once):
+def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_path, records_at_once):
     layer = open_cache(tmp_path / "layer")
     built = layer.build(RECIPE, Builder(header))
     options = {"root": tmp_path / "own", "layers": [layer.root]}
@@ -208,7 +208,7 @@ def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_
 
 
 @pytest.mark.parametrize("name", ["v1", "v1/cpython-311", "v1/cpython-311/notes", "v1/cpython-311/sm_90a"])
-def test_a_directory_on_the_way_is_asked_about_too(entries, open_cache, header, name, notes_at_once):
+def test_a_directory_on_the_way_is_asked_about_too(entries, open_cache, header, name, records_at_once):
     entries.build(RECIPE, Builder(header))
     assert find(entries)
     (entries.root / name).chmod(0o777)
@@ -217,12 +217,12 @@ def test_a_directory_on_the_way_is_asked_about_too(entries, open_cache, header, 
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
-def test_a_note_that_names_another_place_is_refused(entries, open_cache, header, tmp_path, notes_at_once, beside):
+def test_a_note_that_names_another_place_is_refused(entries, open_cache, header, tmp_path, records_at_once, beside):
     entries.build(RECIPE, Builder(header))
     assert find(entries)
-    (note,) = notes_of(entries)
-    (subjects, more), lines = notes.read(note)
+    (note,) = records_of(entries)
+    (subjects, more), lines = fingerprints.read_record(note)
     evil = [str(tmp_path / "evil"), "evil.so", ""]
-    notes.write(note, [[*subjects, evil] if beside else [evil], more], lines)
+    fingerprints.write_record(note, [[*subjects, evil] if beside else [evil], more], lines)
     with pytest.raises(CacheError, match="which is not in the cache"):
         find(open_cache(entries.root))

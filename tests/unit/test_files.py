@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, locks, notes
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, fingerprints, locks
 from tkjit.cache.entry import read_manifest
 from tkjit.cache.stored import stored
 from tkjit.compile import toolchain
@@ -23,7 +23,7 @@ from tkjit.config import Settings
 from tkjit.errors import CacheError
 from tkjit.loader.record import record
 from tkjit.system import files, trust
-from unit.builders import RECIPE, Builder, below, compile_error, find, notes_of, parted
+from unit.builders import RECIPE, Builder, below, compile_error, find, parted, records_of
 
 DEEP = "[" * 200_000
 
@@ -158,7 +158,7 @@ def test_brackets_nested_too_deep_are_no_json(text):
 def places(cache, built) -> dict[str, Path]:
     """The files that a process reads when it looks up or builds what is there already."""
     return {
-        "note": notes_of(cache)[0],
+        "note": records_of(cache)[0],
         "in-use": cache.root / "v1/in-use",
         "manifest": built.directory / MANIFEST,
         "dependencies": built.directory / DEPENDENCIES,
@@ -169,7 +169,7 @@ def places(cache, built) -> dict[str, Path]:
 
 @pytest.mark.parametrize("plant", [fifo, directory, dangling])
 @pytest.mark.parametrize("name", ["note", "in-use", "manifest", "dependencies", "shared object", "lock"])
-def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, notes_at_once, name, plant):
+def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, records_at_once, name, plant):
     built = entries.build(RECIPE, Builder(header))
     find(entries)
     path = places(entries, built)[name]
@@ -207,7 +207,7 @@ def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp
             assert failures.failure_of(entries.failure_directory(RECIPE), frozenset(["a-turn"])) is None
 
 
-def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, notes_at_once):
+def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, records_at_once):
     entries.build(RECIPE, Builder(header))
     assert find(entries)
     header.unlink()
@@ -238,7 +238,7 @@ def test_a_record_that_nobody_reads_is_said(tmp_path):
 
 @pytest.mark.parametrize("text", [DEEP, '{"a":' * 100_000])
 @pytest.mark.parametrize("name", ["note", "manifest", "dependencies", "lock"])
-def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, notes_at_once, name, text):
+def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, records_at_once, name, text):
     built = entries.build(RECIPE, Builder(header))
     find(entries)
     path = places(entries, built)[name]
@@ -248,7 +248,7 @@ def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, notes_
         assert locks._Watch(path).look() is None
     else:
         assert (cache.lookup(RECIPE) == built) == (name == "note")
-    assert notes.read(path) is None
+    assert fingerprints.read_record(path) is None
     if name == "manifest":
         with pytest.raises(DamagedError):
             read_manifest(built.directory)
@@ -276,7 +276,7 @@ def test_a_lock_that_names_nobody(tmp_path, content):
 
 
 @pytest.fixture
-def foreign(entries, header, notes_at_once, monkeypatch):
+def foreign(entries, header, records_at_once, monkeypatch):
     """A cache that belongs to another user, who has planted something in it."""
     built = entries.build(RECIPE, Builder(header))
     find(entries)
@@ -307,9 +307,9 @@ def test_a_cache_of_another_user_is_refused_before_anything_in_it_is_opened(
     before = sorted(entries.root.rglob("*"))
     cache = open_cache()
     for action in (
-        lambda: cache.recall(notes_of(entries)[0].name),
+        lambda: cache.warm_lookup(records_of(entries)[0].name),
         lambda: cache.lookup(RECIPE),
-        lambda: cache.note("gemm", [foreign], b""),
+        lambda: cache.write_record("gemm", [foreign], b""),
         lambda: cache.build(RECIPE, Builder(header)),
         lambda: eviction.clear(cache),
         lambda: eviction.prune(cache, 0),
@@ -380,7 +380,7 @@ def modes(root: Path) -> dict[str, set[int]]:
 @pytest.mark.parametrize("mask", [0o022, 0o077])
 @pytest.mark.parametrize("mode", [0o777, 0o2775, 0o2770, 0o1777])
 def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
-    open_cache, header, umask, mask, mode, tmp_path, notes_at_once
+    open_cache, header, umask, mask, mode, tmp_path, records_at_once
 ):
     umask(mask)
     root = tmp_path / "shared"
@@ -388,7 +388,7 @@ def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
     root.chmod(mode)
     cache = open_cache(root, shared=True)
     cache.build(RECIPE, Builder(header, during=lambda: [below(root, "*")]))
-    assert find(cache) and notes_of(cache)
+    assert find(cache) and records_of(cache)
     failing = parted("flags", "-O0")
     with pytest.raises(Exception, match="no"):
         cache.build(failing, Builder(header, error=compile_error(cache, failing)))
@@ -423,8 +423,8 @@ import grp, pwd, subprocess, warnings
 from tkjit.cache import building, eviction
 os.setgroups([]); os.setgid(int(sys.argv[3])); os.setuid(int(sys.argv[3])); os.umask(0o022)
 warnings.simplefilter("ignore")
-time_of_notes = notes.SETTLED_NS
-notes.SETTLED_NS = 0
+time_of_notes = fingerprints.SETTLED_NS
+fingerprints.SETTLED_NS = 0
 cache = Cache(Path(sys.argv[1]), ABI, shared=True)
 header = Path(sys.argv[2])
 recipes = [RECIPE, parted("flags", sys.argv[3])]

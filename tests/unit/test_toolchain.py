@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tkjit import ToolchainError
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.compile import toolchain
 from tkjit.compile.flags import Flags
 from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
@@ -432,7 +432,7 @@ def test_anchors_name_the_toolkit_where_it_is_used(find, bin_directory, tmp_path
 
 
 def state(paths: list[str]) -> list[bytes]:
-    return [notes.identity(path) for path in paths]
+    return [fingerprints.state_of(path) for path in paths]
 
 
 def test_what_could_make_another_compiler_the_one_that_is_found(tmp_path, bin_directory, monkeypatch):

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
@@ -79,10 +79,10 @@ def build(
             raise failure
         # not before the turn has come: who has just had it may have been killed
         sweep(cache.base)
-        seen: dict[str, bytes] = {}
+        states: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
             with _failures_left(cache, recipe, lock, check):
-                built = _attempt(cache, recipe, builder, lock, instead_of, seen)
+                built = _attempt(cache, recipe, builder, lock, instead_of, states)
             check()
             if built is not None:
                 return built
@@ -141,14 +141,14 @@ def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result])
 
 
 def _attempt(
-    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, seen: dict[str, bytes]
+    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, states: dict[str, bytes]
 ) -> Entry | None:
     """Build and publish; None if a file may have changed while the compiler read it.
 
     Parameters
     ----------
-    seen : dict
-        The dependencies' identities at the end of the last attempt, and then of this one.
+    states : dict
+        The dependencies' states at the end of the last attempt, and then of this one.
     """
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
@@ -169,7 +169,7 @@ def _attempt(
                 raise cache.write_failure(error) from error
             raise
         with cache.writing():
-            return _publish_unless_changed(cache, recipe, product, staging, instead_of, seen, begun_ns)
+            return _publish_unless_changed(cache, recipe, product, staging, instead_of, states, begun_ns)
     finally:
         cache.building.discard(staging)
         shutil.rmtree(staging, ignore_errors=True)
@@ -185,7 +185,7 @@ def _clock_of(directory: Path) -> int:
 def _begin_by_now(staging: Path, begun_ns: int, taken_ns: int) -> int:
     """When a build began, by the clock that stamps files now: it may have been set back since."""
     begin_ns = _clock_of(staging) - taken_ns
-    return begin_ns if begin_ns < begun_ns - notes.SETTLED_NS else begun_ns
+    return begin_ns if begin_ns < begun_ns - fingerprints.SETTLED_NS else begun_ns
 
 
 def _publish_unless_changed(
@@ -194,27 +194,27 @@ def _publish_unless_changed(
     product: Product,
     staging: Path,
     instead_of: Entry | None,
-    seen: dict[str, bytes],
+    states: dict[str, bytes],
     begun_ns: int,
 ) -> Entry | None:
-    before = dict(seen)
-    seen.clear()
-    seen.update((str(path), notes.identity(str(path))) for path in product.dependencies)
+    before = dict(states)
+    states.clear()
+    states.update((str(path), fingerprints.state_of(str(path))) for path in product.dependencies)
     # a file as young as the build may have been read before it was written; the next build settles that
-    young = any(identity == notes.ABSENT or int(identity.split()[2]) >= begun_ns for identity in seen.values())
-    if seen != before and (young or notes.moved_since(seen, begun_ns)):
+    young = any(state == fingerprints.ABSENT or int(state.split()[2]) >= begun_ns for state in states.values())
+    if states != before and (young or fingerprints.moved_since(states, begun_ns)):
         return None
     # before what they hold is compared: an edit from here on does not match them, also once the entry is published
-    lines = notes.identities(files_and_places(recipe, product))
+    fingerprint = fingerprints.of(files_and_places(recipe, product))
     try:
         deps_key = complete(staging, recipe, product)
     except FileNotFoundError:
         return None  # a header that has just gone
-    if any(notes.identity(path) != identity for path, identity in seen.items()):
+    if any(fingerprints.state_of(path) != state for path, state in states.items()):
         return None
     entry = _publish(cache, recipe, product, staging, deps_key, instead_of)
-    own = notes.identities([f"{entry.directory}/{MANIFEST}", str(entry.shared_object)])
-    return dataclasses.replace(entry, seen=own + lines)
+    own = fingerprints.of([f"{entry.directory}/{MANIFEST}", str(entry.shared_object)])
+    return dataclasses.replace(entry, fingerprint=own + fingerprint)
 
 
 def _publish(
@@ -259,7 +259,7 @@ def _hold(cache: Directory, target: Path) -> None:
 
 
 def _stamp(entry: Entry | None) -> bytes:
-    return notes.identity(f"{entry.directory}/{MANIFEST}") if entry else b""
+    return fingerprints.state_of(f"{entry.directory}/{MANIFEST}") if entry else b""
 
 
 def _is_bad(directory: Path, recipe: Recipe, instead_of: Entry | None) -> bool:

@@ -35,14 +35,14 @@ class Entry:
     shared_object_name : str
     module : str
         The name that a Python module was compiled under; empty for a launcher.
-    seen : bytes
-        The identities, as a note has them, of the files that it was compared with.
+    fingerprint : bytes
+        Of the files that it was compared with.
     """
 
     directory: Path
     shared_object_name: str
     module: str = ""
-    seen: bytes = field(default=b"", compare=False, repr=False)
+    fingerprint: bytes = field(default=b"", compare=False, repr=False)
 
     @property
     def shared_object(self) -> Path:

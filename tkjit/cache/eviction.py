@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import LAYOUT
 from tkjit.cache.locks import LOCK
@@ -38,7 +38,7 @@ def prune(cache: Directory, limit_bytes: int) -> list[Stored]:
     excess = sum(one.size_bytes for one in entries) + sum(map(size_bytes, leftovers(cache.root))) - limit_bytes
     if excess > 0:
         excess -= _remove_leftovers(cache.root)
-        _remove_notes(cache.root)
+        _remove_records(cache.root)
     removed = []
     for one in entries:
         if excess <= 0:
@@ -54,7 +54,7 @@ def clear(cache: Directory, wanted: Callable[[Stored], bool] = lambda one: True)
     cache.check_trust()
     removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
     _remove_leftovers(cache.root)
-    _remove_notes(cache.root)
+    _remove_records(cache.root)
     _remove_empty(cache.root)
     return removed
 
@@ -70,9 +70,9 @@ def _remove_leftovers(root: Path) -> int:
     return total
 
 
-def _remove_notes(root: Path) -> None:
-    """Remove all notes: those that are still wanted are written anew, and nobody else misses them."""
-    for directory in files.below(root / LAYOUT, "*", notes.DIRECTORY):
+def _remove_records(root: Path) -> None:
+    """Remove all warm records: those that are still wanted are written anew."""
+    for directory in files.below(root / LAYOUT, "*", fingerprints.DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
     for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # of a process that was killed
         with suppress(OSError):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import Entry, looked_at, open_entry, read_manifest
@@ -17,12 +17,12 @@ from tkjit.cache.recipe import Product, Recipe
 from tkjit.system.trust import warn_of_no_sharing
 
 
-class Noted(NamedTuple):
-    """A note: the entries that it is about, what else it says, and the identities on which all of it depends."""
+class Record(NamedTuple):
+    """A warm record: its entries, what else it says, and the fingerprint on which all of it depends."""
 
     entries: list[Entry]
     more: Any
-    lines: bytes
+    fingerprint: bytes
 
 
 class Cache(Directory):
@@ -45,9 +45,11 @@ class Cache(Directory):
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
         # replaced by the runtime's compiled one as soon as there is a runtime
-        self.unchanged: Callable[[bytes], bool] = notes.unchanged
+        self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
         self._is_told = False
-        self._notes = str(self.base / notes.DIRECTORY)  # a string: each step on a Path takes 5 us of a warm call
+        self._records = str(
+            self.base / fingerprints.DIRECTORY
+        )  # a string: each step on a Path takes 5 us of a warm call
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
         """End every build that this process has begun, and those about to begin, until whoever waits is content."""
@@ -62,50 +64,50 @@ class Cache(Directory):
 
     # ---- looking up
 
-    def recall(self, shortcut: str) -> Entry | None:
-        """The entry that was found last time by way of a shortcut, if nothing that it depends on has changed since.
+    def warm_lookup(self, warm_key: str) -> Entry | None:
+        """The entry that was found last time under a warm key, if nothing that it depends on has changed since.
 
         Parameters
         ----------
-        shortcut : str
+        warm_key : str
             A name for all that the recipe depends on besides files: what it is made from need not be rendered then.
         """
-        noted = self.noted(shortcut)
-        if noted is None or not self.unchanged(noted.lines):
+        record = self.read_record(warm_key)
+        if record is None or not self.unchanged(record.fingerprint):
             return None
-        entry = replace(noted.entries[0], seen=noted.lines)
+        entry = replace(record.entries[0], fingerprint=record.fingerprint)
         return entry if self.use(entry) else None
 
-    def noted(self, shortcut: str) -> Noted | None:
-        """What a note says, true or not; it lies in trusted directories, and so do the entries that it is about."""
-        self.trust.check(self._notes)
-        if (found := notes.read(f"{self._notes}/{shortcut}")) is None:
+    def read_record(self, warm_key: str) -> Record | None:
+        """A record, true or not; it lies in trusted directories, and so do the entries that it is about."""
+        self.trust.check(self._records)
+        if (found := fingerprints.read_record(f"{self._records}/{warm_key}")) is None:
             return None
-        (subjects, more), lines = found
+        (subjects, more), fingerprint = found
         for directory, *_ in subjects:
             self.trust.check(directory)
         entries = [Entry(Path(directory), shared_object, module) for directory, shared_object, module in subjects]
-        return Noted(entries, more, lines)
+        return Record(entries, more, fingerprint)
 
-    def note(self, shortcut: str, entries: Sequence[Entry], lines: bytes, more: object = None) -> None:
-        """Write down what was found, and the identities of the files on which that depends, each once.
+    def write_record(self, warm_key: str, entries: Sequence[Entry], fingerprint: bytes, more: object = None) -> None:
+        """Write down what was found, and the fingerprint of the files on which that depends, each once.
 
         Parameters
         ----------
         more : object
             What JSON can hold.
         """
-        directory = Path(self._notes)
-        self.trust.check(self._notes)
+        directory = Path(self._records)
+        self.trust.check(self._records)
         with suppress(OSError):
             self.make_directory(directory)
-        self.trust.check(self._notes)  # now that it is there: somebody else may have been first
+        self.trust.check(self._records)  # now that it is there: somebody else may have been first
         subjects = [[str(one.directory), one.shared_object_name, one.module] for one in entries]
-        once = b"".join(dict.fromkeys(lines.splitlines(keepends=True)))
-        notes.write(directory / shortcut, [subjects, more], once, shared=self.shared)
+        once = b"".join(dict.fromkeys(fingerprint.splitlines(keepends=True)))
+        fingerprints.write_record(directory / warm_key, [subjects, more], once, shared=self.shared)
 
     def lookup(
-        self, recipe: Recipe, *, besides: Entry | None = None, shortcut: str = "", inputs: bytes = b""
+        self, recipe: Recipe, *, besides: Entry | None = None, warm_key: str = "", inputs: bytes = b""
     ) -> Entry | None:
         """The entry of a recipe whose dependencies are as they were when it was built; None on a miss.
 
@@ -113,10 +115,10 @@ class Cache(Directory):
         ----------
         besides : Entry, optional
             One that is not wanted.
-        shortcut : str
-            By which ``recall`` is to find it the next time.
+        warm_key : str
+            By which ``warm_lookup`` is to find it the next time.
         inputs : bytes
-            The identities, as a note has them, of the files that went into the recipe, from before it was made.
+            The fingerprint of the files that went into the recipe, from before it was made.
 
         Raises
         ------
@@ -125,9 +127,9 @@ class Cache(Directory):
         """
         if (entry := self._search(recipe, besides)) is None or not self.use(entry):
             return None
-        entry = replace(entry, seen=inputs + entry.seen)
-        if shortcut:
-            self.note(shortcut, [entry], entry.seen)
+        entry = replace(entry, fingerprint=inputs + entry.fingerprint)
+        if warm_key:
+            self.write_record(warm_key, [entry], entry.fingerprint)
         return entry
 
     def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
@@ -142,11 +144,11 @@ class Cache(Directory):
                     if not own:
                         _check_bundled(directory, layer)
                     manifest = read_manifest(directory)
-                    # before the contents: a file that changes in between does not match its note, and is read again
-                    lines = notes.identities(looked_at(directory, manifest, recipe, exact=exact))
+                    # before the contents: a file that changes in between does not match, and is read again
+                    fingerprint = fingerprints.of(looked_at(directory, manifest, recipe, exact=exact))
                     entry = open_entry(directory, recipe, exact=exact)
                     if entry is not None and entry != besides:
-                        return replace(entry, seen=lines)
+                        return replace(entry, fingerprint=fingerprint)
         return None
 
     # ---- building

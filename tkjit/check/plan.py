@@ -48,9 +48,9 @@ class CheckerPlan(LauncherPlan):
         self.mode = mode
 
     @cached_property
-    def shortcut(self) -> str:
+    def warm_key(self) -> str:
         name = f"{CHECKER}-{self.mode}-{self.spec.name}"
-        return self._env.shortcut(name, (self.spec, self.variant, self.target))
+        return self._env.warm_key(name, (self.spec, self.variant, self.target))
 
     @property
     def what(self) -> str:

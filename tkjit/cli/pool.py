@@ -47,7 +47,7 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
     jobs : int
         How many compilers may run at once; fewer do where ``memory_bytes`` would not suffice.
     """
-    plans = list({plan.shortcut: plan for plan in [loader.operators_plan, *plans]}.values())
+    plans = list({plan.warm_key: plan for plan in [loader.operators_plan, *plans]}.values())
     with silence(), _display(len(plans) + 1) as show:
         # the runtime comes alone: what is compiled after it is loaded through it before it is published
         outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]
@@ -70,13 +70,13 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
         known = stored(loader.cache.root)
         budget = MemoryBudget(memory_bytes)
         # what takes long begins first; of equals the given order stays
-        sizes = {plan.shortcut: estimated_bytes(plan, known) for plan in missing}
-        missing.sort(key=lambda plan: -sizes[plan.shortcut])
+        sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
+        missing.sort(key=lambda plan: -sizes[plan.warm_key])
         with ThreadPoolExecutor(jobs) as pool:
             running: list[Future[Outcome]] = []
             try:
                 for plan in missing:
-                    running.append(pool.submit(_attempt, loader, plan, budget, sizes[plan.shortcut]))
+                    running.append(pool.submit(_attempt, loader, plan, budget, sizes[plan.warm_key]))
                 for done in as_completed(running):
                     outcomes.append(done.result())
                     show(outcomes[-1])

@@ -112,13 +112,13 @@ class Toolchain:
     def cuda_root(self) -> Path:
         """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
         nvcc = self.nvcc.path
-        return Path(self._remembered(nvcc, "root", lambda: _toolkit_root(nvcc)))
+        return Path(self._memoized(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
     @property
     def gpu_archs(self) -> frozenset[str]:
         """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
         nvcc = self.nvcc.path
-        listed = self._remembered(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
+        listed = self._memoized(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
         plain = re.findall(r"sm_(\d+)\b", listed)
         own = [f"{arch}a" for arch in plain if int(arch) >= 90]
         family = [f"{arch}f" for arch in plain if int(arch) >= 100]
@@ -226,10 +226,10 @@ class Toolchain:
 
     def _version(self, path: Path, ask: Callable[[], str]) -> str:
         """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
-        version, text = self._remembered(path, "version", ask), _script(path)
+        version, text = self._memoized(path, "version", ask), _script(path)
         return f"{version} (script:{hashlib.sha256(text).hexdigest()[:16]})" if text else version
 
-    def _remembered(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
+    def _memoized(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
         """What a tool says of itself, asked once for a file that does not change."""
         real = path.resolve()
         stat = real.stat()

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from tkjit import registry
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import located
 from tkjit.kernel.options import read_spec
 from tkjit.kernel.tokens import token_for
-from tkjit.loader import Loader, Opened, Remembered, Use, first_variant, loader_for
+from tkjit.loader import Loader, Opened, Use, WarmStart, first_variant, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
@@ -29,10 +29,10 @@ Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Origin(NamedTuple):
-    """A spec file, and its identity, as a note has it, from before it was run."""
+    """A spec file, and its fingerprint from before it was run."""
 
     path: Path
-    identity: bytes
+    fingerprint: bytes
 
 
 class Rendered(NamedTuple):
@@ -74,7 +74,7 @@ class Kernel:
         self._origin = origin
         self._opened: list[Opened] = []  # what calls have loaded: the glue, and launchers
         self._first: tuple[Use, Opened] | None = None  # the variant that was needed first, and its launcher
-        self._remembered: Remembered | None = None
+        self._warm_start: WarmStart | None = None
         self._token = token_for(self)
         self._operator = ""  # the name of its operator below torch.ops.tkjit, once there is one
         self._in_graph: Any = None  # what a traced call is
@@ -276,12 +276,12 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
 def _of_file(name: str, loader: Loader) -> Kernel:
     """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
     path = registry.find_file(name, loader.settings)
-    origin = Origin(path, notes.identities([str(path)]))
+    origin = Origin(path, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
-    if known is None and (remembered := loader.memory.read(path)) is not None:
-        known = loader.kernels[origin] = _loaded_class(loader)(remembered=remembered)
+    if known is None and (warm_start := loader.warm_starts.read(path)) is not None:
+        known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
-    if known is None or (known._remembered is not None and not loader.is_current(known._opened)):
+    if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
         known = loader.kernels[origin] = defined(path)
         known._origin = origin
     return _loaded(known, loader)
@@ -325,21 +325,21 @@ def _loaded_class(loader: Loader) -> type[Any]:
     class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
         """A kernel that is called through compiled code."""
 
-        def __init__(self, *specs: Spec, origin: Origin | None = None, remembered: Remembered | None = None) -> None:
-            if remembered is None:
+        def __init__(self, *specs: Spec, origin: Origin | None = None, warm_start: WarmStart | None = None) -> None:
+            if warm_start is None:
                 super().__init__(*specs, origin=origin)
                 return
-            self._prepare(remembered.name, remembered.doc)
-            self._remembered = remembered
-            self._attach(remembered.glue, remembered.returns)
-            self._opened.append(remembered.launcher)
-            self._first = remembered.use, remembered.launcher  # the last process had the first call
+            self._prepare(warm_start.name, warm_start.doc)
+            self._warm_start = warm_start
+            self._attach(warm_start.glue, warm_start.returns)
+            self._opened.append(warm_start.launcher)
+            self._first = warm_start.use, warm_start.launcher  # the last process had the first call
 
         def __getattr__(self, name: str) -> Any:
-            remembered = self.__dict__.get("_remembered")  # not there yet in an object that is being copied
-            if name != "specs" or remembered is None:
+            warm_start = self.__dict__.get("_warm_start")  # not there yet in an object that is being copied
+            if name != "specs" or warm_start is None:
                 raise AttributeError(f"a loaded kernel has no attribute {name!r}")
-            self.specs = remembered.specs
+            self.specs = warm_start.specs
             return self.specs
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -384,7 +384,7 @@ def _loaded_class(loader: Loader) -> type[Any]:
                 loader.forget_failures()
             if self._origin and self._first:
                 use, launcher = self._first
-                loader.memory.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
+                loader.warm_starts.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
             return result
 
         def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:

@@ -50,7 +50,7 @@ class Environment:
         self.open_launcher = open_launcher
         self.simulator = simulator
 
-    def shortcut(self, name: str, values: object) -> str:
+    def warm_key(self, name: str, values: object) -> str:
         """A name for what is made from some values in this environment: their ``repr`` says all of them."""
         digest = hashlib.sha256(f"{self._text} {values!r}".encode())
         return f"{name}-{digest.hexdigest()[:16]}"

@@ -41,9 +41,9 @@ class LauncherPlan(Plan):
                 raise ToolchainError(f"{spec.name} is written on {library.name}, which compiles for GPUs alone")
 
     @cached_property
-    def shortcut(self) -> str:
+    def warm_key(self) -> str:
         name = f"{self.target.name}-{self.spec.name}"
-        return self._env.shortcut(name, (self.spec, self.variant, self.target))
+        return self._env.warm_key(name, (self.spec, self.variant, self.target))
 
     @property
     def what(self) -> str:

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from tkjit import headers
-from tkjit.cache import Cache, Entry, Recipe, notes
+from tkjit.cache import Cache, Entry, Recipe, fingerprints
 from tkjit.compile import targets
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
@@ -26,7 +26,7 @@ from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
 from tkjit.loader.simulator import SimulatorPlan
-from tkjit.loader.warm_start import Memory
+from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
@@ -58,7 +58,7 @@ class Loader:
         )
         # what a build beside another one failed with, until the call that needs it asks
         self._failures: dict[Recipe, TkjitError] = {}
-        self.memory = Memory(self)
+        self.warm_starts = WarmStarts(self)
         self.kernels: dict[object, Any] = {}  # of spec files
         self._runtime: Opened | None = None
         self.runtime_plan = RuntimePlan(self.env)
@@ -114,15 +114,15 @@ class Loader:
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
         """Whether the files that something was made from are as they were when it was loaded."""
-        return all(self.cache.unchanged(one.entry.seen) for one in opened)
+        return all(self.cache.unchanged(one.entry.fingerprint) for one in opened)
 
-    def noted_runtime(self) -> Entry | None:
+    def runtime_as_recorded(self) -> Entry | None:
         """The runtime's entry with all that it depends on, if it is the one that this process has loaded."""
-        entry = self.cache.recall(self.runtime_plan.shortcut)
+        entry = self.cache.warm_lookup(self.runtime_plan.warm_key)
         return entry if self._runtime is not None and entry == self._runtime.entry else None
 
-    def holds(self, lines: bytes, runtime: Entry) -> bool:
-        """Whether nothing has changed since a note was written; to say it the runtime is loaded, if it has not been.
+    def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
+        """Whether nothing has changed since a record was written; to say it the runtime is loaded, if it has not been.
 
         Raises
         ------
@@ -131,12 +131,12 @@ class Loader:
         """
         with self._runtime_lock:
             if self._runtime is not None:
-                return self.cache.unchanged(lines)
+                return self.cache.unchanged(fingerprint)
             # itself first: it compares the other files, in a third of the time that Python takes
-            if notes.identities([str(runtime.shared_object)]) not in lines:
+            if fingerprints.of([str(runtime.shared_object)]) not in fingerprint:
                 return False
             loaded = self.runtime_plan.opened(runtime.module, runtime.shared_object)
-            if not loaded.unchanged(lines):
+            if not loaded.unchanged(fingerprint):
                 return False
             self._hold(Opened(loaded, runtime))
             return True
@@ -206,15 +206,15 @@ class Loader:
             except CompileError as error:
                 explained = plan.explain(error)
                 raise explained from (None if explained is error else error)
-            return replace(built, seen=inputs + built.seen)
+            return replace(built, fingerprint=inputs + built.fingerprint)
 
     def find(self, plan: Plan, *, besides: Entry | None = None) -> Entry | None:
         """A plan's entry, if it is in the cache; where nothing has changed since the last time, nothing is rendered."""
-        found = self.cache.recall(plan.shortcut)
+        found = self.cache.warm_lookup(plan.warm_key)
         if found is not None and found != besides:
             return found
         recipe, inputs = plan.rendered
-        return self.cache.lookup(recipe, besides=besides, shortcut=plan.shortcut, inputs=inputs)
+        return self.cache.lookup(recipe, besides=besides, warm_key=plan.warm_key, inputs=inputs)
 
     def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
         """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""

@@ -100,8 +100,8 @@ class EnvironmentPlan(ModulePlan):
         super().__init__(env, self.arch)
 
     @cached_property
-    def shortcut(self) -> str:
-        return self._env.shortcut(self.arch, ())
+    def warm_key(self) -> str:
+        return self._env.warm_key(self.arch, ())
 
     def text(self) -> str:
         return f"#include <{self.arch}.cpp>\n"
@@ -139,8 +139,8 @@ class GluePlan(ModulePlan):
         self._specs = specs
 
     @cached_property
-    def shortcut(self) -> str:
-        return self._env.shortcut(f"{GLUE}-{self._name}", self._specs)
+    def warm_key(self) -> str:
+        return self._env.warm_key(f"{GLUE}-{self._name}", self._specs)
 
     @property
     def what(self) -> str:

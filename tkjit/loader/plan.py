@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.cache import Entry, Product, Recipe, notes
+from tkjit.cache import Entry, Product, Recipe, fingerprints
 from tkjit.errors import CompileError, TkjitError
 
 
@@ -20,11 +20,11 @@ class Opened(NamedTuple):
 
 
 class Plan(ABC):
-    """One thing that can be built. A warm call makes plans and asks no more of them than their shortcuts."""
+    """One thing that can be built. A warm call makes plans and asks no more of them than their warm keys."""
 
     @cached_property
     @abstractmethod
-    def shortcut(self) -> str:
+    def warm_key(self) -> str:
         """A name for all that its recipe depends on besides files."""
 
     @property
@@ -59,9 +59,9 @@ class Plan(ABC):
 
     @cached_property
     def rendered(self) -> tuple[Recipe, bytes]:
-        """The recipe, and the identities of its files from before it was made: an edit in between is seen."""
-        identities = notes.identities(self.inputs())
-        return self.render(), identities
+        """The recipe, and the fingerprint of its files from before it was made: an edit in between is seen."""
+        fingerprint = fingerprints.of(self.inputs())
+        return self.render(), fingerprint
 
     @property
     def recipe(self) -> Recipe:

@@ -34,8 +34,8 @@ class SimulatorPlan(Plan):
         self._flags = _flags(target, mode, env.for_debugger)
 
     @cached_property
-    def shortcut(self) -> str:
-        return self._env.shortcut(f"{SIMULATOR}-{self._name}", self._flags)
+    def warm_key(self) -> str:
+        return self._env.warm_key(f"{SIMULATOR}-{self._name}", self._flags)
 
     @property
     def what(self) -> str:

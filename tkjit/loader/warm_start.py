@@ -1,6 +1,6 @@
 """What the last process knew of a kernel: where nothing has changed since, its spec file is not run again.
 
-A note of it says which runtime, glue and launcher a first call took, and what the spec file says. That is remembered
+A warm record says which runtime, glue and launcher a first call took, and what the spec file says. That is remembered
 of a *plain* file alone, in which kernels are stated and nothing is computed (``tkjit/spec/plain.py``).
 """
 
@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tkjit.cache import notes
+from tkjit.cache import fingerprints
 from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
 from tkjit.registry import Reference
@@ -33,7 +33,7 @@ class Use(NamedTuple):
     target: str
 
 
-class Remembered(NamedTuple):
+class WarmStart(NamedTuple):
     """A kernel as the last process had it: its specs, and what its first call loaded.
 
     Parameters
@@ -57,66 +57,68 @@ class Remembered(NamedTuple):
         return unpacked(self.packed)
 
 
-class Memory:
-    """A loader's notes of kernels, by their spec files."""
+class WarmStarts:
+    """A loader's warm records of kernels, by their spec files."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
         self._not_plain: set[Path] = set()
 
     def write(
-        self, path: Path, identity: bytes, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened
+        self, path: Path, fingerprint: bytes, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened
     ) -> None:
-        """Note a kernel and what its first call loaded; of a file that is not plain, that it is not.
+        """Record a kernel and what its first call loaded; of a file that is not plain, that it is not.
 
         Parameters
         ----------
-        identity : bytes
-            The spec file's, as a note has it, from before it was run.
+        fingerprint : bytes
+            The spec file's, from before it was run.
         """
         if path in self._not_plain:
             return
         with suppress(OSError, UnicodeDecodeError):
             plain = is_plain(path.read_text(encoding="utf-8"))
-            runtime = self._loader.noted_runtime()
-            if runtime is None or notes.identities([str(path)]) != identity:
+            runtime = self._loader.runtime_as_recorded()
+            if runtime is None or fingerprints.of([str(path)]) != fingerprint:
                 return
             entries = [runtime, glue.entry, launcher.entry] if plain else []
-            if any(bytes(entry.shared_object) not in entry.seen for entry in entries):
+            if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
                 return  # one that could not be looked at when it was built
-            lines = identity + b"".join(entry.seen for entry in entries)
+            whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
             more = [use, specs[0].name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
-            self._loader.cache.note(self._shortcut(path), entries, lines, more)
+            self._loader.cache.write_record(self._warm_key(path), entries, whole, more)
 
-    def read(self, path: Path) -> Remembered | None:
+    def read(self, path: Path) -> WarmStart | None:
         """A kernel as the last process had it, if nothing that it depends on has changed since."""
-        noted = self._loader.cache.noted(self._shortcut(path))
-        if noted is None:
+        record = self._loader.cache.read_record(self._warm_key(path))
+        if record is None:
             return None
-        if not noted.entries:
-            if notes.unchanged(noted.lines):
+        if not record.entries:
+            if fingerprints.unchanged(record.fingerprint):
                 self._not_plain.add(path)
             return None
-        runtime, glue, launcher = noted.entries
+        runtime, glue, launcher = record.entries
         with suppress(ImportError):  # what cannot be loaded here is built anew, where a call needs it
-            if not self._loader.holds(noted.lines, runtime):
+            if not self._loader.is_unchanged(record.fingerprint, runtime):
                 return None
-            if not all(self._loader.cache.use(entry) for entry in noted.entries):
+            if not all(self._loader.cache.use(entry) for entry in record.entries):
                 return None
-            use, name, doc, returns, specs = noted.more
-            return Remembered(
+            use, name, doc, returns, specs = record.more
+            return WarmStart(
                 Use(*use),
                 name,
                 doc,
                 returns,
                 specs,
-                Opened(GluePlan.imported(glue.module, glue.shared_object), replace(glue, seen=noted.lines)),
+                Opened(
+                    GluePlan.imported(glue.module, glue.shared_object), replace(glue, fingerprint=record.fingerprint)
+                ),
                 Opened(self._loader.open_launcher(launcher.shared_object), launcher),
             )
         return None
 
-    def _shortcut(self, path: Path) -> str:
-        return self._loader.env.shortcut(f"kernel-{path.stem}", str(path))
+    def _warm_key(self, path: Path) -> str:
+        return self._loader.env.warm_key(f"kernel-{path.stem}", str(path))
 
 
 def packed(specs: Sequence[Spec], path: Path) -> str:

@@ -2,7 +2,7 @@
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
-#include "notes.h"
+#include "fingerprints.h"
 #include "parallel.h"
 #include "refusals.h"
 #include "interruptions.h"
@@ -376,7 +376,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
     module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
 #endif
     rt::define_parallel(module);
-    module.def("unchanged", [](const pybind11::bytes& note) { return rt::unchanged(note); }, "Whether every file of a cache's note is as it was.");
+    module.def("unchanged", [](const pybind11::bytes& fingerprint) { return rt::unchanged(fingerprint); }, "Whether every file of a fingerprint is as it was.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
                pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));
     module.def("capsule_for_torch", &rt::capsule_for_torch, "An array's DLPack capsule; None for one with negative strides.");

@@ -118,16 +118,16 @@ def test_a_change_is_seen(remembered, call, change, monkeypatch):
     assert call() == (2, True)
 
 
-NOTED_AT_ONCE = "from tkjit.cache import notes; notes.SETTLED_NS = -(1 << 62)\n"
+RECORDED_AT_ONCE = "from tkjit.cache import fingerprints; fingerprints.SETTLED_NS = -(1 << 62)\n"
 
 
 @pytest.mark.parametrize(
     ("settled", "glue_is_there"),
     [
         ("", False),
-        (NOTED_AT_ONCE, True),
+        (RECORDED_AT_ONCE, True),
         pytest.param("", True, marks=pytest.mark.slow),
-        pytest.param(NOTED_AT_ONCE, False, marks=pytest.mark.slow),
+        pytest.param(RECORDED_AT_ONCE, False, marks=pytest.mark.slow),
     ],
 )
 def test_an_edit_while_the_first_process_runs_is_seen_by_the_next(fill, call, settled, glue_is_there):

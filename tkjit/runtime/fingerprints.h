@@ -1,4 +1,4 @@
-// A cache's notes: whether every file is as it was. tkjit/cache/notes.py does the same, in three times the time.
+// Fingerprints: whether every file is as it was. tkjit/cache/fingerprints.py does the same, in three times the time.
 #pragma once
 
 #include <sys/stat.h>
@@ -19,8 +19,8 @@ inline bool unchanged(std::string_view lines) {
     for (size_t end; (end = lines.find('\n')) != lines.npos; lines.remove_prefix(end + 1)) {
         const char* const line_end = lines.data() + end;
         const char* next = lines.data();
-        std::array<long long, 4> noted;
-        for (long long& number : noted) {
+        std::array<long long, 4> expected;
+        for (long long& number : expected) {
             const auto [after, error] = std::from_chars(next, line_end, number);
             if (error != std::errc() || after == line_end || *after != ' ') return false;
             next = after + 1;
@@ -28,7 +28,7 @@ inline bool unchanged(std::string_view lines) {
         path.assign(next, line_end);
         struct stat found;
         if (stat(path.c_str(), &found) != 0) found = {};
-        if (noted != std::array{static_cast<long long>(found.st_size), nanoseconds(found.st_mtim),
+        if (expected != std::array{static_cast<long long>(found.st_size), nanoseconds(found.st_mtim),
                                 nanoseconds(found.st_ctim), static_cast<long long>(found.st_ino)})
             return false;
     }

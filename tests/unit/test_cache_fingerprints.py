@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tkjit.cache import entry as entry_module
-from tkjit.cache import notes
-from unit.builders import RECIPE, Builder, anchored, empty, find, flip, let_the_clock_tick, notes_of, parted, truncate
+from tkjit.cache import fingerprints
+from unit.builders import RECIPE, Builder, anchored, empty, find, flip, let_the_clock_tick, parted, records_of, truncate
 
 
 @pytest.fixture
@@ -24,14 +24,14 @@ def no_reading(monkeypatch):
     return forbid
 
 
-def test_a_warm_hit_reads_no_file(entries, header, notes_at_once, no_reading):
+def test_a_warm_hit_reads_no_file(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
     no_reading()
     assert find(entries) == built
 
 
-def test_a_touched_dependency_is_read_once(entries, header, notes_at_once, no_reading):
+def test_a_touched_dependency_is_read_once(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
     os.utime(header, ns=(1, 1))
     assert find(entries) == built
@@ -39,42 +39,42 @@ def test_a_touched_dependency_is_read_once(entries, header, notes_at_once, no_re
     assert find(entries) == built
 
 
-def test_without_a_shortcut_nothing_is_noted(entries, header, notes_at_once):
+def test_without_a_shortcut_nothing_is_noted(entries, header, records_at_once):
     entries.build(RECIPE, Builder(header))
     entries.lookup(RECIPE)
-    assert notes_of(entries) == [] and entries.recall("gemm") is None
+    assert records_of(entries) == [] and entries.warm_lookup("gemm") is None
 
 
-def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path, notes_at_once):
+def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path, records_at_once):
     """A source is pasted into the text: where the text is not rendered, the source has to be the same."""
     source = tmp_path / "gemm.cu"
     source.write_text("one")
     built = entries.build(RECIPE, Builder(header))
     let_the_clock_tick(source)
-    inputs = notes.identities([str(source)])
-    assert entries.lookup(RECIPE, shortcut="gemm", inputs=inputs) == built
-    assert entries.recall("gemm") == built
+    inputs = fingerprints.of([str(source)])
+    assert entries.lookup(RECIPE, warm_key="gemm", inputs=inputs) == built
+    assert entries.warm_lookup("gemm") == built
     source.write_text("two")
-    assert entries.recall("gemm") is None
+    assert entries.warm_lookup("gemm") is None
     # noted before the recipe was made: an edit in between does not match
-    assert entries.lookup(RECIPE, shortcut="gemm", inputs=inputs) == built
-    assert entries.recall("gemm") is None
+    assert entries.lookup(RECIPE, warm_key="gemm", inputs=inputs) == built
+    assert entries.warm_lookup("gemm") is None
 
 
-def test_a_note_of_several_entries_and_of_more(entries, header, notes_at_once):
+def test_a_note_of_several_entries_and_of_more(entries, header, records_at_once):
     glue, launcher = (entries.build(parted("text", name), Builder(header)) for name in ("glue", "launcher"))
-    entries.note("both", [glue, launcher], notes.identities([str(header)]) * 2, [1, "more"])
-    noted = entries.noted("both")
+    entries.write_record("both", [glue, launcher], fingerprints.of([str(header)]) * 2, [1, "more"])
+    noted = entries.read_record("both")
     assert noted.entries == [glue, launcher] and noted.more == [1, "more"]
-    assert noted.lines == notes.identities([str(header)]), "each file once"
-    assert entries.noted("none") is None
+    assert noted.fingerprint == fingerprints.of([str(header)]), "each file once"
+    assert entries.read_record("none") is None
 
 
-def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, notes_at_once):
+def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
     asked = []
-    entries.unchanged = lambda lines: bool(asked.append(lines)) or notes.unchanged(lines)
+    entries.unchanged = lambda lines: bool(asked.append(lines)) or fingerprints.unchanged(lines)
     assert find(entries) == built
     assert len(asked) == 1 and os.fsencode(header) in asked[0]
 
@@ -83,13 +83,15 @@ def test_nothing_is_noted_of_a_file_that_has_just_changed(entries, header):
     """Its next change may leave its times as they are."""
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
-    assert notes_of(entries) == []
-    time.sleep(notes.SETTLED_NS / 1e9 + 0.01)
+    assert records_of(entries) == []
+    time.sleep(fingerprints.SETTLED_NS / 1e9 + 0.01)
     assert find(entries) == built
-    assert len(notes_of(entries)) == 1
+    assert len(records_of(entries)) == 1
 
 
-@pytest.mark.parametrize("age_ns, noted", [(notes.SETTLED_NS - 10**6, False), (notes.SETTLED_NS + 10**6, True)])
+@pytest.mark.parametrize(
+    "age_ns, noted", [(fingerprints.SETTLED_NS - 10**6, False), (fingerprints.SETTLED_NS + 10**6, True)]
+)
 @pytest.mark.parametrize("stamp", [1, 2], ids=["mtime", "ctime"])
 def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
     now = 10**18
@@ -97,11 +99,11 @@ def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
     numbers = [13, 5, 7, 99]
     numbers[stamp] = now - age_ns
     lines = b"1 2 3 4 /old\n%d %d %d %d /young\n" % tuple(numbers)
-    notes.write(tmp_path / "note", [["entry", "a.so", ""]], lines)
-    assert (notes.read(tmp_path / "note") == ([["entry", "a.so", ""]], lines)) == noted
+    fingerprints.write_record(tmp_path / "note", [["entry", "a.so", ""]], lines)
+    assert (fingerprints.read_record(tmp_path / "note") == ([["entry", "a.so", ""]], lines)) == noted
 
 
-def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, header, notes_at_once, monkeypatch):
+def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, header, records_at_once, monkeypatch):
     entries.build(RECIPE, Builder(header))
     compare = entry_module.digest_of_file
 
@@ -119,7 +121,7 @@ def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, hea
 
 @pytest.mark.parametrize("name", ["launcher.so", "manifest.json"])
 @pytest.mark.parametrize("damage", [flip, truncate, empty, Path.unlink])
-def test_a_note_hides_no_damage(entries, header, notes_at_once, name, damage):
+def test_a_note_hides_no_damage(entries, header, records_at_once, name, damage):
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
     let_the_clock_tick(built.directory / name)
@@ -127,14 +129,14 @@ def test_a_note_hides_no_damage(entries, header, notes_at_once, name, damage):
     assert find(entries) is None
 
 
-def test_a_note_of_an_entry_that_is_gone(entries, header, notes_at_once):
+def test_a_note_of_an_entry_that_is_gone(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
     assert find(entries) == built
     built.directory.rename(entries.root / "gone")
     assert find(entries) is None
 
 
-def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, notes_at_once):
+def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, records_at_once):
     other = tmp_path / "other"
     other.mkdir()
     (other / "gl.h").write_text("struct other {};")
@@ -143,33 +145,33 @@ def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, notes
     assert find(entries, anchored(other)) is None
     (other / "gl.h").write_text(header.read_text())
     assert find(entries, anchored(other)) == built
-    assert len(notes_of(entries)) == 2
+    assert len(records_of(entries)) == 2
 
 
-def test_any_byte_of_a_note_may_be_damaged(entries, header, notes_at_once):
+def test_any_byte_of_a_note_may_be_damaged(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header, search=(header.parent,)))
     assert find(entries) == built
-    (note,) = notes_of(entries)
+    (note,) = records_of(entries)
     whole = note.read_bytes()
     for position in range(len(whole)):
         note.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
-        assert entries.recall(note.name) in (None, built), position
+        assert entries.warm_lookup(note.name) in (None, built), position
         note.write_bytes(whole[:position])
-        assert entries.recall(note.name) is None, position
+        assert entries.warm_lookup(note.name) is None, position
     assert find(entries) == built
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", "[[], 3]\n", '["/tmp", "x.so", "", 0]\n', "\xff\n"])
-def test_what_is_no_note(entries, header, notes_at_once, text):
+def test_what_is_no_note(entries, header, records_at_once, text):
     built = entries.build(RECIPE, Builder(header))
     find(entries)
-    (note,) = notes_of(entries)
+    (note,) = records_of(entries)
     note.write_text(text)
-    assert notes.read(note) is None
+    assert fingerprints.read_record(note) is None
     assert find(entries) == built
 
 
-def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, notes_at_once):
+def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, records_at_once):
     header = tmp_path / "a\nb.h"
     header.write_text("one")
     built = entries.build(RECIPE, Builder(header))
@@ -178,7 +180,7 @@ def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, 
     assert find(entries) is None
 
 
-def test_a_note_that_cannot_be_written(entries, header, notes_at_once, monkeypatch):
+def test_a_note_that_cannot_be_written(entries, header, records_at_once, monkeypatch):
     built = entries.build(RECIPE, Builder(header))
     opened = os.open
 
@@ -189,7 +191,7 @@ def test_a_note_that_cannot_be_written(entries, header, notes_at_once, monkeypat
 
     monkeypatch.setattr(os, "open", refuse)
     assert find(entries) == built
-    assert notes_of(entries) == []
+    assert records_of(entries) == []
 
 
 def test_what_a_line_says_of_a_file(tmp_path):
@@ -198,13 +200,13 @@ def test_what_a_line_says_of_a_file(tmp_path):
     path.write_text("three")
     status = path.stat()
     numbers = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    assert notes.identities([str(path)]).decode() == " ".join(map(str, numbers)) + f" {path}\n"
+    assert fingerprints.of([str(path)]).decode() == " ".join(map(str, numbers)) + f" {path}\n"
 
 
 def test_a_file_that_was_not_there_is_noted_too(tmp_path):
     absent = tmp_path / "absent"
-    lines = notes.identities([str(absent), str(tmp_path)])
-    assert lines.startswith(notes.ABSENT + b" ") and notes.unchanged(lines)
+    lines = fingerprints.of([str(absent), str(tmp_path)])
+    assert lines.startswith(fingerprints.ABSENT + b" ") and fingerprints.unchanged(lines)
     absent.write_text("")
-    assert not notes.unchanged(lines)
-    assert notes.identity("a\0b") == notes.ABSENT
+    assert not fingerprints.unchanged(lines)
+    assert fingerprints.state_of("a\0b") == fingerprints.ABSENT

@@ -1,0 +1,95 @@
+"""Fingerprints of files, and warm records: while no file has changed, a warm call reads neither headers nor manifests.
+
+A fingerprint is bytes, a line for each file: its size, times, inode and path. A warm record lies under its warm key.
+Its first line names its entries, the others are their fingerprint. A record is local and may be deleted.
+A process compares fingerprints often, so the runtime has a compiled ``unchanged``, which does the same as the one here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tkjit.system import files
+
+DIRECTORY = "notes"  # where records lie
+ABSENT = b"0 0 0 0"
+# a second change within a tick of the kernel's clock (at most 10 ms) leaves a file's times as they are
+SETTLED_NS = 50_000_000
+
+
+def state_of(path: str | bytes) -> bytes:
+    """A file's size, times and inode, of which one changes with its content; ``ABSENT`` if there is no file."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return ABSENT
+    return b"%d %d %d %d" % (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def of(paths: Iterable[str | bytes]) -> bytes:
+    """The fingerprint of files. A path with a line's end in it makes one that never matches."""
+    return b"".join(b"%b %b\n" % (state_of(path), os.fsencode(path)) for path in paths)
+
+
+def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
+    """Whether a directory or a link on the way to a file was put there since: the file itself is as old as it was."""
+    places: set[str] = set()
+    for path in paths:
+        while path not in places and len(path) > 1:
+            places.add(path)
+            path = os.path.dirname(path)
+    return any(_was_put_there(place, begun_ns) for place in places)
+
+
+def _was_put_there(path: str, begun_ns: int) -> bool:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return True
+    # a move changes the later one of a directory's times alone, a new file in it both
+    is_new = stat.S_ISLNK(status.st_mode) or status.st_mtime_ns != status.st_ctime_ns
+    return is_new and status.st_ctime_ns >= begun_ns
+
+
+def unchanged(fingerprint: bytes) -> bool:
+    """Whether every file is as it was."""
+    lines = fingerprint.split(b"\n")[:-1]
+    return of([line.split(b" ", 4)[-1] for line in lines]) == fingerprint
+
+
+def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
+    """A record's content, in JSON's types, and its fingerprint; None if there is none that can be read."""
+    try:
+        head, _, fingerprint = files.read(path).partition(b"\n")
+        digest, *content = files.from_json(head)
+        return (content, fingerprint) if content and digest == _digest(content, fingerprint) else None
+    except (OSError, ValueError, TypeError, RecursionError):
+        return None
+
+
+def _digest(content: list[Any], fingerprint: bytes) -> str:
+    """Of all that the fingerprint does not prove by itself: its subject, and that no line is missing."""
+    return hashlib.sha256(f"{len(fingerprint)} {content}".encode()).hexdigest()
+
+
+def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: bool = False) -> None:
+    """Write a record, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
+    stamps = [
+        int(stamp) for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()
+    ]
+    # a file system that knows whole seconds only
+    tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in stamps) else 0
+    if time.time_ns() - max(stamps, default=0) < SETTLED_NS + tick_ns:
+        return
+    content = json.loads(json.dumps(content))  # tuples are lists for who reads it
+    with suppress(OSError):
+        head = json.dumps([_digest(content, fingerprint), *content]).encode()
+        files.write(path, head + b"\n" + fingerprint, shared=shared)
