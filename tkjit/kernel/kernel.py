@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
@@ -15,24 +15,17 @@ from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import located
+from tkjit.kernel.loaded import Loaded, Origin
 from tkjit.kernel.options import read_spec
 from tkjit.kernel.tokens import token_for
-from tkjit.loader import Loader, Opened, Use, WarmStart, first_variant, loader_for
+from tkjit.loader import Loader, Opened, Use, WarmStart, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
-from tkjit.spec.results import result_type
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
-
-
-class Origin(NamedTuple):
-    """A spec file, and its fingerprint from before it was run."""
-
-    path: Path
-    fingerprint: bytes
 
 
 class Rendered(NamedTuple):
@@ -321,89 +314,11 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
 def _loaded_class(loader: Loader) -> type[Any]:
     """The class of loaded kernels: a ``Kernel`` to look at, the runtime's dispatcher to call."""
     runtime = loader.runtime
-
-    class LoadedKernel(Kernel, runtime.Dispatcher):  # type: ignore[misc, name-defined]
-        """A kernel that is called through compiled code."""
-
-        def __init__(self, *specs: Spec, origin: Origin | None = None, warm_start: WarmStart | None = None) -> None:
-            if warm_start is None:
-                super().__init__(*specs, origin=origin)
-                return
-            self._prepare(warm_start.name, warm_start.doc)
-            self._warm_start = warm_start
-            self._attach(warm_start.glue, warm_start.returns)
-            self._opened.append(warm_start.launcher)
-            self._first = warm_start.use, warm_start.launcher  # the last process had the first call
-
-        def __getattr__(self, name: str) -> Any:
-            warm_start = self.__dict__.get("_warm_start")  # not there yet in an object that is being copied
-            if name != "specs" or warm_start is None:
-                raise AttributeError(f"a loaded kernel has no attribute {name!r}")
-            self.specs = warm_start.specs
-            return self.specs
-
-        def __call__(self, *args: Any, **kwargs: Any) -> Any:
-            # the interpreter calls the dispatcher directly; this is for tracers, and who asks for the method
-            import torch
-
-            if torch.compiler.is_compiling():
-                return self._traced_call(*args, **kwargs)
-            return runtime.Dispatcher.__call__(self, *args, **kwargs)
-
-        def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
-            """A call that the glue sends on, for torch's dispatcher has to do with it; it says which overload's."""
-            self.register_operator()
-            return self._through_operator(chosen, *args, **kwargs)
-
-        def collect(self, *args: Any, **kwargs: Any) -> Any:
-            """What a call would pass, without launching; only the glue is needed for it."""
-            self._have_glue()
-            return runtime.collect(self, args, kwargs)
-
-        def _have_glue(self) -> None:
-            if not self._opened:
-                self._attach(loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
-
-        def register_operator(self) -> str:
-            from tkjit import torchlib
-
-            if not self._operator:
-                self._have_glue()
-                name = torchlib.register_operators(self, loader.operators, load)
-                self._through_operator = torchlib.calls_of(name, self.specs, runtime.capsule_for_torch)
-                self._in_graph = torchlib.opaque(self._through_operator)
-                self._operator = name
-            return self._operator
-
-        def _first_call(self, *args: Any, **kwargs: Any) -> Any:
-            try:
-                glue = loader.prepare(self.specs, lambda: first_variant(self.specs, args, kwargs))
-                self._attach(glue, [spec.returns for spec in self.specs])
-                result = self(*args, **kwargs)
-            finally:
-                loader.forget_failures()
-            if self._origin and self._first:
-                use, launcher = self._first
-                loader.warm_starts.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
-            return result
-
-        def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
-            target = loader.target(device_type, device)
-            use = Use(overload, variant, target.name)
-            launcher = self._first[1] if self._first is not None and self._first[0] == use else None
-            if launcher is None or loader.records:
-                spec = self.specs[overload]
-                own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
-                loader.record(spec, overload, own, target)
-            if launcher is None:
-                launcher = loader.address(spec, own, target)
-                self._opened.append(launcher)
-                self._first = self._first or (use, launcher)
-            return int(launcher.loaded)
-
-        def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
-            runtime.attach(self, glue.loaded, tuple(result_type(self.name, tuple(names)) for names in returns))
-            self._opened.append(glue)  # it says that the glue is attached
-
-    runtime.enable_vectorcall(LoadedKernel)
-    return LoadedKernel
+    members = {
+        "_loader": loader,
+        "_load": staticmethod(load),
+        "__doc__": "A kernel that is called through compiled code.",
+    }
+    loaded = type("LoadedKernel", (Loaded, Kernel, runtime.Dispatcher), members)
+    runtime.enable_vectorcall(loaded)
+    return loaded

@@ -12,17 +12,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from tkjit.cache import fingerprints
+from tkjit.cache import Cache, Entry, fingerprints
+from tkjit.loader.environment import Environment
 from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
 from tkjit.registry import Reference
 from tkjit.spec import Spec
 from tkjit.spec.plain import is_plain
-
-if TYPE_CHECKING:
-    from tkjit.loader.loader import Loader
 
 
 class Use(NamedTuple):
@@ -57,10 +55,26 @@ class WarmStart(NamedTuple):
         return unpacked(self.packed)
 
 
+class Source(Protocol):
+    """What warm starts need of a loader."""
+
+    cache: Cache
+    env: Environment
+
+    def runtime_as_recorded(self) -> Entry | None:
+        """The runtime's entry, if this process has loaded that one."""
+
+    def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
+        """Whether no file has changed; the runtime compares."""
+
+    def open_launcher(self, path: Path) -> int:
+        """The address of a launcher's function."""
+
+
 class WarmStarts:
     """A loader's warm records of kernels, by their spec files."""
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Source) -> None:
         self._loader = loader
         self._not_plain: set[Path] = set()
 

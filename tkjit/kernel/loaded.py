@@ -1,0 +1,128 @@
+"""What compiled code calls back: the part of a loaded kernel that builds, opens and registers what a call lacks.
+
+``runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tkjit.loader import Loader, Opened, Use, WarmStart, first_variant
+from tkjit.spec import Spec, variants_of
+from tkjit.spec.results import result_type
+
+
+class Origin(NamedTuple):
+    """A spec file, and its fingerprint from before it was run."""
+
+    path: Path
+    fingerprint: bytes
+
+
+class Loaded:
+    """What a kernel has besides, once it is loaded: ``kernel.py`` joins it with ``Kernel`` and the dispatcher."""
+
+    _loader: Loader
+    _load: Callable[..., Any]
+
+    if TYPE_CHECKING:  # a Kernel's own
+        specs: tuple[Spec, ...]
+        name: str
+        _opened: list[Opened]
+        _first: tuple[Use, Opened] | None
+        _origin: Origin | None
+        _operator: str
+        _in_graph: Any
+        _prepare: Callable[[str, str], None]
+        _traced_call: Callable[..., Any]
+
+    def __init__(self, *specs: Spec, origin: Origin | None = None, warm_start: WarmStart | None = None) -> None:
+        if warm_start is None:
+            super().__init__(*specs, origin=origin)  # type: ignore[call-arg]
+            return
+        self._prepare(warm_start.name, warm_start.doc)
+        self._warm_start = warm_start
+        self._attach(warm_start.glue, warm_start.returns)
+        self._opened.append(warm_start.launcher)
+        self._first = warm_start.use, warm_start.launcher  # the last process had the first call
+
+    def __getattr__(self, name: str) -> Any:
+        warm_start = self.__dict__.get("_warm_start")  # not there yet in an object that is being copied
+        if name != "specs" or warm_start is None:
+            raise AttributeError(f"a loaded kernel has no attribute {name!r}")
+        self.specs = warm_start.specs
+        return self.specs
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # the interpreter calls the dispatcher directly; this is for tracers, and who asks for the method
+        import torch
+
+        if torch.compiler.is_compiling():
+            return self._traced_call(*args, **kwargs)
+        return self._loader.runtime.Dispatcher.__call__(self, *args, **kwargs)
+
+    def collect(self, *args: Any, **kwargs: Any) -> Any:
+        """What a call would pass, without launching; only the glue is needed for it."""
+        self._have_glue()
+        return self._loader.runtime.collect(self, args, kwargs)
+
+    def register_operator(self) -> str:
+        from tkjit import torchlib
+
+        if not self._operator:
+            self._have_glue()
+            name = torchlib.register_operators(self, self._loader.operators, self._load)
+            self._through_operator = torchlib.calls_of(name, self.specs, self._loader.runtime.capsule_for_torch)
+            self._in_graph = torchlib.opaque(self._through_operator)
+            self._operator = name
+        return self._operator
+
+    # ---- what the runtime calls
+
+    def _first_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call before there is glue."""
+        loader = self._loader
+        try:
+            glue = loader.prepare(self.specs, lambda: first_variant(self.specs, args, kwargs))
+            self._attach(glue, [spec.returns for spec in self.specs])
+            result = self(*args, **kwargs)
+        finally:
+            loader.forget_failures()
+        if self._origin and self._first:
+            use, launcher = self._first
+            loader.warm_starts.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
+        return result
+
+    def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:
+        """The address of a variant's launcher, which the glue then keeps."""
+        loader = self._loader
+        target = loader.target(device_type, device)
+        use = Use(overload, variant, target.name)
+        launcher = self._first[1] if self._first is not None and self._first[0] == use else None
+        if launcher is None or loader.records:
+            spec = self.specs[overload]
+            own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
+            loader.record(spec, overload, own, target)
+        if launcher is None:
+            launcher = loader.address(spec, own, target)
+            self._opened.append(launcher)
+            self._first = self._first or (use, launcher)
+        return int(launcher.loaded)
+
+    def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
+        """A call that torch's dispatcher has to see, and the overload that the glue has chosen."""
+        self.register_operator()
+        return self._through_operator(chosen, *args, **kwargs)
+
+    # ---- the glue
+
+    def _have_glue(self) -> None:
+        if not self._opened:
+            self._attach(self._loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
+
+    def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
+        types = tuple(result_type(self.name, tuple(names)) for names in returns)
+        self._loader.runtime.attach(self, glue.loaded, types)
+        self._opened.append(glue)  # it says that the glue is attached
