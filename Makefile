@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench thunderkittens golden wheel clean
+.PHONY: demo test test-all check bench gpu thunderkittens golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -33,6 +33,11 @@ check: $(VENV)/.installed-for-tests
 # a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
+
+# on a machine with a GPU: tests/gpu, the verification of ThunderKittens' kernels and benchmarks/gpu, in shards of at
+# most 8 minutes; writes gpu-results/results.json and .md, and goes on where it was interrupted
+gpu: $(VENV)/.installed-for-benchmarks
+	$(BIN)/python -m benchmarks.gpu
 
 # compiles ThunderKittens' kernels, and verifies them where there is an H100: the table in docs/thunderkittens.md
 #   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
 from tkjit.kernel.kernel import Kernel
-from tkjit.kernel.options import read_spec
+from tkjit.kernel.options import Options, read_spec
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
-def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], Kernel]:
     """Make a kernel of a function, whose signature, docstring and body are the kernel's.
 
     Parameters
@@ -50,6 +53,8 @@ def kernel(source: str | Path | None = None, **options: Any) -> Callable[[Callab
         The kernel takes plain arguments instead of a struct.
     host : bool
         The entry is a host function: it is called, and launches by itself.
+    num_devices : int
+        Of a kernel over several devices: how many there must be; 0 for any number.
     archs : dict, optional
         Sources by architecture: ``{"90a": "gemm_sm90.cu"}``.
     cpu : str or Path, optional

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkjit import registry
 from tkjit.cache import fingerprints
@@ -16,7 +16,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import located
 from tkjit.kernel.loaded import Loaded, Origin
-from tkjit.kernel.options import read_spec
+from tkjit.kernel.options import Options, read_spec
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Use, WarmStart, loader_for
 from tkjit.render import render_glue, render_launcher
@@ -24,6 +24,9 @@ from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -176,7 +179,9 @@ class Kernel:
         launcher = render_launcher(spec, variant, source.read(), source.name, on_cpu=arch == "cpu")
         return Rendered(render_glue(self.specs), launcher)
 
-    def overload(self, source: str | Path | None = None, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    def overload(
+        self, source: str | Path | None = None, **options: Unpack[Options]
+    ) -> Callable[[Callable[..., Any]], Kernel]:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:

@@ -1,16 +1,59 @@
-"""A function and the decorator's options as a spec, with the decorator's own words for what is wrong with them."""
+"""The options of ``tkjit.kernel`` and ``Kernel.overload``, defined once, and a spec read with them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tkjit.errors import SpecError
-from tkjit.spec import Spec, spec_of_function
+from tkjit.spec import CExpr, HeaderLibrary, Spec, spec_of_function
+
+if TYPE_CHECKING:
+    from typing_extensions import Required
 
 
-def read_spec(function: Callable[..., Any], source: str | Path | None, options: dict[str, Any]) -> Spec:
+class Options(TypedDict, total=False):
+    """What a kernel may be given besides its source; ``tkjit.kernel`` says what each is."""
+
+    entry: Required[str]
+    # the launch
+    grid: str | int | tuple[str | int, ...] | CExpr
+    block: str | int | tuple[str | int, ...] | CExpr
+    shared_memory: str | int | CExpr
+    cluster: int | Sequence[int]
+    pdl: bool
+    cooperative: bool
+    config: str
+    # variants and dims
+    variants: Mapping[str, Sequence[str | int] | str | int]
+    dims: Mapping[str, str | int]
+    computed: Mapping[str, str | int]
+    constraints: Sequence[str] | str
+    # the entry's arguments
+    struct: str
+    fields: str
+    behind: str
+    args: bool
+    host: bool
+    num_devices: int
+    # sources and how they are compiled
+    archs: Mapping[str, str | Path]
+    cpu: str | Path
+    headers: str | HeaderLibrary | Sequence[str | HeaderLibrary]
+    flags: Sequence[str] | str
+    defines: Mapping[str, object]
+    include_dirs: Sequence[str | Path] | str | Path
+    libraries: Sequence[str] | str
+    std: str
+    forbid_spills: bool
+    # as an operator of PyTorch
+    backward: str | Callable[..., Any]
+    autocast: Literal["lower", "float32"]
+    deprecated: str
+
+
+def read_spec(function: Callable[..., Any], source: str | Path | None, options: Mapping[str, Any]) -> Spec:
     """Read a spec.
 
     Raises
@@ -18,7 +61,7 @@ def read_spec(function: Callable[..., Any], source: str | Path | None, options: 
     SpecError
         If an option is unknown or missing, or the parts contradict each other.
     """
-    known = ["entry", *(spec_of_function.__kwdefaults__ or ())]
+    known = Options.__annotations__
     for option in options:
         if option not in known:
             raise SpecError(f"{function.__name__}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")

@@ -1,0 +1,315 @@
+"""Everything that only a GPU can show, in shards that can be interrupted and resumed: ``python -m benchmarks.gpu``.
+
+A shard is a process of at most ``--minutes``: some tests of ``tests/gpu``, or one benchmark. Its result is a JSON file
+in the output directory, so that another run goes on after it. At the end ``results.json`` and ``results.md`` hold all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from benchmarks import __main__ as runner
+from benchmarks.harness import ROOT
+
+TESTS = "tests/gpu"
+TESTS_PER_SHARD = 12
+VERIFICATION = "test_gpu_thunderkittens"  # a minute of nvcc each
+VERIFICATIONS_PER_SHARD = 4
+NEEDED = {"pytest": "the tests", "pytest_timeout": "their limits", "rich": "the tables", "ninja": "every build"}
+PEERS = {"triton": "Triton", "cupy": "CuPy", "tvm_ffi": "tvm-ffi", "nanobind": "nanobind"}
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One process.
+
+    Parameters
+    ----------
+    tests : tuple of str
+        Node ids of pytest's; empty for a benchmark.
+    """
+
+    name: str
+    tests: tuple[str, ...] = ()
+    benchmark: str = ""
+
+    def command(self, out: Path, seconds: int) -> list[str]:
+        """What to run; it writes its own report beside the shard's result."""
+        if self.benchmark:
+            return [sys.executable, "-m", "benchmarks", self.benchmark, "--json", str(out / f"{self.name}.rows.json")]
+        # the session's limit ends it between two tests, with a report; the process's own ends it in any case
+        limits = ["--session-timeout", str(max(1, seconds - 20)), "--timeout", str(seconds)]
+        report = ["-q", "-p", "no:cacheprovider", "--require-gpu", f"--junitxml={out / f'{self.name}.xml'}"]
+        return [sys.executable, "-m", "pytest", *report, *limits, *self.tests]
+
+
+@dataclass
+class Result:
+    """How a shard ended.
+
+    Parameters
+    ----------
+    failures : list of str
+        The tests that failed, each with the first line of why.
+    rows : list of dict
+        A benchmark's rows, as ``python -m benchmarks --json`` writes them.
+    """
+
+    shard: str
+    commit: str
+    device: str
+    command: list[str]
+    ended: str = ""
+    seconds: float = 0.0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: list[str] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    output: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        return self.ended == "ended" and not self.failed
+
+
+# ---- shards
+
+
+def shards(nodes: Iterable[str]) -> list[Shard]:
+    """Tests by their files, in pieces, and then the benchmarks."""
+    found = []
+    for file, tests in groupby(nodes, key=lambda node: node.split("::")[0]):
+        name, own = Path(file).stem, list(tests)
+        size = VERIFICATIONS_PER_SHARD if name == VERIFICATION else TESTS_PER_SHARD
+        pieces = [tuple(own[begin : begin + size]) for begin in range(0, len(own), size)]
+        found += [Shard(f"{name}-{number + 1}-of-{len(pieces)}", piece) for number, piece in enumerate(pieces)]
+    return found + [Shard(name.replace(".", "-"), benchmark=name) for name in runner.GPU]
+
+
+def collected() -> list[str]:
+    """The node ids of all tests for a GPU."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", TESTS]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    nodes = [line for line in done.stdout.splitlines() if line.startswith(f"{TESTS}/") and "::" in line]
+    if not nodes:
+        raise SystemExit(f"no test was collected:\n{done.stdout}{done.stderr}")
+    return nodes
+
+
+# ---- what is missing
+
+
+def missing() -> tuple[list[str], list[str]]:
+    """What nothing goes without, and what some shards skip for; each with the command that mends it."""
+    import torch
+
+    needed = [
+        f"{name} is missing ({use}): pip install {name.replace('_', '-')}"
+        for name, use in NEEDED.items()
+        if importlib.util.find_spec(name) is None
+    ]
+    if not torch.cuda.is_available():
+        needed.append(f"torch {torch.__version__} sees no GPU")
+    else:
+        needed += [line for line in [_compiler()] if line]
+    wanted = [
+        f"{peer} is missing, and its rows: pip install {name.replace('_', '-')}"
+        for name, peer in PEERS.items()
+        if importlib.util.find_spec(name) is None
+    ]
+    return needed, wanted + _missing_headers()
+
+
+def _compiler() -> str:
+    import torch
+
+    from tkjit.compile.targets import arch_of_capability, gpu_target
+    from tkjit.config import Settings
+    from tkjit.errors import TkjitError
+    from tkjit.loader import loader_for
+
+    try:
+        loader_for(Settings.from_environment()).toolchain.check_arch(
+            gpu_target(arch_of_capability(*torch.cuda.get_device_capability()))
+        )
+    except TkjitError as error:
+        return str(error)
+    return ""
+
+
+def _missing_headers() -> list[str]:
+    from tkjit.config import Settings
+    from tkjit.errors import TkjitError
+    from tkjit.headers import find_root
+    from tkjit.spec import LIBRARIES
+
+    found = []
+    for name in ("thunderkittens", "curand"):
+        library = LIBRARIES[name]
+        try:
+            find_root(library, Settings.from_environment())
+        except TkjitError:
+            found.append(
+                f"{name} is missing, and the verification on it: set {library.variable}, or "
+                f"python -m tkjit headers add {name}"
+            )
+    return found
+
+
+# ---- running
+
+
+def run(shard: Shard, out: Path, seconds: int, commit: str, device: str) -> Result:
+    """Run a shard, and write down how it ended."""
+    command = shard.command(out, seconds)
+    result = Result(shard.name, commit, device, command)
+    begun = time.monotonic()
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False
+        )
+        result.ended, result.output = ("ended" if done.returncode in (0, 1) else f"exit {done.returncode}"), done.stdout
+    except subprocess.TimeoutExpired as error:
+        result.ended = f"killed after {seconds} s"
+        result.output = (error.stdout or b"").decode(errors="replace") if isinstance(error.stdout, bytes) else ""
+    result.seconds = round(time.monotonic() - begun, 1)
+    result.output = result.output[-8000:]
+    _read_reports(shard, out, result)
+    (out / f"{shard.name}.json").write_text(json.dumps(asdict(result), indent=1))
+    return result
+
+
+def _read_reports(shard: Shard, out: Path, result: Result) -> None:
+    rows, xml = out / f"{shard.name}.rows.json", out / f"{shard.name}.xml"
+    if rows.is_file():
+        result.rows = json.loads(rows.read_text())
+    if xml.is_file():
+        add_tests(result, xml)
+    told = result.passed + result.failed + result.skipped
+    if shard.tests and told < len(shard.tests) and result.ended == "ended":
+        result.ended = f"{len(shard.tests) - told} of {len(shard.tests)} tests not run: the time was over"
+
+
+def add_tests(result: Result, xml: Path) -> None:
+    """Count the tests of a JUnit report, and keep why some failed."""
+    for case in ElementTree.parse(xml).iter("testcase"):
+        problem = next((child for tag in ("failure", "error") if (child := case.find(tag)) is not None), None)
+        if problem is not None:
+            result.failed += 1
+            message = (problem.get("message") or problem.text or "").strip()
+            result.failures.append(f"{case.get('name')}: {message.splitlines()[0] if message else 'no message'}")
+        elif case.find("skipped") is not None:
+            result.skipped += 1
+        else:
+            result.passed += 1
+
+
+def finished(shard: Shard, out: Path, commit: str) -> Result | None:
+    """A shard's result of this commit, if it has come to its end."""
+    try:
+        result = Result(**json.loads((out / f"{shard.name}.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return result if result.commit == commit and result.ended == "ended" else None
+
+
+# ---- the report
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """A table of the shards, the benchmarks' rows, and why tests failed."""
+    lines = [
+        f"Device: {results[0].device}; commit {results[0].commit}; {time.strftime('%Y-%m-%d', time.gmtime())}.",
+        "",
+    ]
+    lines += ["| shard | passed | failed | skipped | seconds | ended |", "|---|---|---|---|---|---|"]
+    for one in results:
+        lines.append(f"| {one.shard} | {one.passed} | {one.failed} | {one.skipped} | {one.seconds:.0f} | {one.ended} |")
+    rows = [row for one in results for row in one.rows]
+    if rows:
+        lines += ["", "| what | tkjit | peer | peer's | ratio |", "|---|---|---|---|---|"]
+    for row in rows:
+        theirs = "" if row["theirs"] is None else f"{row['theirs']:.3g} {row['unit']}"
+        ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
+        lines.append(f"| {row['what']} | {row['ours']:.3g} {row['unit']} | {row['peer']} | {theirs} | {ratio} |")
+    failures = [failure for one in results for failure in one.failures]
+    if failures:
+        lines += ["", "Failures:", "", *(f"* `{re.sub('`', chr(39), failure)}`" for failure in failures)]
+    return "\n".join(lines) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if every shard has come to its end and no test has failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("gpu-results"), metavar="DIR", help="gpu-results")
+    parser.add_argument("--minutes", type=float, default=8.0, help="for each shard; 8")
+    parser.add_argument(
+        "--for", dest="budget", type=float, metavar="MINUTES", help="begin no shard that would end later"
+    )
+    parser.add_argument("--only", default="", metavar="WORD", help="shards with this in their names")
+    parser.add_argument("--again", action="store_true", help="also shards that this commit has finished")
+    parser.add_argument("--list", action="store_true", help="the shards, and no more")
+    arguments = parser.parse_args(argv)
+
+    needed, wanted = missing()
+    for line in [*needed, *wanted]:
+        print(line, file=sys.stderr)
+    todo = [shard for shard in shards(collected()) if arguments.only in shard.name]
+    if arguments.list:
+        print(*(f"{shard.name}: {len(shard.tests) or shard.benchmark}" for shard in todo), sep="\n")
+        return 0
+    if needed:
+        return 1
+    out = arguments.out.absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    return _run_all(todo, out, arguments)
+
+
+def _run_all(todo: Sequence[Shard], out: Path, arguments: argparse.Namespace) -> int:
+    import torch
+
+    commit, device = _commit(), torch.cuda.get_device_name()
+    seconds = int(60 * arguments.minutes)
+    over = time.monotonic() + 60 * arguments.budget if arguments.budget else float("inf")
+    results, left = [], 0
+    for shard in todo:
+        known = None if arguments.again else finished(shard, out, commit)
+        if known is None and time.monotonic() + seconds > over:
+            left += 1
+            continue
+        result = known or run(shard, out, seconds, commit, device)
+        results.append(result)
+        counts = f"{result.passed} passed, {result.failed} failed, {result.skipped} skipped"
+        print(f"{shard.name}: {counts}, {result.seconds:.0f} s, {result.ended}{' before' if known else ''}", flush=True)
+    if results:
+        (out / "results.json").write_text(json.dumps([asdict(one) for one in results], indent=1))
+        (out / "results.md").write_text(markdown(results))
+        print(f"{out}/results.md")
+    if left:
+        print(f"{left} shards are left; the same command goes on with them")
+    return 0 if not left and all(one.is_good for one in results) else 1
+
+
+def _commit() -> str:
+    """The commit that lies here, and whether it was changed."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or os.environ.get("TKJIT_COMMIT", "unknown")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The options of ``tkjit.kernel``: defined once; the reader, the docstring, the documents and mypy agree."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit.kernel.options import Options
+from tkjit.spec import spec_of_function
+
+DOCS = Path(__file__).parents[2] / "docs"
+NAMES = list(Options.__annotations__)
+PROGRAM = """\
+import tkjit
+from tkjit import InOut, Tensor
+
+source = "__global__ void f(Globals g) {{}}"
+
+
+@tkjit.kernel(source, entry="f", grid=1, block="N"{first})
+def f(x: "InOut[Tensor, 'float32', 'N']") -> None: ...
+
+
+@f.overload(source, entry="f", grid=1, block=1{second})
+def g(x: "InOut[Tensor, 'float32', 'N']", y: float) -> None: ...
+"""
+
+
+def test_the_reader_takes_these_options_and_no_others():
+    parameters = inspect.signature(spec_of_function).parameters.values()
+    assert {one.name for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_option_is_in_the_docstring_and_in_the_documents(name):
+    parameters = (tkjit.kernel.__doc__ or "").split("Parameters\n")[1].split("Raises\n")[0]
+    listed = re.findall(r"^    (\w[\w, ]*?)(?: : .*)?$", parameters, flags=re.MULTILINE)
+    assert name in [one for names in listed for one in names.split(", ")]
+    text = "".join(path.read_text() for path in DOCS.glob("*.md"))
+    assert re.search(rf"\b{name}=|`{name}`", text), f"docs/ does not say what {name}= is"
+
+
+# what is written in the first and in the second decorator, and what mypy says of which line
+PROGRAMS = {
+    "right": ("", ', autocast="lower"', 0, ""),
+    "unknown": (", shared_mem=3", "", 7, 'Unexpected keyword argument "shared_mem"'),
+    "type": (', pdl="yes"', "", 7, 'Argument "pdl"'),
+    "overload": ("", ", gird=1", 11, 'Unexpected keyword argument "gird"'),
+    "value": ("", ', autocast="float16"', 11, 'Argument "autocast"'),
+}
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What mypy says of all programs, read in one run: it takes seconds to read torch."""
+    directory = tmp_path_factory.mktemp("typed")
+    for name, (first, second, _, _) in PROGRAMS.items():
+        (directory / f"{name}_options.py").write_text(PROGRAM.format(first=first, second=second))
+    files = [f"{name}_options.py" for name in PROGRAMS]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--config-file=", "--python-version=3.10", *files],
+        cwd=directory,
+        env={**os.environ, "MYPYPATH": str(Path(tkjit.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if "error:" in line]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_mypy_knows_the_options(errors: list[str], name: str):
+    *_, line, message = PROGRAMS[name]
+    (found,) = [text for text in errors if text.startswith(f"{name}_options.py:")] or [""]
+    assert message in found and found.startswith(f"{name}_options.py:{line}:" if message else "")
