@@ -1,4 +1,5 @@
 // Glue of axpy, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
+// v_x is the argument or the extent x, given[i] the object that came for parameter i.
 #include <glue.h>
 
 using namespace tkjit;
@@ -20,53 +21,53 @@ PyObject* overload_0(Call& call) {
     if (!bind(call, signature_0, given)) return nullptr;
 
     // alpha: float = 1.0
-    double alpha = 1.0;
-    if (given[2] && !read(call, "alpha", given[2], alpha)) return nullptr;
+    double v_alpha = 1.0;
+    if (given[2] && !read(call, "alpha", given[2], v_alpha)) return nullptr;
 
-    int64_t N = kUnbound;
+    int64_t v_N = kUnbound;
 
     // x: In[Tensor, "T", "N"]
-    TensorView x;
-    if (!read(call, "x", given[0], x)) return nullptr;
-    int T = 0;
-    switch (x.dtype) {
-        case TKJIT_FLOAT32: T = 0; break;
-        case TKJIT_BFLOAT16: T = 1; break;
-        case TKJIT_FLOAT16: T = 2; break;
-        default: return mismatch(call, "x", given[0], x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+    TensorView v_x;
+    if (!read(call, "x", given[0], v_x)) return nullptr;
+    int v_T = 0;
+    switch (v_x.dtype) {
+        case TKJIT_FLOAT32: v_T = 0; break;
+        case TKJIT_BFLOAT16: v_T = 1; break;
+        case TKJIT_FLOAT16: v_T = 2; break;
+        default: return mismatch(call, "x", given[0], v_x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
     }
-    if (x.ndim != 1)
-        return mismatch(call, "x", given[0], x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
-    N = x.sizes[0];
+    if (v_x.ndim != 1)
+        return mismatch(call, "x", given[0], v_x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+    v_N = v_x.sizes[0];
 
     // y: InOut[Tensor, "T", "N"]
-    TensorView y;
-    if (!read(call, "y", given[1], y)) return nullptr;
-    if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
-    if (!writable(call, "y", y)) return nullptr;
-    if (y.ndim != 1 || y.sizes[0] != N || y.dtype != x.dtype)
-        return mismatch(call, "y", given[1], y, {{"N", N}}, false, "x", x), nullptr;
+    TensorView v_y;
+    if (!read(call, "y", given[1], v_y)) return nullptr;
+    if (!same_device(call, "y", given[1], v_y, "x", given[0], v_x)) return nullptr;
+    if (!writable(call, "y", v_y)) return nullptr;
+    if (v_y.ndim != 1 || v_y.sizes[0] != v_N || v_y.dtype != v_x.dtype)
+        return mismatch(call, "y", given[1], v_y, {{"N", v_N}}, false, "x", v_x), nullptr;
 
-    if (!whole_or_apart(call, "y", y, "x", x)) return nullptr;
+    if (!whole_or_apart(call, "y", v_y, "x", v_x)) return nullptr;
 
     void* stream = nullptr;
-    if (!find_stream(call, given[3], x, stream)) return nullptr;
+    if (!find_stream(call, given[3], v_x, stream)) return nullptr;
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, T, x);
+    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);
     if (!launch_function) return nullptr;
 
     TkjitArg args[3];
-    set(args[0], x);
-    set(args[1], y);
-    set(args[2], alpha);
-    if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
-    if (!record_stream(call, given[3], x, {given[0], given[1]})) return nullptr;
+    set(args[0], v_x);
+    set(args[1], v_y);
+    set(args[2], v_alpha);
+    if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
+    if (!record_stream(call, given[3], v_x, {given[0], given[1]})) return nullptr;
     if (!call.table.written(given[1])) return nullptr;
-    Object y_object;
-    y_object.borrow(given[1]);
-    return y_object.release();
+    Object object_of_y;
+    object_of_y.borrow(given[1]);
+    return object_of_y.release();
 }
 
 const Overload overloads[] = {

@@ -26,7 +26,7 @@ TKJIT_MARK_ENTRY(axpy<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int N = args[0].extents[3];
+        const tkjit::Int v_N = args[0].extents[3];
 
         const Globals globals{
             .x = tkjit::convert<decltype(Globals::x)>(args[0]),
@@ -34,7 +34,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
             .alpha = tkjit::convert<decltype(Globals::alpha)>(args[2]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid(cdiv(N, 256));
+        shape.set_grid(cdiv(v_N, 256));
         shape.set_block(256);
         return tkjit::launch(axpy<T>, shape, device, stream, globals);
     });

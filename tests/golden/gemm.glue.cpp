@@ -1,4 +1,5 @@
 // Glue of gemm, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
+// v_x is the argument or the extent x, given[i] the object that came for parameter i.
 #include <glue.h>
 
 using namespace tkjit;
@@ -21,65 +22,65 @@ PyObject* overload_0(Call& call) {
     if (!bind(call, signature_0, given)) return nullptr;
     if (!spread_out(call, signature_0, given, given[3], {2})) return nullptr;
 
-    int64_t M = kUnbound, K = kUnbound, N = kUnbound;
+    int64_t v_M = kUnbound, v_K = kUnbound, v_N = kUnbound;
 
     // a: In[Tensor, "T", "M", "K"]
-    TensorView a;
-    if (!read(call, "a", given[0], a)) return nullptr;
-    int T = 0;
-    switch (a.dtype) {
-        case TKJIT_FLOAT32: T = 0; break;
-        case TKJIT_BFLOAT16: T = 1; break;
-        case TKJIT_FLOAT16: T = 2; break;
-        default: return mismatch(call, "a", given[0], a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
+    TensorView v_a;
+    if (!read(call, "a", given[0], v_a)) return nullptr;
+    int v_T = 0;
+    switch (v_a.dtype) {
+        case TKJIT_FLOAT32: v_T = 0; break;
+        case TKJIT_BFLOAT16: v_T = 1; break;
+        case TKJIT_FLOAT16: v_T = 2; break;
+        default: return mismatch(call, "a", given[0], v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
     }
-    if (a.ndim != 2)
-        return mismatch(call, "a", given[0], a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
-    M = a.sizes[0];
-    K = a.sizes[1];
+    if (v_a.ndim != 2)
+        return mismatch(call, "a", given[0], v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
+    v_M = v_a.sizes[0];
+    v_K = v_a.sizes[1];
 
     // b: In[Tensor, "T", "K", "N"]
-    TensorView b;
-    if (!read(call, "b", given[1], b)) return nullptr;
-    if (!same_device(call, "b", given[1], b, "a", given[0], a)) return nullptr;
-    if (b.ndim != 2 || b.sizes[0] != K || b.dtype != a.dtype)
-        return mismatch(call, "b", given[1], b, {{"K", K}, {"N"}}, false, "a", a), nullptr;
-    N = b.sizes[1];
+    TensorView v_b;
+    if (!read(call, "b", given[1], v_b)) return nullptr;
+    if (!same_device(call, "b", given[1], v_b, "a", given[0], v_a)) return nullptr;
+    if (v_b.ndim != 2 || v_b.sizes[0] != v_K || v_b.dtype != v_a.dtype)
+        return mismatch(call, "b", given[1], v_b, {{"K", v_K}, {"N"}}, false, "a", v_a), nullptr;
+    v_N = v_b.sizes[1];
 
     // c: Out[Tensor, "T", "M", "N"]
-    Shape c_shape;
-    if (!c_shape.compute(call, "c", Leading{}, {Int(M), Int(N)})) return nullptr;
-    TensorView c;
-    Object c_object;
+    Shape shape_of_c;
+    if (!shape_of_c.compute(call, "c", Leading{}, {Int(v_M), Int(v_N)})) return nullptr;
+    TensorView v_c;
+    Object object_of_c;
     if (given[2]) {
-        if (!read(call, "c", given[2], c)) return nullptr;
-        if (!same_device(call, "c", given[2], c, "a", given[0], a)) return nullptr;
-        if (!writable(call, "c", c)) return nullptr;
-        if (!c_shape.matches(c) || c.dtype != a.dtype)
-            return mismatch(call, "c", given[2], c, {{"M", Int(M).value()}, {"N", Int(N).value()}}, false, "a", a), nullptr;
-        if (!apart(call, "c", c, "a", a)) return nullptr;
-        if (!apart(call, "c", c, "b", b)) return nullptr;
-        c_object.borrow(given[2]);
+        if (!read(call, "c", given[2], v_c)) return nullptr;
+        if (!same_device(call, "c", given[2], v_c, "a", given[0], v_a)) return nullptr;
+        if (!writable(call, "c", v_c)) return nullptr;
+        if (!shape_of_c.matches(v_c) || v_c.dtype != v_a.dtype)
+            return mismatch(call, "c", given[2], v_c, {{"M", Int(v_M).value()}, {"N", Int(v_N).value()}}, false, "a", v_a), nullptr;
+        if (!apart(call, "c", v_c, "a", v_a)) return nullptr;
+        if (!apart(call, "c", v_c, "b", v_b)) return nullptr;
+        object_of_c.borrow(given[2]);
     }
 
     void* stream = nullptr;
-    if (!find_stream(call, given[4], a, stream)) return nullptr;
+    if (!find_stream(call, given[4], v_a, stream)) return nullptr;
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, T, a);
+    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_a);
     if (!launch_function) return nullptr;
-    if (!given[2] && !allocate(call, "c", c_object, c, c_shape, a.dtype, a)) return nullptr;
+    if (!given[2] && !allocate(call, "c", object_of_c, v_c, shape_of_c, v_a.dtype, v_a)) return nullptr;
 
     TkjitArg args[3];
-    set(args[0], a);
-    set(args[1], b);
-    set(args[2], c);
-    if (!empty(c) && !launch(call, launch_function, args, a, stream)) return nullptr;
-    if (!record_stream(call, given[4], a, {given[0], given[1], c_object.get()})) return nullptr;
+    set(args[0], v_a);
+    set(args[1], v_b);
+    set(args[2], v_c);
+    if (!empty(v_c) && !launch(call, launch_function, args, v_a, stream)) return nullptr;
+    if (!record_stream(call, given[4], v_a, {given[0], given[1], object_of_c.get()})) return nullptr;
     if (given[2] && !call.table.written(given[2])) return nullptr;
-    if (!given[2] && !as_given(call, c_object, a, given[0])) return nullptr;
-    return c_object.release();
+    if (!given[2] && !as_given(call, object_of_c, v_a, given[0])) return nullptr;
+    return object_of_c.release();
 }
 
 const Overload overloads[] = {

@@ -34,8 +34,8 @@ TKJIT_MARK_ENTRY(gemm<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int M = args[0].extents[2];
-        const tkjit::Int N = args[1].extents[3];
+        const tkjit::Int v_M = args[0].extents[2];
+        const tkjit::Int v_N = args[1].extents[3];
 
         const Globals globals{
             .a = tkjit::convert<decltype(Globals::a)>(args[0]),
@@ -43,7 +43,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
             .c = tkjit::convert<decltype(Globals::c)>(args[2]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid((cdiv(M, 128) * cdiv(N, 128)));
+        shape.set_grid((cdiv(v_M, 128) * cdiv(v_N, 128)));
         shape.set_block(256);
         shape.set_shared_memory(37888);
         return tkjit::launch(gemm<T>, shape, device, stream, globals);

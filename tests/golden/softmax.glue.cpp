@@ -1,4 +1,5 @@
 // Glue of softmax, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
+// v_x is the argument or the extent x, given[i] the object that came for parameter i.
 #include <glue.h>
 
 using namespace tkjit;
@@ -20,56 +21,56 @@ PyObject* overload_0(Call& call) {
     if (!bind(call, signature_0, given)) return nullptr;
     if (!spread_out(call, signature_0, given, given[2], {1})) return nullptr;
 
-    int64_t N = kUnbound;
+    int64_t v_N = kUnbound;
     Leading leading;
 
     // x: In[Tensor, "T", "...", "N"]
-    TensorView x;
-    if (!read(call, "x", given[0], x)) return nullptr;
-    int T = 0;
-    switch (x.dtype) {
-        case TKJIT_FLOAT32: T = 0; break;
-        case TKJIT_BFLOAT16: T = 1; break;
-        case TKJIT_FLOAT16: T = 2; break;
-        default: return mismatch(call, "x", given[0], x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
+    TensorView v_x;
+    if (!read(call, "x", given[0], v_x)) return nullptr;
+    int v_T = 0;
+    switch (v_x.dtype) {
+        case TKJIT_FLOAT32: v_T = 0; break;
+        case TKJIT_BFLOAT16: v_T = 1; break;
+        case TKJIT_FLOAT16: v_T = 2; break;
+        default: return mismatch(call, "x", given[0], v_x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
     }
-    if (x.ndim < 1 || !leading.matches(x, 1))
-        return mismatch(call, "x", given[0], x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
-    N = x.sizes[x.ndim - 1];
-    leading.bind(x, 1);
+    if (v_x.ndim < 1 || !leading.matches(v_x, 1))
+        return mismatch(call, "x", given[0], v_x, {{"N"}}, true, "float32, bfloat16 or float16"), nullptr;
+    v_N = v_x.sizes[v_x.ndim - 1];
+    leading.bind(v_x, 1);
 
     // y: Out[Tensor, "T", "...", "N"]
-    Shape y_shape;
-    if (!y_shape.compute(call, "y", leading, {Int(N)})) return nullptr;
-    TensorView y;
-    Object y_object;
+    Shape shape_of_y;
+    if (!shape_of_y.compute(call, "y", leading, {Int(v_N)})) return nullptr;
+    TensorView v_y;
+    Object object_of_y;
     if (given[1]) {
-        if (!read(call, "y", given[1], y)) return nullptr;
-        if (!same_device(call, "y", given[1], y, "x", given[0], x)) return nullptr;
-        if (!writable(call, "y", y)) return nullptr;
-        if (!y_shape.matches(y) || y.dtype != x.dtype)
-            return mismatch(call, "y", given[1], y, {{"N", Int(N).value()}}, true, "x", x), nullptr;
-        if (!apart(call, "y", y, "x", x)) return nullptr;
-        y_object.borrow(given[1]);
+        if (!read(call, "y", given[1], v_y)) return nullptr;
+        if (!same_device(call, "y", given[1], v_y, "x", given[0], v_x)) return nullptr;
+        if (!writable(call, "y", v_y)) return nullptr;
+        if (!shape_of_y.matches(v_y) || v_y.dtype != v_x.dtype)
+            return mismatch(call, "y", given[1], v_y, {{"N", Int(v_N).value()}}, true, "x", v_x), nullptr;
+        if (!apart(call, "y", v_y, "x", v_x)) return nullptr;
+        object_of_y.borrow(given[1]);
     }
 
     void* stream = nullptr;
-    if (!find_stream(call, given[3], x, stream)) return nullptr;
+    if (!find_stream(call, given[3], v_x, stream)) return nullptr;
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, T, x);
+    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);
     if (!launch_function) return nullptr;
-    if (!given[1] && !allocate(call, "y", y_object, y, y_shape, x.dtype, x)) return nullptr;
+    if (!given[1] && !allocate(call, "y", object_of_y, v_y, shape_of_y, v_x.dtype, v_x)) return nullptr;
 
     TkjitArg args[2];
-    set(args[0], x);
-    set(args[1], y);
-    if (!empty(y) && !launch(call, launch_function, args, x, stream)) return nullptr;
-    if (!record_stream(call, given[3], x, {given[0], y_object.get()})) return nullptr;
+    set(args[0], v_x);
+    set(args[1], v_y);
+    if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
+    if (!record_stream(call, given[3], v_x, {given[0], object_of_y.get()})) return nullptr;
     if (given[1] && !call.table.written(given[1])) return nullptr;
-    if (!given[1] && !as_given(call, y_object, x, given[0])) return nullptr;
-    return y_object.release();
+    if (!given[1] && !as_given(call, object_of_y, v_x, given[0])) return nullptr;
+    return object_of_y.release();
 }
 
 const Overload overloads[] = {

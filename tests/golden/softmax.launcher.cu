@@ -70,16 +70,16 @@ TKJIT_MARK_ENTRY(softmax<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int x_batch = args[0].extents[0];
-        const tkjit::Int x_depth = args[0].extents[1];
-        const tkjit::Int x_rows = args[0].extents[2];
+        const tkjit::Int batch_of_x = args[0].extents[0];
+        const tkjit::Int depth_of_x = args[0].extents[1];
+        const tkjit::Int rows_of_x = args[0].extents[2];
 
         const Globals globals{
             .x = tkjit::convert<decltype(Globals::x)>(args[0]),
             .y = tkjit::convert<decltype(Globals::y)>(args[1]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid(((x_batch * x_depth) * x_rows));
+        shape.set_grid(((batch_of_x * depth_of_x) * rows_of_x));
         shape.set_block(256);
         return tkjit::launch(softmax<T>, shape, device, stream, globals);
     });

@@ -2,12 +2,13 @@
 
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 import tkjit
 from tkjit import Align, In, InOut, Out, Scalar, Tensor
-from tkjit.render.text import field_text, local, signature_text
+from tkjit.render.text import field_text, signature_text
 from tkjit.spec import CType, spec_of_function
 from unit.rendered import declared_twice
 
@@ -25,25 +26,29 @@ def test_the_helper_sees_a_second_declaration():
     assert declared_twice("int f() {\n    int64_t a = 1;\n}\nint g() {\n    int64_t a = 1;\n}\n") == []
 
 
-@pytest.mark.parametrize(
-    "name", ["call", "given", "args", "launch", "launcher", "shape", "leading", "set", "empty", "Int"]
-)
-def test_a_name_that_the_function_uses_itself_is_spelled_with_an_underscore(name):
-    assert local(name) == f"{name}_"
+@pytest.mark.parametrize("name", ["call", "given", "i", "list_value", "shape", "Int", "v_x", "launcher"])
+def test_a_name_that_the_glue_has_too_is_an_argument_like_any_other(name):
     space = {"In": In[Tensor, F32, "N"], "__name__": __name__}
     exec(compile(f"def f(x: In, {name}: float): ...", __file__, "exec", dont_inherit=True), space)
     text = glue(space["f"])
-    assert f"double {name}_ = 0;" in text
-    assert f'!read(call, "{name}", given[1], {name}_)' in text
+    assert f"double v_{name} = 0;" in text
+    assert f'!read(call, "{name}", given[1], v_{name})' in text
     assert declared_twice(text) == []
 
 
-@pytest.mark.parametrize("name", ["N", "x", "alpha", "i", "launches"])
-def test_other_names_stay_as_they_are(name):
-    assert local(name) == name
+RUNTIME = Path(tkjit.__file__).parent / "runtime"
 
 
-@pytest.mark.parametrize("name", ["y_shape", "y_object", "x_dim_0", "D_option", "launcher"])
+def test_no_name_of_the_glues_own_is_one_that_is_made_for_a_user():
+    """Neither a variable, nor a function or a macro of a header that the glue includes."""
+    headers = "\n".join(path.read_text() for path in (*RUNTIME.glob("*.h"), *RUNTIME.parent.glob("include/tkjit/*.h")))
+    ours = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", headers)))
+    assert not {
+        word for word in ours if re.match("v_|(shape|object|list|item|parallel|option|default|dim_\\d+)_of_", word)
+    }
+
+
+@pytest.mark.parametrize("name", ["shape_of_y", "object_of_y", "dim_0_of_x", "option_of_D", "v_x"])
 def test_names_made_from_other_names_do_not_collide(name):
     code = f"def f(x: X, w: W, {name}: float, D: int, y: Y): ..."
     space = {"X": In[Tensor, F32, "2 * N"], "W": In[Tensor, F32, "N", "D"], "Y": Out[Tensor, F32, "N"]}
@@ -52,19 +57,13 @@ def test_names_made_from_other_names_do_not_collide(name):
     assert declared_twice(text) == []
 
 
-def test_a_name_with_an_underscore_and_one_that_gets_one():
-    def f(x: In[Tensor, F32, "N"], call: float, call_: float): ...
-
-    assert declared_twice(glue(f)) == []
-
-
 def test_derived_dims_come_after_those_they_are_computed_from():
     def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "A", "N"]): ...
 
     text = glue(f, dims={"A": "B + C", "B": "C * 2", "C": "cdiv(N, 4)", "unused": "N"})
-    positions = [text.index(f"const Int {name} = ") for name in "CBA"]
+    positions = [text.index(f"const Int v_{name} = ") for name in "CBA"]
     assert positions == sorted(positions)
-    assert positions[-1] < text.index("y_shape.compute")
+    assert positions[-1] < text.index("shape_of_y.compute")
     assert "unused" not in text
 
 
@@ -73,32 +72,32 @@ def test_required_tensors_are_read_before_optional_ones():
 
     text = glue(f)
     assert text.index('read(call, "x"') < text.index('read(call, "bias"')
-    assert text.index("N = x.sizes[1];") < text.index("bias.sizes[0] != N")
-    assert 'same_device(call, "bias", given[0], bias, "x", given[1], x)' in text
+    assert text.index("v_N = v_x.sizes[1];") < text.index("v_bias.sizes[0] != v_N")
+    assert 'same_device(call, "bias", given[0], v_bias, "x", given[1], v_x)' in text
 
 
 def test_a_repeated_dim_of_one_tensor_is_compared():
     def f(x: In[Tensor, F32, "N", "N"]): ...
 
-    assert "N = x.sizes[0];" in glue(f) and "x.sizes[1] != N" in glue(f)
+    assert "v_N = v_x.sizes[0];" in glue(f) and "v_x.sizes[1] != v_N" in glue(f)
 
 
 def test_alignment_constraints_and_bounds_are_checked():
     def f(x: InOut[Tensor, F32, "N", Align(16)], n: Scalar[int, "uint8_t"] = 3): ...
 
     text = glue(f, constraints=["N % 8 == 0"])
-    assert 'aligned(call, "x", x, 16)' in text
-    assert 'read(call, "n", given[1], n, 0, 255)' in text
-    assert re.search(r'satisfied\(call, \(tkjit::Int\(\(Int\(N\) % 8\)\) == tkjit::Int\(0\)\), "N % 8 == 0", ', text)
+    assert 'aligned(call, "x", v_x, 16)' in text
+    assert 'read(call, "n", given[1], v_n, 0, 255)' in text
+    assert re.search(r'satisfied\(call, \(tkjit::Int\(\(Int\(v_N\) % 8\)\) == tkjit::Int\(0\)\), "N % 8 == 0", ', text)
 
 
 def test_the_variants_index_is_their_position():
     def f(x: In[Tensor, "T", "N"], w: In[Tensor, "W", "D"]): ...
 
     text = glue(f, variants={"T": (F32, "int8"), "W": ("int8", F32, "bool"), "D": (64, 128)})
-    assert "launcher(call, 0, ((T) * 3 + W) * 2 + D_option, x)" in text
-    assert "case TKJIT_BOOL: W = 2; break;" in text
-    assert "case 128: D_option = 1; break;" in text
+    assert "launcher(call, 0, ((v_T) * 3 + v_W) * 2 + option_of_D, v_x)" in text
+    assert "case TKJIT_BOOL: v_W = 2; break;" in text
+    assert "case 128: option_of_D = 1; break;" in text
     assert "const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, collect, 12};" in text
 
 
@@ -112,7 +111,7 @@ def test_a_second_overloads_variants_follow_the_firsts():
     def f(x: In[Tensor, "T", "N"], n: int): ...
 
     text = f.render().glue
-    assert "launcher(call, 0, T, x)" in text and "launcher(call, 1, 2 + T, x)" in text
+    assert "launcher(call, 0, v_T, v_x)" in text and "launcher(call, 1, 2 + v_T, v_x)" in text
     assert "return dispatch(call, overloads, 2);" in text
 
 

@@ -99,33 +99,32 @@ def test_the_structs_order_is_the_arguments_order():
     text = launcher(f, fields="y x alpha", grid="N")
     for i, name in enumerate(["y", "x", "alpha"]):
         assert f".{name} = tkjit::convert<decltype(Globals::{name})>(args[{i}])," in text
-    assert "const tkjit::Int N = args[1].extents[3];" in text
+    assert "const tkjit::Int v_N = args[1].extents[3];" in text
     glue = tkjit.kernel(SOURCE, **{**OPTIONS, "fields": "y x alpha"})(f).render().glue
-    assert "set(args[0], y);" in glue and "set(args[1], x);" in glue and "set(args[2], alpha);" in glue
+    assert "set(args[0], v_y);" in glue and "set(args[1], v_x);" in glue and "set(args[2], v_alpha);" in glue
 
 
 def test_derived_dims_come_in_order_and_only_where_used():
     text = launcher(plain, dims={"A": "B + C", "B": "C * 2", "C": "cdiv(N, 4)", "unused": "N"}, grid="A, B")
-    positions = [text.index(f"const tkjit::Int {name} = ") for name in "NCBA"]
+    positions = [text.index(f"const tkjit::Int v_{name} = ") for name in "NCBA"]
     assert positions == sorted(positions)
-    assert positions[-1] < text.index("shape.set_grid(A, B);")
+    assert positions[-1] < text.index("shape.set_grid(v_A, v_B);")
     assert "unused" not in text
 
 
 @pytest.mark.parametrize("name", ["shape", "globals", "args", "device", "stream_", "launch", "tkjit"])
-def test_names_of_the_functions_own_are_spelled_with_an_underscore(name):
+def test_a_name_that_the_launcher_has_too_is_a_dim_like_any_other(name):
     space = {"In": In[Tensor, F32, name]}
     exec(compile("def f(x: In): ...", __file__, "exec", dont_inherit=True), space)
     text = launcher(space["f"], grid=f"cdiv({name}, 32)")
-    spelled = f"{name}_"  # "stream_" too, which is how "stream" is spelled
-    assert f"const tkjit::Int {spelled} = args[0].extents[3];" in text
-    assert f"shape.set_grid(cdiv({spelled}, 32));" in text
+    assert f"const tkjit::Int v_{name} = args[0].extents[3];" in text
+    assert f"shape.set_grid(cdiv(v_{name}, 32));" in text
 
 
 def test_extents_of_a_tensor_and_a_field_of_that_spelling():
-    def f(x: In[Tensor, F32, "M", "N"], x_rows: int): ...
+    def f(x: In[Tensor, F32, "M", "N"], rows_of_x: int): ...
 
-    assert declared_twice(launcher(f, grid="x.rows, x_rows")) == []
+    assert declared_twice(launcher(f, grid="x.rows, rows_of_x")) == []
 
 
 def test_a_dim_with_the_name_of_the_entry():
@@ -138,9 +137,9 @@ def test_a_dim_with_the_name_of_the_entry():
 def test_extents_of_a_tensor():
     text = launcher(plain, grid="x.batch * x.depth, x.rows, x.cols", block="min(x.numel, 32)")
     for axis, extent in enumerate(["batch", "depth", "rows", "cols"]):
-        assert f"const tkjit::Int x_{extent} = args[0].extents[{axis}];" in text
+        assert f"const tkjit::Int {extent}_of_x = args[0].extents[{axis}];" in text
     factors = " * ".join(f"tkjit::Int(args[0].extents[{axis}])" for axis in range(4))
-    assert f"const tkjit::Int x_numel = {factors};" in text
+    assert f"const tkjit::Int numel_of_x = {factors};" in text
 
 
 def test_a_struct_of_the_sources_own_is_checked():
@@ -181,12 +180,12 @@ def test_integers_that_no_call_gives():
 
     text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
     assert "has_fields<TkjitGlobals, 2>()" in text
-    assert 'if (const char* error = tkjit::check_computed((N / 2), "half")) return error;' in text
-    assert ".half = static_cast<decltype(TkjitGlobals::half)>(tkjit::Int((N / 2)).value())," in text
+    assert 'if (const char* error = tkjit::check_computed((v_N / 2), "half")) return error;' in text
+    assert ".half = static_cast<decltype(TkjitGlobals::half)>(tkjit::Int((v_N / 2)).value())," in text
     assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(args[1]));" in text
     text = launcher(f, args=True, computed={"half": "N // 2"}, fields="x half n")
     assert "static_assert(tkjit::takes<decltype(&scale), float, int, int>()" in text
-    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg((N / 2)), args[1]};" in text
+    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg((v_N / 2)), args[1]};" in text
 
 
 def test_a_launch_in_cpp():
@@ -197,7 +196,7 @@ def test_a_launch_in_cpp():
         shared_memory=CExpr("sizeof(tile) * globals.count"), cluster=(2, 1), pdl=True,
     )  # fmt: skip
     assert (
-        "shape.set_grid([&](int M, int n) { return dim3(tiles<2>::grid(M, n)); }(int(M.value()), int(n.value())));"
+        "shape.set_grid([&](int M, int n) { return dim3(tiles<2>::grid(M, n)); }(int(v_M.value()), int(v_n.value())));"
         in text
     )
     assert "shape.set_block([&]() { return dim3(tiles<2>::threads); }());" in text

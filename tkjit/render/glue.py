@@ -20,6 +20,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
     counts = [prod(len(options) for _, options in spec.variants) for spec in specs]
     lines = [
         f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
+        "// v_x is the argument or the extent x, given[i] the object that came for parameter i.",
         f"#include <{'glue_parallel' if specs[0].is_parallel else 'glue'}.h>",
         "",
         "using namespace tkjit;",
@@ -227,7 +228,7 @@ class _Overload:
         for name, options in self.spec.variants:
             choice = local(name)
             if isinstance(options[0], int):
-                choice = f"{name}_option"
+                choice = f"option_of_{name}"
                 lines += self._integer_choice(name, [int(option) for option in options])
             index = f"({index}) * {len(options)} + {choice}" if index else choice
         offset = f"{self.first_variant} + " if self.first_variant else ""
@@ -252,9 +253,9 @@ class _Overload:
         constraint = repr_text(f"{name} is {listed(tuple(map(str, options)))}")
         value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
         return [
-            f"int {name}_option = 0;",
+            f"int option_of_{name} = 0;",
             f"switch ({local(name)}) {{",
-            *(f"    case {option}: {name}_option = {i}; break;" for i, option in enumerate(options)),
+            *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
             f"    default: return satisfied(call, 0, {constraint}, {value}), nullptr;",
             "}",
         ]
@@ -265,7 +266,7 @@ class _Overload:
         for f in self.outputs:
             dtype = self.tensors.dtype(f)
             allocate = (
-                f"allocate(call, {repr_text(f.name)}, {f.name}_object, {local(f.name)}, {f.name}_shape, {dtype}, "
+                f"allocate(call, {repr_text(f.name)}, object_of_{f.name}, {local(f.name)}, shape_of_{f.name}, {dtype}, "
                 f"{self.anchor})"
             )
             lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
@@ -292,7 +293,7 @@ class _Overload:
         lines.append(f"if ({guard}!{launch}) return nullptr;")
         where = f"call, {self._given('stream')}, {self.anchor}"
         used = [
-            f"{f.name}_object.get()" if f.direction == "out" else self._given(f.name)
+            f"object_of_{f.name}.get()" if f.direction == "out" else self._given(f.name)
             for f in spec.tensors
             if not f.is_list and not f.is_parallel
         ]
@@ -321,11 +322,11 @@ class _Overload:
                     if by_name[name].optional
                     else self._given(name)
                 )
-                lines += [f"Object {name}_object;", f"{name}_object.borrow({value});"]
+                lines += [f"Object object_of_{name};", f"object_of_{name}.borrow({value});"]
         for f in self.outputs:
             like = f"{self.anchor}, {self.tensors.anchor_object}"
-            lines.append(f"if (!{self._given(f.name)} && !as_given(call, {f.name}_object, {like})) return nullptr;")
-        objects = [f"{name}_object" for name in self.spec.returns]
+            lines.append(f"if (!{self._given(f.name)} && !as_given(call, object_of_{f.name}, {like})) return nullptr;")
+        objects = [f"object_of_{name}" for name in self.spec.returns]
         if not objects:
             return ["Py_RETURN_NONE;"]
         if len(objects) == 1:
@@ -336,7 +337,7 @@ class _Overload:
 
 def _all_of(f: Field) -> str:
     """The variable that holds a tensor, or a whole list of them."""
-    return f"{f.name}_list" if f.is_list else f"{f.name}_parallel" if f.is_parallel else local(f.name)
+    return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
 def _spread(f: Field | None) -> str:
@@ -353,7 +354,7 @@ def _default_value(f: Field) -> tuple[list[str], str]:
         return [], "{}"
     if isinstance(default, tuple):
         items = [_number_value(item, f.value.item) for item in default] or ["{}"]
-        name = f"{f.name}_default"
+        name = f"default_of_{f.name}"
         return [f"static const TkjitArg {name}[] = {{{', '.join(items)}}};"], f"list_value({name}, {len(default)})"
     if f.value.code == "t":
         return [], f"number_value({enumerator(BY_NAME[default])})"

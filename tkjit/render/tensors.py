@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from tkjit.render.text import derived_in_order, field_text, indent, listed, literal, local, repr_text
 from tkjit.spec import BY_NAME, Field, Spec
+from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.expr import EXTENTS, Expr
 
@@ -41,7 +42,7 @@ class TensorChecks:
     def anchor_object(self) -> str:
         """The object that says on which device the call runs."""
         if self.anchor.is_list:
-            return f"{self.anchor.name}_list.items->object"
+            return f"list_of_{self.anchor.name}.items->object"
         return self._place(self.anchor).given
 
     def render(self) -> list[str]:
@@ -78,7 +79,7 @@ class TensorChecks:
 
     def _place(self, f: Field) -> _Place:
         if f.is_parallel:
-            return _Place(f"{f.name}_parallel.name", f"{f.name}_parallel.object", local(f.name))
+            return _Place(f"parallel_of_{f.name}.name", f"parallel_of_{f.name}.object", local(f.name))
         return _Place(repr_text(f.name), self.given(f.name), local(f.name))
 
     def _parallel(self, f: Field) -> list[str]:
@@ -86,16 +87,16 @@ class TensorChecks:
         given = self.given(f.name)
         position = given.removeprefix("given[").removesuffix("]")
         first = next(other for other in self.inputs if other.is_parallel)
-        same = f"if (!same_devices(call, {f.name}_parallel, {first.name}_parallel)) return nullptr;"
+        same = f"if (!same_devices(call, parallel_of_{f.name}, parallel_of_{first.name})) return nullptr;"
         count = self.spec.num_devices
-        fixed = f"if (!is_on(call, {f.name}_parallel, {count})) return nullptr;"
+        fixed = f"if (!is_on(call, parallel_of_{f.name}, {count})) return nullptr;"
         return [
             "",
             f"// {field_text(f)}",
-            f"ParallelTensor {f.name}_parallel;",
-            f"if (!read(call, {repr_text(f.name)}, {position}, {given}, {f.name}_parallel)) return nullptr;",
+            f"ParallelTensor parallel_of_{f.name};",
+            f"if (!read(call, {repr_text(f.name)}, {position}, {given}, parallel_of_{f.name})) return nullptr;",
             *([same] if f is not first else [fixed] if count else []),
-            f"const TensorView& {local(f.name)} = {f.name}_parallel.own;",
+            f"const TensorView& {local(f.name)} = parallel_of_{f.name}.own;",
             *self._check_tensor(f, self._place(f)),
         ]
 
@@ -104,19 +105,20 @@ class TensorChecks:
         first = next((f for f in self.inputs if f.is_parallel), None)
         if first is None:
             return []
-        layout = f"{first.name}_parallel.layout"
-        return ["", f"[[maybe_unused]] const int64_t dev_idx = {layout}.dev_idx, num_devices = {layout}.count;"]
+        layout = f"parallel_of_{first.name}.layout"
+        index, count = local(DEV_IDX), local(NUM_DEVICES)
+        return ["", f"[[maybe_unused]] const int64_t {index} = {layout}.dev_idx, {count} = {layout}.count;"]
 
     def _list(self, f: Field) -> list[str]:
         """Each tensor of a list is checked as one alone would be; the first stands for the list."""
         most = "INT_MAX" if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {self.given(f.name)}, {most}, {f.name}_list"
+        what = f"{repr_text(f.name)}, {self.given(f.name)}, {most}, list_of_{f.name}"
         return [
             "",
             f"// {field_text(f)}",
-            f"TensorList {f.name}_list;",
+            f"TensorList list_of_{f.name};",
             f"if (!read(call, {what})) return nullptr;",
-            f"const TensorView& {local(f.name)} = {f.name}_list.items->view;",
+            f"const TensorView& {local(f.name)} = list_of_{f.name}.items->view;",
             *([f"int {local(f.dtype)} = 0;"] if self._chooses(f) else []),
             *self._for_each(f, self._check_tensor(f, self._item(f))),
         ]
@@ -124,14 +126,14 @@ class TensorChecks:
     @staticmethod
     def _item(f: Field) -> _Place:
         """Where a tensor of a list is, in a loop over it."""
-        item = f"{f.name}_item"
+        item = f"item_of_{f.name}"
         return _Place(f"{item}.name", f"{item}.object", f"{item}.view")
 
     @staticmethod
     def _for_each(f: Field, body: list[str]) -> list[str]:
         return [
-            f"for (int i = 0; i < {f.name}_list.count; ++i) {{",
-            f"    const TensorList::Item& {f.name}_item = {f.name}_list.items[i];",
+            f"for (int i = 0; i < list_of_{f.name}.count; ++i) {{",
+            f"    const TensorList::Item& item_of_{f.name} = list_of_{f.name}.items[i];",
             *indent(body),
             "}",
         ]
@@ -268,7 +270,7 @@ class TensorChecks:
                 if not dim.names or dim.text in self.spec.dim_names or dim.text in self.bound:
                     continue
                 present = f"{self.given(f.name)} && " if f.optional else ""
-                value = f"{f.name}_dim_{i}"
+                value = f"dim_{i}_of_{f.name}"
                 place = self._item(f) if f.is_list else self._place(f)
                 refuse = self._mismatch(f, place, {dim.text: f"{value}.value()"})
                 extent = self._extent(f, i, place.view)
@@ -294,14 +296,14 @@ class TensorChecks:
         dims = ", ".join(self._expression(dim) if dim.names else dim.text for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
         values = {dim.text: f"{self._expression(dim)}.value()" for dim in f.dims if dim.names}
-        conditions = [f"!{f.name}_shape.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
+        conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
         return [
             "",
             f"// {field_text(f)}",
-            f"Shape {f.name}_shape;",
-            f"if (!{f.name}_shape.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
+            f"Shape shape_of_{f.name};",
+            f"if (!shape_of_{f.name}.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
             f"TensorView {local(f.name)};",
-            f"Object {f.name}_object;",
+            f"Object object_of_{f.name};",
             f"if ({self.given(f.name)}) {{",
             *indent(
                 [
@@ -310,7 +312,7 @@ class TensorChecks:
                     *self._apart(f),
                 ]
             ),
-            f"    {f.name}_object.borrow({self.given(f.name)});",
+            f"    object_of_{f.name}.borrow({self.given(f.name)});",
             "}",
         ]
 
@@ -347,7 +349,7 @@ class TensorChecks:
 
 def _whole(f: Field) -> str:
     """The variable of all of a tensor: a list, the parts of a parallel layout."""
-    return f"{f.name}_list" if f.is_list else f"{f.name}_parallel" if f.is_parallel else local(f.name)
+    return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
 def _if(conditions: list[str], then: str) -> list[str]:

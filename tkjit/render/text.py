@@ -7,46 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
 
 from tkjit.spec import Field, Spec
-from tkjit.spec.expr import EXTENTS, Expr
+from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 from tkjit.spec.signature import python_type
 
-# what the rendered functions call their own: a field or dim of such a name is spelled with an underscore behind
-_TAKEN = frozenset(
-    "aligned allocate apart args as_given batch bind bool call Call cols collect depth device Dim dispatch "
-    "double dispatch_parallel empty end_of entry execute Expected extent find_stream given globals Int INT64_MIN "
-    "int64_t kUnbound launch is_on launch_function launcher Leading leading list_value mismatch module_definition "
-    "named_tuple nullptr number_value numel Object overload Overload overloads ParallelTensor Parameter Py_None "
-    "PyObject read real_value record_stream rows same_device same_devices satisfied self set set_absent shape Shape "
-    "Signature shown slots Spread spread_out stream Table TensorList TensorView text_value tkjit TkjitArg TkjitLaunch "
-    "Values whole_or_apart writable written".split()
-)
-
-
-# and what they make from the names of fields and dims
-_MADE = (
-    "_shape",
-    "_object",
-    "_option",
-    "_list",
-    "_parallel",
-    "_item",
-    "_default",
-    *(f"_{extent}" for extent in EXTENTS),
-)
-
 
 def local(name: str) -> str:
-    """The C++ variable that holds a field or a dim; ``x.rows`` becomes ``x_rows``.
+    """The C++ variable that holds an argument or a dim: a name that neither tkjit nor a header has.
 
-    >>> local("N"), local("stream"), local("stream_"), local("x.rows"), local("x_rows")
-    ('N', 'stream_', 'stream__', 'x_rows', 'x_rows_')
+    What is made of one is called ``shape_of_x``, ``object_of_x`` and so on.
+
+    >>> local("N"), local("x.rows")
+    ('v_N', 'rows_of_x')
     """
-    if "." in name:
-        return name.replace(".", "_")
-    plain = name.rstrip("_")
-    taken = plain in _TAKEN or plain.endswith(_MADE) or "_dim_" in plain
-    return f"{name}_" if taken else name
+    field, _, extent = name.partition(".")
+    return f"{extent}_of_{field}" if extent else f"v_{name}"
 
 
 def field_text(field: Field) -> str:
@@ -126,16 +101,8 @@ def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr
 
 
 def speller(spec: Spec) -> Callable[[str], str]:
-    """Names as the launch function knows them."""
-    # a variable of such a name would hide what the entry is made of
-    entry = frozenset("".join(c if c.isalnum() or c == "_" else " " for c in spec.entry).split())
-
-    def spell(name: str) -> str:
-        if name in spec.integer_variants:
-            return f"tkjit::Int({name})"  # a plain constant there
-        return f"{local(name)}_" if local(name) in entry else local(name)
-
-    return spell
+    """Names as the launch function knows them; an integer variant is a constant of the source's there."""
+    return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
 
 
 def indent(lines: Iterable[str], by: int = 4) -> list[str]:

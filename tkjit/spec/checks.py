@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 from typing import TYPE_CHECKING
@@ -28,6 +29,16 @@ CPP_KEYWORDS = frozenset(
     "register reinterpret_cast requires return short signed sizeof static static_assert static_cast struct switch "
     "template this thread_local throw true try typedef typeid typename union unsigned using virtual void volatile "
     "wchar_t while xor xor_eq".split()
+)
+# of the C library's headers and of GNU's compilers, which replace them wherever they stand
+MACROS = frozenset(
+    "BUFSIZ CHAR_BIT CHAR_MAX CHAR_MIN CLOCKS_PER_SEC DBL_EPSILON DBL_MAX DBL_MIN EOF EDOM EILSEQ ERANGE "
+    "EXIT_FAILURE EXIT_SUCCESS FILENAME_MAX FLT_EPSILON FLT_MAX FLT_MIN FLT_RADIX FP_INFINITE FP_NAN FP_NORMAL "
+    "FP_SUBNORMAL FP_ZERO HUGE_VAL HUGE_VALF INFINITY INT8_MAX INT8_MIN INT16_MAX INT16_MIN INT32_MAX INT32_MIN "
+    "INT64_MAX INT64_MIN INT_MAX INT_MIN LLONG_MAX LLONG_MIN LONG_MAX LONG_MIN MB_CUR_MAX NAN NDEBUG NULL "
+    "PTRDIFF_MAX RAND_MAX SCHAR_MAX SHRT_MAX SIGABRT SIGFPE SIGILL SIGINT SIGSEGV SIGTERM SIZE_MAX UCHAR_MAX "
+    "UINT8_MAX UINT16_MAX UINT32_MAX UINT64_MAX UINT_MAX ULLONG_MAX ULONG_MAX USHRT_MAX M_E M_PI assert errno "
+    "i386 linux math_errhandling offsetof setjmp stderr stdin stdout unix va_arg va_copy va_end va_start".split()
 )
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
 
@@ -83,9 +94,18 @@ def _check_names(spec: Spec) -> None:
         _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
     if len(spec.returns) > MAX_OUTPUTS:
         _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
-    for name in [*(f.name for f in spec.fields), *spec.dim_names, *dict(spec.variants), *dict(spec.derived)]:
+    for name in [
+        *(f.name for f in spec.fields),
+        *spec.dim_names,
+        *dict(spec.variants),
+        *dict(spec.derived),
+        *dict(spec.computed),
+    ]:
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
             _fail(spec, f"the name {name} cannot be used in C++")
+        if name in MACROS or re.match("_[_A-Z]", name):
+            whose = "is a macro of C" if name in MACROS else "is reserved for compilers"
+            _fail(spec, f"{name} {whose}, and cannot be the name of a member or a variable; choose another")
     no_dims = {f.name for f in spec.fields if not f.is_integer}
     for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
         if name in no_dims and name not in spec.type_variants:
