@@ -11,7 +11,7 @@ import pytest
 import tkjit
 
 PACKAGE = Path(tkjit.__file__).parent
-# DESIGN.md's table, from the top. A room imports only rooms before it.
+# the list of docs/architecture.md, from the top. A room imports only rooms before it.
 ROOMS = (
     "errors config system spec headers registry source render cache compile loader torchlib kernel parallel importer "
     "check testing cli"
