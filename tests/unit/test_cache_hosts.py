@@ -78,7 +78,9 @@ Cache(Path(sys.argv[1]), ABI).build(RECIPE, Builder(Path(sys.argv[2]), during=du
 def test_a_host_that_dies_keeps_nobody_and_its_leftovers_go(on_host, entries, header):
     dying = on_host("node0", HOLD, entries.root, header)
     assert dying.stdout.readline() == "at work\n"
-    waiting = on_host("node1", BUILD, entries.root, header)
+    waiting = on_host("node1", f"print('begun', flush=True)\n{BUILD}", entries.root, header)
+    # a host that begins later may get the number of the dead one's namespace, and then knows that all of it is dead
+    assert waiting.stdout.readline() == "begun\n"
     dying.send_signal(signal.SIGKILL)
     dying.wait()
     start = time.monotonic()
