@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
+from tkjit.loader.environment import rendering_files
 
 PACKAGE = Path(tkjit.__file__).parent
 # the list of docs/architecture.md, from the top. A room imports only rooms before it.
@@ -72,7 +73,8 @@ def test_a_room_imports_only_rooms_above_it(path):
         assert allowed, f"{path}:{line}: {room} imports {other}"
 
 
-def test_no_module_imports_itself_through_others():
+def imports_of_modules(*, types: bool = True) -> dict[str, set[str]]:
+    """What each module imports, also inside functions."""
     modules = {".".join(["tkjit", *path.relative_to(PACKAGE).with_suffix("").parts]): path for path in FILES}
     modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
 
@@ -81,12 +83,17 @@ def test_no_module_imports_itself_through_others():
             name = name.rpartition(".")[0]
         return name
 
-    imports = {
-        name: {target(other) for _, other in imported_modules(path, types=False)} - {name}
+    found = {
+        name: {target(other) for _, other in imported_modules(path, types=types)} - {name}
         for name, path in modules.items()
     }
     # a package's face imports its modules, and the command line reaches the package's face inside functions
-    imports["tkjit"] = set()
+    return {**found, "tkjit": set()}
+
+
+def test_no_module_imports_itself_through_others():
+    """Not for its types either: what two modules need of each other belongs to a third."""
+    imports = imports_of_modules()
     finished: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
@@ -96,8 +103,31 @@ def test_no_module_imports_itself_through_others():
                 visit(other, (*trail, name))
             finished.add(name)
 
-    for name in modules:
+    for name in imports:
         visit(name, ())
+
+
+# code that the plans import and that changes neither a text, nor a flag, nor a key: it builds, stores and finds, and
+# what it is set to (config, where headers lie) stands in the key itself
+SAYS_NOTHING = re.compile(
+    r"tkjit(\.errors|\.config|\.system\..*|\.headers.*|\.cache(\.(?!recipe).*)?"
+    r"|\.compile\.(compiler|embedded|log|resources|run_measured)|\.loader\.(plan|labels|torch_files))?"
+)
+
+
+def test_a_warm_call_looks_at_all_code_that_decides_what_is_compiled():
+    """A file that is forgotten in ``rendering_files`` would mean a stale cache after it was edited."""
+    imports = imports_of_modules(types=False)
+    reached: set[str] = set()
+    pending = ["tkjit.loader.launchers", "tkjit.loader.modules", "tkjit.loader.simulator"]
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += imports[name]
+    listed = {Path(file).relative_to(PACKAGE.parent).with_suffix("").as_posix() for file in rendering_files()}
+    listed = {name.replace("/", ".").removesuffix(".__init__") for name in listed}
+    assert {name for name in reached if not SAYS_NOTHING.fullmatch(name)} <= listed
 
 
 def mentions(name: str) -> set[str]:

@@ -15,8 +15,9 @@ from tkjit.spec.annotations import (
 )
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import Field, Source, Spec
+from tkjit.spec.model import Field, Source
 from tkjit.spec.read import spec_of_function
+from tkjit.spec.spec import Spec
 from tkjit.spec.variants import Variant, variants_of
 
 __all__ = [

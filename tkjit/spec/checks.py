@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from graphlib import CycleError, TopologicalSorter
 from math import prod
-from typing import TYPE_CHECKING
 
 from tkjit.errors import ShapeError, SpecError
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
-
-if TYPE_CHECKING:
-    from tkjit.spec.model import Field, Spec
+from tkjit.spec.model import Description, Field
 
 MAX_DIMS = 4
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
@@ -43,7 +40,7 @@ MACROS = frozenset(
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
 
 
-def check(spec: Spec) -> None:
+def check(spec: Description) -> None:
     """Refuse a spec that contradicts itself.
 
     Raises
@@ -61,7 +58,7 @@ def check(spec: Spec) -> None:
     _check_parallel(spec)
 
 
-def differentiable(spec: Spec) -> tuple[Field, ...]:
+def differentiable(spec: Description) -> tuple[Field, ...]:
     """The inputs that a gradient can flow to."""
     return tuple(
         f
@@ -70,7 +67,7 @@ def differentiable(spec: Spec) -> tuple[Field, ...]:
     )
 
 
-def _check_values(spec: Spec) -> None:
+def _check_values(spec: Description) -> None:
     for f in spec.fields:
         if f.value is None or spec.host:
             continue
@@ -82,11 +79,11 @@ def _check_values(spec: Spec) -> None:
         _fail(spec, "a list of tensors goes into a struct that is rendered, and not into plain arguments")
 
 
-def _fail(spec: Spec, text: str) -> None:
+def _fail(spec: Description, text: str) -> None:
     raise SpecError(f"{spec.name}: {text}")
 
 
-def _check_names(spec: Spec) -> None:
+def _check_names(spec: Description) -> None:
     reserved = (*RESERVED, *((DEV_IDX, NUM_DEVICES, "club") if spec.is_parallel else ()))
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
@@ -149,7 +146,7 @@ def _check_names(spec: Spec) -> None:
             _fail(spec, f"{name} is a field and a dtype variant")
 
 
-def _check_dtypes(spec: Spec) -> None:
+def _check_dtypes(spec: Description) -> None:
     types = spec.type_variants
     for name, options in types.items():
         for option in options:
@@ -164,7 +161,7 @@ def _check_dtypes(spec: Spec) -> None:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
 
-def _bound_names(spec: Spec) -> set[str]:
+def _bound_names(spec: Description) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
     alone = [f for f in spec.inputs if not f.is_list]
     own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
@@ -172,7 +169,7 @@ def _bound_names(spec: Spec) -> set[str]:
     return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *own}
 
 
-def _check_dims(spec: Spec) -> None:
+def _check_dims(spec: Description) -> None:
     bound = _bound_names(spec)
     for f in spec.tensors:
         if len(f.dims) > MAX_DIMS:
@@ -202,7 +199,7 @@ def _check_dims(spec: Spec) -> None:
             _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
 
 
-def _check_optional_dims(spec: Spec) -> None:
+def _check_optional_dims(spec: Description) -> None:
     """Refuse expressions that need an extent of a tensor which a call may leave out."""
     if not any(f.optional for f in spec.tensors):
         return
@@ -215,14 +212,14 @@ def _check_optional_dims(spec: Spec) -> None:
                 _fail(spec, f"{where}: {name} has no value when a call leaves out {optional[name]}")
 
 
-def _constant(spec: Spec, name: str, dim: Expr) -> int:
+def _constant(spec: Description, name: str, dim: Expr) -> int:
     try:
         return dim.evaluate({})
     except ShapeError as error:
         raise SpecError(f"{spec.name}: {name}: the dim {error}") from None
 
 
-def _expressions(spec: Spec) -> list[tuple[str, Expr]]:
+def _expressions(spec: Description) -> list[tuple[str, Expr]]:
     return [
         *((f"{f.name}'s dims", dim) for f in spec.tensors for dim in f.dims),
         *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
@@ -232,7 +229,7 @@ def _expressions(spec: Spec) -> list[tuple[str, Expr]]:
     ]
 
 
-def _check_launch(spec: Spec) -> None:
+def _check_launch(spec: Description) -> None:
     if not spec.entry.strip():
         _fail(spec, "entry is empty; expected the name of a __global__ function")
     if spec.args and spec.struct:
@@ -253,7 +250,7 @@ def _check_launch(spec: Spec) -> None:
     _check_cluster(spec)
 
 
-def _check_parallel(spec: Spec) -> None:
+def _check_parallel(spec: Description) -> None:
     """A kernel over several devices has to know which of them it runs on, and how many they are."""
     if not spec.is_parallel:
         if spec.num_devices:
@@ -281,7 +278,7 @@ def _check_parallel(spec: Spec) -> None:
                 )
 
 
-def _check_cluster(spec: Spec) -> None:
+def _check_cluster(spec: Description) -> None:
     blocks = prod(spec.cluster)
     if len(spec.cluster) > 3 or any(extent < 1 for extent in spec.cluster) or blocks > MAX_CLUSTER_BLOCKS:
         _fail(
@@ -293,7 +290,7 @@ def _check_cluster(spec: Spec) -> None:
         _fail(spec, "a cooperative launch waits for the one before it, and has no config")
 
 
-def _check_autocast(spec: Spec) -> None:
+def _check_autocast(spec: Description) -> None:
     if spec.autocast is None:
         return
     if spec.autocast not in ("lower", "float32"):
@@ -309,7 +306,7 @@ def _check_autocast(spec: Spec) -> None:
         _fail(spec, f"autocast= takes a kernel that has an operator, and PyTorch has no type for {', '.join(untyped)}")
 
 
-def _check_backward(spec: Spec) -> None:
+def _check_backward(spec: Description) -> None:
     if spec.backward is None:
         return
     in_place = [f.name for f in spec.tensors if f.direction == "inout"]

@@ -1,4 +1,4 @@
-"""Spec and Field: frozen values that say everything about one overload, and refuse to contradict themselves."""
+"""Frozen values that say everything about one overload. ``spec.py`` adds what a spec refuses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.spec.annotations import CExpr
-from tkjit.spec.checks import check
 from tkjit.spec.dtypes import SCALAR_TYPES
 from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
@@ -157,7 +156,7 @@ class Backward:
 
 
 @dataclass(frozen=True)
-class Spec:
+class Description:
     """Everything about one overload.
 
     Parameters
@@ -240,9 +239,6 @@ class Spec:
     backward: Backward | None = None
     deprecated: str = ""
     autocast: str | None = None
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:

@@ -16,7 +16,8 @@ from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Membe
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import MISSING, Backward, Field, Source, Spec
+from tkjit.spec.model import MISSING, Backward, Field, Source
+from tkjit.spec.spec import Spec
 from tkjit.spec.values import ValueType, value_type_of
 
 _MAX_LENGTH = 16  # of a list in a kernel's struct, where the spec says no other

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from tkjit.errors import SpecError
-from tkjit.spec.model import MISSING, Field, Spec
+from tkjit.spec.model import MISSING, Field
+from tkjit.spec.spec import Spec
 
 _NUMBERS = {"bool": "bool", "float": "float", "double": "float"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from tkjit.spec.model import MISSING, Field, Spec
+from tkjit.spec.model import MISSING, Field
+from tkjit.spec.spec import Spec
 
 
 def python_type(field: Field) -> str:

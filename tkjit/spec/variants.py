@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 
 from tkjit.spec.dtypes import BY_NAME, DType
-from tkjit.spec.model import Field, Spec
+from tkjit.spec.model import Field
+from tkjit.spec.spec import Spec
 
 
 @dataclass(frozen=True)
