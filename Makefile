@@ -28,7 +28,7 @@ check: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q tests/unit tests/golden
+	$(PYTEST) -q -m "not slow" tests/unit tests/golden
 
 # a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks

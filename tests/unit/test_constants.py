@@ -1,0 +1,38 @@
+"""Numbers that Python and C++ both have are the same number."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit.loader import static_shared
+from tkjit.spec import checks
+
+PACKAGE = Path(tkjit.__file__).parent
+
+
+def constant(file: str, name: str) -> int:
+    """A constant of a header: ``= 32;`` or ``= 48 << 10;``."""
+    value = re.search(rf"\bconstexpr [\w ]*\b{name} = ([0-9 <]+)[;,]", (PACKAGE / file).read_text())
+    assert value, f"{file} has no constant {name}"
+    number, _, shift = value[1].partition("<<")
+    return int(number) << int(shift or 0)
+
+
+@pytest.mark.parametrize(
+    "ours, file, name",
+    [
+        (checks.MAX_DEVICES, "include/tkjit/pgl.h", "max_devices"),
+        (checks.MAX_DEVICES, "runtime/table.h", "kMaxParallelDevices"),
+        (checks.MAX_DEVICES, "runtime/club.h", "kMostDevices"),
+        (checks.MAX_DIMS, "runtime/table.h", "kMaxDims"),
+        (checks.MAX_OUTPUTS, "runtime/glue_arguments.h", "kMaxOutputs"),
+        (static_shared.MOST_BYTES, "include/tkjit/launch.h", "without_asking"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_number_is_the_same_in_cpp(ours: int, file: str, name: str):
+    assert constant(file, name) == ours
