@@ -86,46 +86,10 @@ PyObject* overload_0(Call& call) {
 const Overload overloads[] = {
     {overload_0, "gemm(a: Tensor, b: Tensor, *, c: Tensor = None, out=None, stream=None)", kForOperator | kRequiresGrad},
 };
-
-PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    Call call = call_of(self, "gemm", args, nargsf, kwnames);
-    return dispatch(call, overloads, 1);
-}
-
-PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    static const char* const kinds[] = {"---"};
-    Call call = call_of(self, "gemm", args, nargsf, kwnames);
-    Step steps[1];
-    Batch batch{steps, 0, true};
-    call.batch = &batch;
-    return shown(batch, dispatch(call, overloads, 1), kinds);
-}
-
-PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,
-                        PyObject* kwnames) {
-    Call call = call_of(self, "gemm", args, nargsf, kwnames);
-    return overloads[overload].call(call);
-}
-
-PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    Call call = call_of(self, "gemm", args, nargsf, kwnames);
-    call.choosing = true;
-    return dispatch(call, overloads, 1);
-}
-
-const GlueEntry entry{kTableVersion, call_kernel, call_overload, choose, collect, 3};
-
-int execute(PyObject* module) {
-    return intern_names(signature_0) ? add_entry(module, entry) : -1;
-}
-
-PyModuleDef_Slot slots[] = {
-    {Py_mod_exec, reinterpret_cast<void*>(execute)},
-    TKJIT_NEEDS_NO_GIL
-    {0, nullptr},
-};
-PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "gemm", nullptr, 0, nullptr, slots};
+const Signature* const signatures[] = {&signature_0};
+const char* const kinds[] = {"---"};
+constexpr Contents contents{"gemm", overloads, signatures, kinds, 1, 3};
 
 }  // namespace
 
-TKJIT_MODULE(module_definition)
+TKJIT_GLUE_MODULE(contents)

@@ -41,72 +41,34 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
     overloads = [
         f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
-    interned = " && ".join(f"intern_names(signature_{i})" for i in range(len(specs)))
+    signatures = ", ".join(f"&signature_{i}" for i in range(len(specs)))
+    kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
+    own = ", dispatch_over_devices" if specs[0].is_parallel else ""
     return [
         "const Overload overloads[] = {",
         *overloads,
         "};",
-        "",
-        "PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
-        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
-        f"    return {_dispatch(specs)};",
-        "}",
-        "",
-        *_collect(name, specs),
-        "PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf,",
-        "                        PyObject* kwnames) {",
-        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
-        "    return overloads[overload].call(call);",
-        "}",
-        "",
-        "PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
-        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
-        "    call.choosing = true;",
-        f"    return dispatch(call, overloads, {len(specs)});",
-        "}",
-        "",
-        f"const GlueEntry entry{{kTableVersion, call_kernel, call_overload, choose, collect, {variant_count}}};",
-        "",
-        "int execute(PyObject* module) {",
-        f"    return {interned} ? add_entry(module, entry) : -1;",
-        "}",
-        "",
-        "PyModuleDef_Slot slots[] = {",
-        "    {Py_mod_exec, reinterpret_cast<void*>(execute)},",
-        "    TKJIT_NEEDS_NO_GIL",
-        "    {0, nullptr},",
-        "};",
-        f"PyModuleDef module_definition = {{PyModuleDef_HEAD_INIT, {repr_text(name)}, nullptr, 0, nullptr, slots}};",
+        f"const Signature* const signatures[] = {{{signatures}}};",
+        f"const char* const kinds[] = {{{kinds}}};",
+        *(_over_devices(specs[0]) if specs[0].is_parallel else []),
+        f"constexpr Contents contents{{{repr_text(name)}, overloads, signatures, kinds, {len(specs)}, "
+        f"{variant_count}{own}}};",
         "",
         "}  // namespace",
         "",
-        "TKJIT_MODULE(module_definition)",
+        "TKJIT_GLUE_MODULE(contents)",
     ]
 
 
-def _dispatch(specs: Sequence[Spec]) -> str:
-    """The expression that makes a call."""
-    (spec, *others) = specs
-    if others or not spec.is_parallel:
-        return f"dispatch(call, overloads, {len(specs)})"
+def _over_devices(spec: Spec) -> list[str]:
+    """How a call over several devices is made."""
     parameters = _Overload(spec, 0, 0).parameters
     anchor = next(f.name for f in spec.inputs if f.is_parallel)
     places = ", ".join(str(parameters.index(name)) for name in (anchor, "club", "stream"))
-    return f"dispatch_parallel(call, overloads[0], signature_0, {{{places}}})"
-
-
-def _collect(name: str, specs: Sequence[Spec]) -> list[str]:
-    """The function that says what a call would pass: a letter for each argument, by overload, says how to read it."""
-    kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
-    steps = "kMaxParallelDevices" if specs[0].is_parallel else "1"
     return [
-        "PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {",
-        f"    static const char* const kinds[] = {{{kinds}}};",
-        f"    Call call = call_of(self, {repr_text(name)}, args, nargsf, kwnames);",
-        f"    Step steps[{steps}];",
-        "    Batch batch{steps, 0, true};",
-        "    call.batch = &batch;",
-        f"    return shown(batch, {_dispatch(specs)}, kinds);",
+        "",
+        "PyObject* dispatch_over_devices(Call& call) {",
+        f"    return dispatch_parallel(call, overloads[0], signature_0, {{{places}}});",
         "}",
         "",
     ]

@@ -257,4 +257,68 @@ inline int add_entry(PyObject* module, const GlueEntry& entry) {
     return failed;
 }
 
+// All that a module has of its own: one overload after the other.
+struct Contents {
+    const char* name;
+    const Overload* overloads;
+    const Signature* const* signatures;
+    const char* const* kinds;  // a letter for each argument: p for a parallel layout
+    int count;
+    int variant_count;
+    PyObject* (*dispatch_over_devices)(Call& call) = nullptr;  // of a kernel over several
+};
+
+template <const Contents& contents>
+struct Module {
+    static PyObject* run(Call& call) {
+        if (contents.dispatch_over_devices) return contents.dispatch_over_devices(call);
+        return dispatch(call, contents.overloads, contents.count);
+    }
+
+    static PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+        Call call = call_of(self, contents.name, args, nargsf, kwnames);
+        return run(call);
+    }
+
+    static PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+        Call call = call_of(self, contents.name, args, nargsf, kwnames);
+        Step steps[contents.dispatch_over_devices ? kMaxParallelDevices : 1];
+        Batch batch{steps, 0, true};
+        call.batch = &batch;
+        return shown(batch, run(call), contents.kinds);
+    }
+
+    static PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+        Call call = call_of(self, contents.name, args, nargsf, kwnames);
+        return contents.overloads[overload].call(call);
+    }
+
+    static PyObject* choose(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+        Call call = call_of(self, contents.name, args, nargsf, kwnames);
+        call.choosing = true;
+        return dispatch(call, contents.overloads, contents.count);
+    }
+
+    static constexpr GlueEntry entry{kTableVersion, call, call_overload, choose, collect, contents.variant_count};
+
+    static int execute(PyObject* module) {
+        for (int i = 0; i < contents.count; ++i)
+            if (!intern_names(*contents.signatures[i])) return -1;
+        return add_entry(module, entry);
+    }
+
+    static PyModuleDef* definition() {
+        static PyModuleDef_Slot slots[] = {
+            {Py_mod_exec, reinterpret_cast<void*>(execute)},
+            TKJIT_NEEDS_NO_GIL
+            {0, nullptr},
+        };
+        static PyModuleDef definition = {PyModuleDef_HEAD_INIT, contents.name, nullptr, 0, nullptr, slots};
+        return &definition;
+    }
+};
+
 }  // namespace tkjit::glue
+
+// The end of a rendered file.
+#define TKJIT_GLUE_MODULE(contents) TKJIT_MODULE(*tkjit::glue::Module<contents>::definition())
