@@ -29,7 +29,7 @@ from tkjit.compile.targets import gpu_target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
-from tkjit.headers import located
+from tkjit.headers import locate
 from tkjit.headers.install import origin_of
 from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
@@ -101,7 +101,7 @@ def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Lin
     source = spec.sources[0][1].place.removeprefix("<thunderkittens>/kernels/")
     arch = HELPERS["arch_of"](spec)
     try:
-        entry = loader.launcher(located(spec, loader.settings), variant, gpu_target(arch))
+        entry = loader.launcher(locate(spec, loader.settings), variant, gpu_target(arch))
     except TkjitError as error:
         return Line(kernel, source, arch, f"no: {str(error).splitlines()[0]}")
     took = entry.manifest
@@ -212,14 +212,14 @@ _THROUGH_TKJIT = """
 import time
 import tkjit
 from tkjit.config import Settings
-from tkjit.headers import located
+from tkjit.headers import locate
 from tkjit.loader import loader_for
 from tkjit.spec import variants_of
 from tkjit.compile.targets import gpu_target
 settings = Settings.from_environment()
 loader = loader_for(settings)
 loader.runtime
-spec = located(tkjit.find("{name}").specs[0], settings)
+spec = locate(tkjit.find("{name}").specs[0], settings)
 start = time.perf_counter()
 loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
 print(time.perf_counter() - start)
@@ -230,7 +230,7 @@ def cold(settings: Settings) -> list[Row]:
     """A launcher's build, against nvcc on the source with a launcher in C, and with pybind11, the source's own way."""
     rows = []
     for name, launch in LAUNCHES.items():
-        spec = located(tkjit.find(name).specs[0], settings)
+        spec = locate(tkjit.find(name).specs[0], settings)
         path = spec.sources[0][1].path
         assert path is not None, "a kernel of the library is a file"
         pointers = ", ".join(f"&Globals::{member}" for member in launch.members.split())
@@ -317,7 +317,7 @@ def _place_headers() -> Path:
     Path
         ThunderKittens' root.
     """
-    libraries = located(tkjit.find("tk_layernorm").specs[0], Settings.from_environment()).headers
+    libraries = locate(tkjit.find("tk_layernorm").specs[0], Settings.from_environment()).headers
     roots = {library.variable: str(library.root) for library in libraries if library.root}
     os.environ.update(roots)
     return Path(roots["THUNDERKITTENS_ROOT"])

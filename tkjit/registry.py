@@ -62,7 +62,7 @@ def find_file(name: str, settings: Settings) -> Path:
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
 
-def defined(path: Path) -> Any:
+def run_spec_file(path: Path) -> Any:
     """The object that a spec file defines under the kernel's name.
 
     Raises
@@ -86,7 +86,7 @@ class Reference:
     of_gradients: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        spec = defined(self.path).specs[self.overload]
+        spec = run_spec_file(self.path).specs[self.overload]
         function = spec.backward.function if self.of_gradients else spec.reference
         return function(*args, **kwargs)
 

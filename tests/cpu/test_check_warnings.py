@@ -12,7 +12,7 @@ import tkjit
 from tkjit import In, Out, Tensor
 from tkjit.cli import main
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import defined
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 FLAG = """#include <cuda_runtime.h>
@@ -46,7 +46,7 @@ def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_volatile_beside_volatile_is_a_warning(flags):
     with pytest.warns(KernelCheckWarning, match=r"flags: warning: volatile \(--race\): nothing but") as told:
-        report = check(defined(flags), modes=["race"])
+        report = check(kernel_of_file(flags), modes=["race"])
     (warning,) = report.warnings
     assert len(told) == 1 and report.findings == [] and warning.warning
     assert {(side.access, side.line) for side in (warning.here, warning.there)} == {
@@ -58,16 +58,16 @@ def test_volatile_beside_volatile_is_a_warning(flags):
 
 def test_a_strict_check_fails_with_warnings(flags):
     with pytest.raises(KernelCheckError, match=r"flags: 1 found\nvolatile \(--race\): nothing but") as caught:
-        check(defined(flags), modes=["race"], strict=True)
+        check(kernel_of_file(flags), modes=["race"], strict=True)
     assert caught.value.report.warnings == []
 
 
 def test_volatile_may_count_as_atomic(flags):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert check(defined(flags), modes=["race"], volatile="atomic", strict=True).warnings == []
+        assert check(kernel_of_file(flags), modes=["race"], volatile="atomic", strict=True).warnings == []
     with pytest.raises(SpecError, match="volatile='no' is not known; expected race or atomic"):
-        check(defined(flags), volatile="no")
+        check(kernel_of_file(flags), volatile="no")
 
 
 def test_volatile_on_the_command_line(flags, capsys):
@@ -88,7 +88,7 @@ def test_a_plain_access_beside_a_volatile_one_is_no_warning(flags):
     source = FLAG.replace("        flag = 1;", "        const_cast<int&>(flag) = 1;")
     (flags.parent / "flags.cu").write_text(source)
     with pytest.raises(KernelCheckError) as caught:
-        check(defined(flags), modes=["race"])
+        check(kernel_of_file(flags), modes=["race"])
     assert {one.kind for one in caught.value.report.findings} >= {"volatile"}
 
 

@@ -16,7 +16,7 @@ import torch
 from sampling import sample
 
 from tkjit.check import MODES, Finding
-from tkjit.kernel.kernel import defined
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.testing import KernelCheckError, check
 
 ZOO = Path(__file__).parent / "zoo"
@@ -75,7 +75,7 @@ def findings(directory: Path, kernel: str, modes: tuple[str, ...]) -> list[Findi
     torch.manual_seed(0)
     arguments = CALLS[kernel]() if kernel in CALLS else ()
     try:
-        check(defined(directory / f"{kernel}.py"), *arguments, modes=modes, dims=DIMS.get(kernel), strict=True)
+        check(kernel_of_file(directory / f"{kernel}.py"), *arguments, modes=modes, dims=DIMS.get(kernel), strict=True)
     except KernelCheckError as error:
         return error.report.findings
     return []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sampling import sample
 
-from tkjit.kernel.kernel import defined
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.testing import KernelCheckError, check
 
 ZOO = Path(__file__).parent / "zoo_blind"
@@ -25,7 +25,7 @@ RESULT = re.compile(r"^Result: (?:missed|caught by (?P<modes>[\w, ]+) as (?P<kin
 
 def kinds_found(spec: Path) -> set[str]:
     try:
-        check(defined(spec))
+        check(kernel_of_file(spec))
     except KernelCheckError as error:
         return {finding.kind for finding in error.report.findings}
     return set()
@@ -33,7 +33,7 @@ def kinds_found(spec: Path) -> set[str]:
 
 @pytest.mark.parametrize("kernel", sample(KERNELS, "block_sums"))
 def test_a_twin_is_clean(kernel: str):
-    check(defined(ZOO / f"{kernel}.py"))
+    check(kernel_of_file(ZOO / f"{kernel}.py"))
 
 
 @pytest.mark.parametrize("mistake", sample(MISTAKES, "chunked_matvec-sums_not_cleared"))

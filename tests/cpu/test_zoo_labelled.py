@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tkjit.kernel.kernel import defined
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.testing import KernelCheckError, KernelCheckWarning, check
 
 ZOO = Path(__file__).parent / "zoo_labelled"
@@ -25,7 +25,7 @@ def labels(kernel: str) -> dict[int, set[str]]:
 def found(kernel: str, *args: torch.Tensor, **options: Any) -> dict[int, set[str]]:
     """By line, the kinds of what is found there."""
     with pytest.raises(KernelCheckError) as caught:
-        check(defined(ZOO / f"{kernel}.py"), *args, strict=True, **options)
+        check(kernel_of_file(ZOO / f"{kernel}.py"), *args, strict=True, **options)
     kinds: dict[int, set[str]] = {}
     for finding in caught.value.report.findings:
         for place in (finding.here, finding.there):
@@ -53,7 +53,7 @@ def test_stores_that_nobody_reads_are_looked_at_for_their_bounds():
 def test_barriers_to_which_not_all_come_alike():
     assert found("barriers", modes=["race"]) == labels("barriers")
     with pytest.warns(KernelCheckWarning) as told:
-        report = check(defined(ZOO / "barriers.py"), modes=["race"])
+        report = check(kernel_of_file(ZOO / "barriers.py"), modes=["race"])
     assert len(told) == len(report.warnings) == 5
     texts = "\n".join(one.text for one in report.warnings)
     assert "__syncthreads is reached by 96 of 128 threads; the others, thread (" in texts

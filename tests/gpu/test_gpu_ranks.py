@@ -16,7 +16,7 @@ import torch
 
 import tkjit
 from tkjit.config import Settings
-from tkjit.headers import located
+from tkjit.headers import locate
 
 # as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
 SETTINGS = Settings.from_environment()
@@ -85,7 +85,7 @@ def test_thunderkittens_over_8_devices(gpu, tmp_path, monkeypatch):
     if torch.cuda.device_count() < 8 or torch.cuda.get_device_capability(gpu) not in ((9, 0), (10, 0)):
         pytest.skip("written for 8 GPUs of compute capability 9.0 or 10.0 (H100, H200, B200) and NVLink switches")
     try:
-        (library,) = located(tkjit.find("tk_all_reduce").specs[0], SETTINGS).headers
+        (library,) = locate(tkjit.find("tk_all_reduce").specs[0], SETTINGS).headers
     except tkjit.ToolchainError as error:
         pytest.skip(str(error))
     monkeypatch.setenv(library.variable, str(library.root))

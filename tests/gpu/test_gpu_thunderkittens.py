@@ -10,7 +10,7 @@ import torch
 
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
-from tkjit.headers import located
+from tkjit.headers import locate
 from tkjit.loader import loader_for
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
@@ -29,7 +29,7 @@ def test_agrees_with_its_reference(gpu, case, monkeypatch):
         name = torch.cuda.get_device_name(gpu)
         pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")
     try:
-        libraries = located(case.spec, SETTINGS).headers
+        libraries = locate(case.spec, SETTINGS).headers
     except ToolchainError as error:
         pytest.skip(str(error))
     for library in libraries:

@@ -11,8 +11,8 @@ import tkjit
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
-from tkjit.headers import located
-from tkjit.kernel.kernel import defined
+from tkjit.headers import locate
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.spec import variants_of
 from tkjit.spec.plain import is_plain
 
@@ -22,7 +22,7 @@ FILES = sorted(DIRECTORY.glob("tk_*.py"))
 CHOICES = [
     pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
     for path in FILES
-    for number, spec in enumerate(defined(path).specs)
+    for number, spec in enumerate(kernel_of_file(path).specs)
     for variant in variants_of(spec)
 ]
 # as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
@@ -35,7 +35,7 @@ def placed(loader):
 
     def place(spec):
         try:
-            found = located(spec, SETTINGS)
+            found = locate(spec, SETTINGS)
         except ToolchainError as error:
             pytest.skip(str(error))
         for library in found.headers:

@@ -8,7 +8,7 @@ import pytest
 from sampling import sample
 
 from tkjit.compile.targets import gpu_target
-from tkjit.kernel.kernel import defined
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.spec import variants_of
 
 ZOO = Path(__file__).parents[1] / "cpu" / "zoo"
@@ -19,7 +19,7 @@ NAMES = sorted(path.stem for path in ZOO.glob("*.py"))
 
 @pytest.mark.parametrize("name", sample(NAMES, "bulk_scale", "gemm_warp_specialized", "spin_lock"))
 def test_compiles(loader, name):
-    spec = defined(ZOO / f"{name}.py").specs[0]
+    spec = kernel_of_file(ZOO / f"{name}.py").specs[0]
     entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0

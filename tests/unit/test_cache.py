@@ -218,14 +218,14 @@ def test_of_several_that_cannot_load_an_entry_one_builds_it(entries, open_cache,
 
     unloadable = entries.build(RECIPE, Builder(header))
     first, second = Builder(header), Builder(header)
-    turn = building.turn
+    hold_build_lock = building.hold_build_lock
 
     def later(*arguments, **options):
-        monkeypatch.setattr(building, "turn", turn)
+        monkeypatch.setattr(building, "hold_build_lock", hold_build_lock)
         entries.build(RECIPE, first, instead_of=unloadable)  # another process's turn comes first
-        return turn(*arguments, **options)
+        return hold_build_lock(*arguments, **options)
 
-    monkeypatch.setattr(building, "turn", later)
+    monkeypatch.setattr(building, "hold_build_lock", later)
     entry = open_cache().build(RECIPE, second, instead_of=unloadable)
     assert (first.calls, second.calls) == (1, 0)
     assert entries.lookup(RECIPE) == entry

@@ -273,7 +273,7 @@ def test_another_machines_builder_is_waited_for_while_it_gives_signs(entries, he
 
 
 def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
-    monkeypatch.setattr(locks, "SIGN_S", 0.01)
+    monkeypatch.setattr(locks, "HEARTBEAT_S", 0.01)
     times = []
 
     def watch() -> None:

@@ -16,7 +16,7 @@ import tkjit
 from tkjit import CacheError, HeaderLibrary, SpecError, ToolchainError
 from tkjit.cli import main
 from tkjit.config import Settings
-from tkjit.headers import cached_root, check_whole, find_root, located
+from tkjit.headers import cached_root, check_whole, find_root, locate
 from tkjit.headers.install import install, origin_of
 from tkjit.spec import LIBRARIES, Spec
 from tkjit.spec.headers import Git, Wheel
@@ -86,7 +86,7 @@ def test_a_spec_gets_its_libraries_roots_and_its_sources_places(settings, paws):
     @tkjit.kernel("<paws>/kernels/a.cu", headers=replace(PAWS, root=paws), entry="a", args=True, grid=1, block=1)
     def a(x: tkjit.In[tkjit.Tensor, "float32", "N"]) -> None: ...
 
-    spec = located(a.specs[0], settings)
+    spec = locate(a.specs[0], settings)
     assert spec.sources[0][1].path == paws / "kernels/a.cu" and spec.sources[0][1].library == ""
     assert spec.headers[0].root == paws
     assert a.specs[0].sources[0][1].place == "<paws>/kernels/a.cu"
@@ -103,17 +103,17 @@ def test_the_layer_that_has_a_kernels_sources_serves_where_the_library_is_missin
     write(layers[0] / "headers/paws/kernels/b.cu", "")
     write(layers[1] / "headers/paws/kernels/a.cu", "")
     on_layers = replace(settings, cache_layers=layers)
-    spec = located(of("<paws>/kernels/a.cu"), on_layers)
+    spec = locate(of("<paws>/kernels/a.cu"), on_layers)
     assert spec.headers[0].root == layers[1] / "headers/paws" and spec.sources[0][1].path.is_file()
     with pytest.raises(ToolchainError, match=r"a is written on paws, and .*, of a bundle, has none"):
         check_whole(spec)
     with pytest.raises(ToolchainError, match="the headers of paws are not found"):
-        located(of("<paws>/kernels/c.cu"), on_layers)
+        locate(of("<paws>/kernels/c.cu"), on_layers)
     named = replace(on_layers, header_roots=(("paws", tmp_path),))
     with pytest.raises(ToolchainError, match="which PAWS_ROOT names"):
-        located(of("<paws>/kernels/a.cu"), named)
+        locate(of("<paws>/kernels/a.cu"), named)
     write(tmp_path / PAWS.proof, "")
-    assert located(of("<paws>/kernels/a.cu"), named).headers[0].root == tmp_path
+    assert locate(of("<paws>/kernels/a.cu"), named).headers[0].root == tmp_path
 
 
 def test_names_of_libraries():

@@ -12,7 +12,7 @@ from tkjit.importer.describe import Place, spec_file
 from tkjit.importer.launches import launches_of
 from tkjit.importer.model import Found, Instance, Launch, Part, Type
 from tkjit.importer.shapes import shape_of
-from tkjit.importer.variants import described
+from tkjit.importer.variants import merge_instances
 from tkjit.spec import Spec
 from tkjit.spec.plain import is_plain
 
@@ -318,14 +318,14 @@ def test_what_a_call_cannot_choose_is_left_out_and_said():
     given = [
         instance(f"attend<{d}, {causal}>", x=gl("float", -1, d)) for d in (64, 128) for causal in ("true", "false")
     ]
-    (found,) = described(given)
+    (found,) = merge_instances(given)
     assert found.instance.entry == "attend<D, true>" and found.variants == (("D", (64, 128)),)
     assert found.left_out == ("attend<64, false>", "attend<128, false>")
     assert any("there are also attend<64, false>, attend<128, false>" in line for line in written(*given).undecided)
 
 
 def test_instances_whose_arguments_reach_nothing():
-    (found,) = described([instance(f"k<{d}>", x=gl("float", -1)) for d in (1, 2, 3)])
+    (found,) = merge_instances([instance(f"k<{d}>", x=gl("float", -1)) for d in (1, 2, 3)])
     assert found.instance.entry == "k<1>" and found.variants == () and found.left_out == ("k<2>", "k<3>")
 
 

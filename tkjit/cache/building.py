@@ -21,7 +21,7 @@ from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
 from tkjit.cache.failures import failure_of, leave_failure
-from tkjit.cache.locks import Holder, Lock, turn
+from tkjit.cache.locks import Holder, Lock, hold_build_lock
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.staging import STAGING, make_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
@@ -68,7 +68,7 @@ def build(
 
     with ExitStack() as stack:
         with cache.writing():
-            lock = stack.enter_context(_turn(cache, recipe, what, check, report))
+            lock = stack.enter_context(_build_lock(cache, recipe, what, check, report))
         if not lock.is_held:
             _warn_of_no_locks(cache, what)
         if _stamp(instead_of) != stamp:
@@ -117,14 +117,14 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
 
 
 @contextmanager
-def _turn(
+def _build_lock(
     cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
     """The right to build, in a directory that somebody who clears the cache may remove in between."""
     with ExitStack() as stack:
 
         def take(directory: Path) -> Lock:
-            return stack.enter_context(turn(directory, what, check, report, shared=cache.shared))
+            return stack.enter_context(hold_build_lock(directory, what, check, report, shared=cache.shared))
 
         yield _retried(cache, recipe, take)
 

@@ -172,8 +172,8 @@ def _bundle_damage(root: Path) -> list[str]:
             found.append(f"{root / name} cannot be read: {error.strerror}")
     # links and FIFOs too: what is listed is a file
     here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
-    strangers = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
-    return found + [f"{root / name} was not bundled" for name in sorted(strangers)]
+    unknown = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
+    return found + [f"{root / name} was not bundled" for name in sorted(unknown)]
 
 
 def _files(root: Path) -> list[Path]:

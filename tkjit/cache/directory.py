@@ -69,7 +69,7 @@ class Directory:
         Raises
         ------
         CacheError
-            If the layer cannot be read, or a stranger can write to it.
+            If the layer cannot be read, or an untrusted user can write to it.
         """
         directory = self.directory(recipe, layer)
         self.trust.check(str(directory))
@@ -88,7 +88,7 @@ class Directory:
     # ---- who may write, and what is in use
 
     def check_trust(self) -> None:
-        """Refuse a cache that a stranger can write to, before it is listed or cleared.
+        """Refuse a cache that an untrusted user can write to, before it is listed or cleared.
 
         Raises
         ------

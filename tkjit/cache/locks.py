@@ -25,7 +25,7 @@ from tkjit.system.process import Process, this_process
 
 LOCK = ".lock"
 POLL_S = 0.05
-SIGN_S = 1.0  # between two signs of life
+HEARTBEAT_S = 1.0  # between two heartbeats
 SILENT_S = 30.0
 UNNAMED_S = 2.0  # how long a lock may be held by a process that has not yet written its name
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -96,7 +96,7 @@ def is_locked(directory: Path) -> bool:
 
 
 @contextmanager
-def turn(
+def hold_build_lock(
     directory: Path,
     kernel: str,
     check: Callable[[], None],
@@ -189,7 +189,7 @@ def _check_in_place(descriptor: int, path: Path) -> None:
 
 
 class _Watch:
-    """Watches a lock's holder: by its process where that is on this machine, by its signs of life anywhere."""
+    """Watches a lock's holder: by its process where that is on this machine, by its heartbeat anywhere."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -242,7 +242,7 @@ def _signs_of_life(descriptor: int | None) -> Iterator[None]:
     done = threading.Event()
 
     def touch() -> None:
-        while not done.wait(SIGN_S):
+        while not done.wait(HEARTBEAT_S):
             with suppress(OSError):
                 os.utime(descriptor)
 

@@ -123,7 +123,7 @@ class Cache(Directory):
         Raises
         ------
         CacheError
-            If a directory cannot be read, or a stranger can write to it.
+            If a directory cannot be read, or an untrusted user can write to it.
         """
         if (entry := self._search(recipe, besides)) is None or not self.use(entry):
             return None

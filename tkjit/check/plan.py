@@ -90,7 +90,7 @@ class CheckerPlan(LauncherPlan):
             (staging / name).unlink(missing_ok=True)
         return with_simulator_sources(product, self.mode)
 
-    def opened(self, module: str, path: Path) -> Path:  # type: ignore[override]
+    def load(self, module: str, path: Path) -> Path:  # type: ignore[override]
         return path
 
     def explain(self, error: CompileError) -> TkjitError:

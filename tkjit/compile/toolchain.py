@@ -250,7 +250,7 @@ class Toolchain:
 class _Memo:
     """A file in the cache that other processes read and replace; where it cannot be used, each asks for itself.
 
-    That of a cache which strangers can write to is neither read nor written: a build there is refused.
+    That of a cache which untrusted users can write to is neither read nor written: a build there is refused.
     """
 
     def __init__(self, path: Path, settings: Settings) -> None:

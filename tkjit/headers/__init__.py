@@ -1,5 +1,5 @@
 """Header libraries: where they lie, and how one gets into the cache."""
 
-from tkjit.headers.find import bundled_sources, cached_root, check_whole, find_root, located
+from tkjit.headers.find import bundled_sources, cached_root, check_whole, find_root, locate
 
-__all__ = ["bundled_sources", "cached_root", "check_whole", "find_root", "located"]
+__all__ = ["bundled_sources", "cached_root", "check_whole", "find_root", "locate"]

@@ -34,7 +34,7 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     ToolchainError
         If it lies nowhere; with the command that installs it.
     CacheError
-        If strangers can write to that of the cache.
+        If untrusted users can write to that of the cache.
     """
     given = library.root or dict(settings.header_roots).get(library.name)
     root = given or cached_root(library.name, settings)
@@ -50,7 +50,7 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     raise ToolchainError(f"the headers of {library.name} are not found; {_how_to_install(library)}")
 
 
-def located(spec: Spec, settings: Settings) -> Spec:
+def locate(spec: Spec, settings: Settings) -> Spec:
     """A spec whose header libraries have roots, and whose sources have places; as it is where it needs none.
 
     Raises

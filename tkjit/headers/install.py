@@ -90,7 +90,7 @@ def _staging(root: Path, settings: Settings) -> Iterator[Path]:
 
 
 def _as_open_as(directory: Path, mode: int) -> None:
-    """Take permissions away that an archive, a directory or the umask would give to strangers."""
+    """Take permissions away that an archive, a directory or the umask would give to untrusted users."""
     for place, _, names in os.walk(directory):
         for path in (Path(place), *(Path(place, name) for name in names)):
             if not path.is_symlink():

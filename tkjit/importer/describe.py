@@ -13,7 +13,7 @@ from tkjit.importer.parameters import Parameters
 from tkjit.importer.shapes import Shape, shape_of
 from tkjit.importer.text import comments, dict_text, list_text, tuple_text
 from tkjit.importer.tokens import replaced, spelled
-from tkjit.importer.variants import Described, described
+from tkjit.importer.variants import Described, merge_instances
 from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
 
@@ -70,7 +70,7 @@ def spec_file(found: Found, place: Place) -> Written:
     undecided = list(found.undecided)
     taken: set[str] = set()
     specs: list[_Spec] = []
-    for one in described(found.instances):
+    for one in merge_instances(found.instances):
         name = _function_name(one.instance, place.stem, taken)
         try:
             specs.append(_spec(name, one))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tkjit.errors import SpecError
 from tkjit.importer.dtypes import annotation_of, dtype_of, is_integer
 from tkjit.importer.model import Type
-from tkjit.importer.text import WIDTH, listed
+from tkjit.importer.text import WIDTH, join_names
 from tkjit.importer.variants import Described
 from tkjit.render.text import repr_text
 from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
@@ -198,24 +198,24 @@ class Parameters:
         notes = self.notes
         written = [p.name for p in self.all if p.annotation.startswith("InOut[")]
         if self._by_name:
-            notes.append(f"{listed(self._by_name)} {_be(self._by_name)} written, to go by the name")
+            notes.append(f"{join_names(self._by_name)} {_be(self._by_name)} written, to go by the name")
         if self._inputs:
             notes.append(
-                f"{listed(self._inputs)} {_be(self._inputs)} taken for read only; one that is written is InOut or Out"
+                f"{join_names(self._inputs)} {_be(self._inputs)} taken as read only; a written one is InOut or Out"
             )
         if written:
             notes.append(
-                f"{listed(written)} may be Out, if no call's values matter and its dims can be said by other tensors'"
+                f"{join_names(written)} may be Out, if no call's values matter and other tensors have its dims"
             )
         if self._pointers:
             named = ", ".join(f"{name}_size" for name in self._pointers)
-            notes.append(f"a pointer has no extents; {named} stand for those of {listed(self._pointers)}")
+            notes.append(f"a pointer has no extents; {named} stand for those of {join_names(self._pointers)}")
         if self._open_dims:
             notes.append("dims that are the same extent should have one name, which is then checked")
         numbers = [p.name for p in self.all if p.is_integer]
         if numbers:
             notes.append(
-                f"{listed(numbers)} may follow from dims: computed={{{numbers[0]!r}: ...}} instead of a parameter"
+                f"{join_names(numbers)} may follow from dims: computed={{{numbers[0]!r}: ...}} instead of a parameter"
             )
 
 

@@ -20,7 +20,7 @@ def comments(notes: Sequence[str], indent: int) -> list[str]:
     return lines
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

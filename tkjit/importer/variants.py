@@ -42,7 +42,7 @@ class _Column:
         return tuple(map(int, self.values)) if all(value.isdigit() for value in self.values) else None
 
 
-def described(instances: Sequence[Instance]) -> list[Described]:
+def merge_instances(instances: Sequence[Instance]) -> list[Described]:
     """Group instances that differ in template arguments which a call can choose: a dtype, or a fixed extent."""
     groups: dict[tuple[str, int], list[Instance]] = {}
     for instance in instances:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tkjit import registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
-from tkjit.kernel.kernel import Kernel, defined
+from tkjit.kernel.kernel import Kernel, kernel_of_file
 
 
 def find(name: str) -> Kernel:
@@ -16,7 +16,7 @@ def find(name: str) -> Kernel:
     SpecError
         If there is none; with near names.
     """
-    return defined(registry.find_file(name, Settings.from_environment()))
+    return kernel_of_file(registry.find_file(name, Settings.from_environment()))
 
 
 def find_used(name: str, module: str) -> Kernel:

@@ -14,7 +14,7 @@ from tkjit import registry
 from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
-from tkjit.headers import located
+from tkjit.headers import locate
 from tkjit.kernel.loaded import Loaded, Origin
 from tkjit.kernel.options import Options, read_spec
 from tkjit.kernel.tokens import token_for
@@ -165,7 +165,7 @@ class Kernel:
         """
         if not 0 <= overload < len(self.specs):
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
-        spec = located(self.specs[overload], Settings.from_environment())
+        spec = locate(self.specs[overload], Settings.from_environment())
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
         variant = Variant(tuple(chosen.items()))
         if values or variant not in variants_of(spec):
@@ -230,9 +230,9 @@ def _doc(specs: tuple[Spec, ...]) -> str:
     return f"{signatures}\n\n{specs[0].doc}".rstrip()
 
 
-def defined(path: Path) -> Kernel:
+def kernel_of_file(path: Path) -> Kernel:
     """What a spec file says, which is run for it."""
-    found = registry.defined(path)
+    found = registry.run_spec_file(path)
     if not isinstance(found, Kernel):
         raise SpecError(f"{path.stem} is defined as {found!r}; decorate its function with @tkjit.kernel")
     return found
@@ -280,7 +280,7 @@ def _of_file(name: str, loader: Loader) -> Kernel:
         known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
-        known = loader.kernels[origin] = defined(path)
+        known = loader.kernels[origin] = kernel_of_file(path)
         known._origin = origin
     return _loaded(known, loader)
 
@@ -305,7 +305,7 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
     stamps = []
     if any(spec.headers for spec in specs):
         with suppress(ToolchainError):  # a call says it
-            specs = tuple(located(spec, Settings.from_environment()) for spec in specs)
+            specs = tuple(locate(spec, Settings.from_environment()) for spec in specs)
     for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
         try:
             status = path.stat()

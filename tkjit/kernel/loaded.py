@@ -65,14 +65,14 @@ class Loaded:
 
     def collect(self, *args: Any, **kwargs: Any) -> Any:
         """What a call would pass, without launching; only the glue is needed for it."""
-        self._have_glue()
+        self._ensure_glue()
         return self._loader.runtime.collect(self, args, kwargs)
 
     def register_operator(self) -> str:
         from tkjit import torchlib
 
         if not self._operator:
-            self._have_glue()
+            self._ensure_glue()
             name = torchlib.register_operators(self, self._loader.operators, self._load)
             self._through_operator = torchlib.calls_of(name, self.specs, self._loader.runtime.capsule_for_torch)
             self._in_graph = torchlib.opaque(self._through_operator)
@@ -118,7 +118,7 @@ class Loaded:
 
     # ---- the glue
 
-    def _have_glue(self) -> None:
+    def _ensure_glue(self) -> None:
         if not self._opened:
             self._attach(self._loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
 

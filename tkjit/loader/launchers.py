@@ -127,7 +127,7 @@ class LauncherPlan(Plan):
         is_allowed = only_system_asks(log, self._flags.system_dirs)
         return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if is_allowed else ()
 
-    def opened(self, module: str, path: Path) -> int:
+    def load(self, module: str, path: Path) -> int:
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:

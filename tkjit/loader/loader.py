@@ -135,7 +135,7 @@ class Loader:
             # itself first: it compares the other files, in a third of the time that Python takes
             if fingerprints.of([str(runtime.shared_object)]) not in fingerprint:
                 return False
-            loaded = self.runtime_plan.opened(runtime.module, runtime.shared_object)
+            loaded = self.runtime_plan.load(runtime.module, runtime.shared_object)
             if not loaded.unchanged(fingerprint):
                 return False
             self._hold(Opened(loaded, runtime))
@@ -173,7 +173,7 @@ class Loader:
         ToolchainError
             If the spec has no source for the target.
         """
-        return LauncherPlan(self.env, headers.located(spec, self.settings), variant, target)
+        return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """The object that is linked with a launcher for a CPU, and of which kind: see ``SimulatorPlan``."""
@@ -220,10 +220,10 @@ class Loader:
         """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""
         entry = self.entry(plan, meanwhile)
         try:
-            loaded = plan.opened(entry.module, entry.shared_object)
+            loaded = plan.load(entry.module, entry.shared_object)
         except ImportError:
             entry = self.entry(plan, instead_of=entry)
-            loaded = plan.opened(entry.module, entry.shared_object)
+            loaded = plan.load(entry.module, entry.shared_object)
         return Opened(loaded, entry)
 
     @contextmanager

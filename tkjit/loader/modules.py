@@ -76,7 +76,7 @@ class ModulePlan(Plan):
         check_not_replaced(directory, str(torch.__version__))  # not while it was compiled either
         return replace(product, dependencies=(*product.dependencies, *torch_files(directory)))
 
-    def opened(self, module: str, path: Path) -> ModuleType:
+    def load(self, module: str, path: Path) -> ModuleType:
         # what this process has built it has imported, under a name that no other module has
         if self._built is None or self._built.__name__ != module:
             self._built = self.imported(module, path)

@@ -50,7 +50,7 @@ class Plan(ABC):
         """Build it in a staging directory."""
 
     @abstractmethod
-    def opened(self, module: str, path: Path) -> Any:
+    def load(self, module: str, path: Path) -> Any:
         """Load its shared object: a module, or the address of a launch function. It raises ImportError."""
 
     def explain(self, error: CompileError) -> TkjitError:

@@ -73,7 +73,7 @@ class SimulatorPlan(Plan):
             unit, staging, "simulator.o", lambda *files: [command(self._target, self._flags, *files)]
         )
 
-    def opened(self, module: str, path: Path) -> Path:
+    def load(self, module: str, path: Path) -> Path:
         return path
 
 

@@ -1,4 +1,4 @@
-"""The other processes of parallel tensors: when one ends, kernels that wait for it are given up, and name it."""
+"""The other processes of parallel tensors: when one ends, kernels that wait for it are aborted, and name it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
-from tkjit.parallel.exchange import Peer, have
+from tkjit.parallel.exchange import Peer, say_of
 from tkjit.system.process import this_process
 
 WATCH_S = 0.1
-GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be given up; how long it may still end by itself
+GPU_PATIENCE_S = 20.0  # a kernel on a GPU cannot be aborted; how long it may still end by itself
 
 
 class Peers:
@@ -59,7 +59,7 @@ def _watch() -> None:
 def _look() -> None:
     for number, known in _watched.copy().items():  # other threads add to it
         group = known()
-        # all of them: who gave up because of another may be gone before that is noticed here
+        # all of them: who aborted because of another may be gone before that is noticed here
         ended = sorted(peer for peer in group.others if not peer.process.is_alive) if group else []
         if group is None or ended:
             del _watched[number]
@@ -68,7 +68,7 @@ def _look() -> None:
 
 
 def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
-    reason = f"{have(ended, 'ended')}, and kernels over several devices wait for it"
+    reason = f"{say_of(ended, 'ended')}, and kernels over several devices wait for it"
     group.known.give_up(reason)
     if group.known.device >= 0:
         threading.Thread(target=_end_if_stuck, args=(group.known.device, reason), daemon=True).start()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tkjit.render.tensors import TensorChecks
-from tkjit.render.text import field_text, indent, listed, literal, local, repr_text, signature_text
+from tkjit.render.text import field_text, indent, join_options, literal, local, repr_text, signature_text
 from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.model import MISSING
@@ -212,7 +212,7 @@ class _Overload:
         return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]
 
     def _integer_choice(self, name: str, options: list[int]) -> list[str]:
-        constraint = repr_text(f"{name} is {listed(tuple(map(str, options)))}")
+        constraint = repr_text(f"{name} is {join_options(tuple(map(str, options)))}")
         value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
         return [
             f"int option_of_{name} = 0;",

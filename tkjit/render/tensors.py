@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tkjit.render.text import derived_in_order, field_text, indent, listed, literal, local, repr_text
+from tkjit.render.text import derived_in_order, field_text, indent, join_options, literal, local, repr_text
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
 from tkjit.spec.dtypes import enumerator
@@ -238,7 +238,7 @@ class TensorChecks:
         elif chosen_by and chosen_by != f.name:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
-            wanted = repr_text(listed(self.spec.dtypes_of(f)))
+            wanted = repr_text(join_options(self.spec.dtypes_of(f)))
         what = ", ".join(place)
         return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
 

@@ -81,7 +81,7 @@ def literal(value: float | int | bool) -> str:
     return repr(value)
 
 
-def listed(options: Sequence[str]) -> str:
+def join_options(options: Sequence[str]) -> str:
     """``a, b or c``."""
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 

@@ -118,7 +118,7 @@ public:
     int devices() const { return devices_; }
 
     // Does each device's part of a step, and waits for all. Each device's error, empty where there is none. To be called
-    // without the GIL; `interrupted` is asked now and then, by the caller, whether the parts that wait should be given up.
+    // without the GIL; `interrupted` is asked now and then, by the caller, whether the parts that wait should be aborted.
     //
     // With `own_threads` each part is done by its device's thread, and by no other; the first by the caller's.
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {

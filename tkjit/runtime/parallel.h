@@ -22,7 +22,7 @@ namespace py = pybind11;
 
 // The processes of a group, as each of its parallel tensors knows them.
 struct Peers {
-    std::atomic<const char*> lost{nullptr};  // why launches that wait for them should be given up
+    std::atomic<const char*> lost{nullptr};  // why launches that wait for them should be aborted
     std::atomic<int> device{-1};             // the GPU on which a kernel was launched last that may wait for them
 
     void give_up(const std::string& reason) {

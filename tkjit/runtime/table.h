@@ -220,7 +220,7 @@ struct Table {
     // Launches each step in the club's own thread for it, and waits until all have launched. `last` are their tensors.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
     // Notes which processes the next launch of this thread waits for, and on which GPU, if it is one; null for none. Why it
-    // should be given up, if one of them has ended, or null.
+    // should be aborted, if one of them has ended, or null.
     const char* (*waits_for)(void* peers, int32_t device);
 
     // The error kinds of tkjit/errors.py.

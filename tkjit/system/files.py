@@ -1,6 +1,6 @@
 """The files that tkjit keeps for itself, in a cache above all: read without waiting, and replaced in one step.
 
-What lies at their paths may be anything: a link that a stranger has planted, a FIFO that nobody writes to, a text that
+Anything may lie at their paths: a link that an untrusted user has planted, a FIFO that nobody writes to, a text that
 ends in the middle. Nothing here follows such a link, waits for such a FIFO, or writes to a file that it has not made.
 """
 

@@ -1,4 +1,4 @@
-"""Who could have written what we are about to load: a cache that a stranger can write to runs the stranger's code."""
+"""Who could have written what is loaded: a cache that an untrusted user can write to runs that user's code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Trust:
         Raises
         ------
         CacheError
-            If a stranger could have written there, or it lies in neither.
+            If an untrusted user could have written there, or it lies in neither.
         """
         if self._shared or directory in self._trusted:
             return
@@ -76,8 +76,8 @@ def warn_of_no_sharing(root: Path) -> None:
 def check(directory: Path | str) -> bool:
     """Refuse a directory that somebody else owns or can write to.
 
-    Root is no stranger, nor is the group that holds its user alone (umask 002), nor, to root in a container, the owner
-    of a directory in a file system that was mounted into it, if no stranger can write to one on the way there.
+    Trusted are root, and the group that holds its user alone (umask 002). Root in a container also trusts the owner of
+    a directory in a file system that was mounted into it, if no untrusted user can write to one on the way there.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def _in_a_container() -> bool:
 def _is_mounted(directory: str) -> bool:
     """Whether who runs a container has put a directory there: it lies in what was mounted into the container.
 
-    The mount itself, and what lies between it and the directory, must not be writable by strangers: in a container's
+    No untrusted user may be able to write to the mount, or to what lies between it and the directory: in a container's
     own /tmp or /dev/shm any of its users makes directories.
     """
     path = os.path.realpath(directory)

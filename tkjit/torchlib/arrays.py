@@ -9,7 +9,7 @@ import torch
 from torch.utils.dlpack import from_dlpack
 
 from tkjit.errors import ArgumentError
-from tkjit.torchlib.describe import described, type_name
+from tkjit.torchlib.describe import describe, type_name
 
 
 class NegativeStrides(Exception):
@@ -85,5 +85,5 @@ class Arrays:
         except Exception as error:  # NumPy has no bfloat16
             framework = type_name(self._like)
             raise ArgumentError(
-                f"a result is {described(value)}, which {framework} cannot hold; pass tensors to get a tensor"
+                f"a result is {describe(value)}, which {framework} cannot hold; pass tensors to get a tensor"
             ) from error

@@ -16,7 +16,7 @@ from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
 from tkjit.spec.signature import python_type
 from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
-from tkjit.torchlib.describe import described
+from tkjit.torchlib.describe import describe
 from tkjit.torchlib.meta import meta_outputs
 
 
@@ -72,7 +72,7 @@ class OverloadCall:
         odd = [f.name for f in self.spec.tensors if is_proxy(given.get(f.name))]
         if odd:
             raise self._refuse(
-                f"{odd[0]} is {described(given[odd[0]])}, which stands for a tensor; give all outputs with it, or none"
+                f"{odd[0]} is {describe(given[odd[0]])}, which stands for a tensor; give all outputs with it, or none"
             )
         missing = iter(meta_outputs(self.spec, given))
         return [next(missing) if output is None else output for output in outputs]
@@ -118,7 +118,7 @@ class OverloadCall:
                 continue
             value, expected = read_value(f, given[f.name])
             if expected:
-                raise self._refuse(f"{f.name} is {described(given[f.name])}; expected {expected}")
+                raise self._refuse(f"{f.name} is {describe(given[f.name])}; expected {expected}")
             given[f.name] = value
         return given
 
@@ -126,19 +126,19 @@ class OverloadCall:
         if not f.is_list:
             return self._read_tensor(f, f.name, value, arrays)
         if not isinstance(value, (list, tuple)):
-            raise self._refuse(f"{f.name} is {described(value)}; expected a list of tensors")
+            raise self._refuse(f"{f.name} is {describe(value)}; expected a list of tensors")
         return [self._read_tensor(f, f"{f.name}[{i}]", item, arrays) for i, item in enumerate(value)]
 
     def _read_tensor(self, f: Field, name: str, value: Any, arrays: Arrays) -> torch.Tensor:
         try:
             tensor = arrays.tensor(value)
         except NegativeStrides:
-            text = f"{name} is {described(value)}, which is not contiguous; pass a contiguous copy"
+            text = f"{name} is {describe(value)}, which is not contiguous; pass a contiguous copy"
             raise self._refuse(text) from None
         except Exception as error:  # whatever the array's own hooks raise
-            raise self._refuse(f"{name} is {described(value)}; expected a torch.Tensor") from error
+            raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor") from error
         if tensor is None:
-            raise self._refuse(f"{name} is {described(value)}; expected a torch.Tensor")
+            raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor")
         if f.is_written and arrays.is_read_only(value):
             raise self._refuse(f"{name} is a read-only array, and the kernel writes to it; pass a copy")
         return tensor

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-def described(value: Any) -> str:
+def describe(value: Any) -> str:
     """``3.0 (float)``, or the tensor, as the runtime's texts have it (``runtime/refusals.h``)."""
     if isinstance(value, torch.Tensor):
         return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"

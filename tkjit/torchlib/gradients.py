@@ -12,7 +12,7 @@ from tkjit.errors import ArgumentError, SpecError
 from tkjit.spec import Field, Spec
 from tkjit.spec.checks import NEEDED, differentiable
 from tkjit.spec.schema import operator_fields
-from tkjit.torchlib.describe import described
+from tkjit.torchlib.describe import describe
 
 
 def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
@@ -24,7 +24,7 @@ def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
         for name, value in _tensors(fields, arguments):
             if value.requires_grad:
                 raise ArgumentError(
-                    f"{spec.name}: {name} is {described(value)} and requires a gradient, which {who} not record; "
+                    f"{spec.name}: {name} is {describe(value)} and requires a gradient, which {who} not record; "
                     f"call it under torch.no_grad(), or pass {name}.detach()"
                 )
         raise _forward_mode(spec)

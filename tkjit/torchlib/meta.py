@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from tkjit.errors import ArgumentError, ShapeError, TkjitError
-from tkjit.render.text import derived_in_order, listed
+from tkjit.render.text import derived_in_order, join_options
 from tkjit.spec import Field, Spec
 from tkjit.spec.expr import EXTENTS, Expr
-from tkjit.torchlib.describe import described
+from tkjit.torchlib.describe import describe
 
 
 def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
@@ -129,8 +129,8 @@ class _Call:
         dtypes = (
             [str(self.chosen[f.dtype]).removeprefix("torch.")] if f.dtype in self.chosen else self.spec.dtypes_of(f)
         )
-        expected = f"({', '.join(dims)}{',' if len(dims) == 1 else ''}) {listed(dtypes)} on {self.device}"
-        return kind(f"{self.spec.name}: {f.name} is {described(tensor)}; expected {expected}")
+        expected = f"({', '.join(dims)}{',' if len(dims) == 1 else ''}) {join_options(dtypes)} on {self.device}"
+        return kind(f"{self.spec.name}: {f.name} is {describe(tensor)}; expected {expected}")
 
     def _dim_text(self, dim: Expr) -> str:
         value = self.values.get(dim.text)

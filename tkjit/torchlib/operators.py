@@ -18,7 +18,7 @@ from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.torchlib.autocast import register_autocast
 from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
-from tkjit.torchlib.describe import described
+from tkjit.torchlib.describe import describe
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import meta_outputs
 
@@ -171,7 +171,7 @@ def _current(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str,
     tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.is_cuda]
     if not tensors:
         raise ArgumentError(
-            f"{kernel}: stream is {described(stream)}; expected no stream, since the tensors are on the cpu"
+            f"{kernel}: stream is {describe(stream)}; expected no stream, since the tensors are on the cpu"
         )
     if isinstance(stream, int):
         stream = torch.cuda.ExternalStream(stream, device=tensors[0].device)  # type: ignore[no-untyped-call]
