@@ -14,8 +14,8 @@ from tkjit.errors import (
     TkjitWarning,
     ToolchainError,
 )
-from tkjit.kernel import Kernel, find, kernel, kernels, load
-from tkjit.parallel import Club, ParallelTensor, enable_peer_access, make_globals
+from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals
+from tkjit.parallel import Club, ParallelTensor, enable_peer_access
 from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Member, Out, Scalar, Spec, Tensor
 
 __version__ = "0.1.0"

@@ -1,7 +1,19 @@
-"""What users hold: kernels, the decorator that makes one, and ``load``."""
+"""What users hold: kernels, the decorator that makes one, ``load``, and a look at what a call would pass."""
 
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels
+from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, make_globals
 from tkjit.kernel.kernel import Kernel, load
 
-__all__ = ["Kernel", "find", "find_used", "kernel", "kernels", "load"]
+__all__ = [
+    "GlobalLayout",
+    "Globals",
+    "Kernel",
+    "ParallelGlobalLayout",
+    "find",
+    "find_used",
+    "kernel",
+    "kernels",
+    "load",
+    "make_globals",
+]

@@ -1,15 +1,6 @@
-"""Several devices: clubs, peer access, parallel tensors, and what a launch would pass."""
+"""Several devices: clubs, peer access, and parallel tensors."""
 
 from tkjit.parallel.club import Club, enable_peer_access
-from tkjit.parallel.globals import GlobalLayout, Globals, ParallelGlobalLayout, make_globals
 from tkjit.parallel.tensor import ParallelTensor
 
-__all__ = [
-    "Club",
-    "GlobalLayout",
-    "Globals",
-    "ParallelGlobalLayout",
-    "ParallelTensor",
-    "enable_peer_access",
-    "make_globals",
-]
+__all__ = ["Club", "ParallelTensor", "enable_peer_access"]

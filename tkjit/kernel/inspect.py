@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tkjit.kernel import Kernel, load
+from tkjit.kernel.kernel import Kernel, load
 from tkjit.spec import DTYPES, Field
 
 
