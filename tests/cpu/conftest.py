@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from caches import CALL, RIGHT, Compiler
-from forking import Server
+from support.caches import CALL, RIGHT, Compiler
+from support.forking import Server
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from caches import CALL, RIGHT, entries, eventually, stagings
-from forking import Child, Server
+from support.caches import CALL, RIGHT, entries, eventually, stagings
+from support.forking import Child, Server
 
-from tkjit.cache import signed
+from tkjit.cache import checked_json
 from tkjit.cache.entry import MANIFEST, read_manifest
 from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.targets import cpu_target
@@ -262,11 +262,11 @@ def test_a_bundle_serves_where_there_are_no_compilers(fresh, bundle, tmp_path):
 
 def test_a_bundle_that_was_tampered_with_is_found_and_not_served(fresh, bundle, tmp_path):
     (launcher,) = bundle.glob("v1/*/cpu-*/*/*/launcher.so")
-    # whoever does this knows how entries are signed: only the bundle's own list says otherwise
+    # whoever does this knows how entries are checked_json: only the bundle's own list says otherwise
     launcher.write_bytes(launcher.read_bytes() + b" ")
     manifest = read_manifest(launcher.parent)
     files = {**manifest["files"], launcher.name: digest_of_file(launcher)}
-    signed.write(launcher.parent / MANIFEST, {**manifest, "files": files})
+    checked_json.write(launcher.parent / MANIFEST, {**manifest, "files": files})
     found = fresh.tkjit("cache", "verify", bundle)
     assert (found.code, found.stdout) == (1, "4 entries, 2 problems\n")
     for name in ("launcher.so", "manifest.json"):

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from caches import entries, eventually, stagings
+from support.caches import entries, eventually, stagings
 
-SMALL = Path(__file__).parent / "small.py"
+SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
 SPEC = """
 import tkjit
 from tkjit import InOut, Tensor

@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from caches import at_locks, compilers, entries, eventually, stagings
-from sampling import sample
+from support.caches import at_locks, compilers, entries, eventually, stagings
+from support.sampling import sample
 
 from tkjit.system.process import working_in
 
-SMALL = Path(__file__).parent / "small.py"
+SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
 KILLS = 48  # of small builds; and 6 of whole ones
 BARRIER = """
 import os, sys, time

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from caches import CALL, RIGHT, Compiler, entries, eventually
-from forking import Server
+from support.caches import CALL, RIGHT, Compiler, entries, eventually
+from support.forking import Server
 
-from tkjit.cache import signed
+from tkjit.cache import checked_json
 from tkjit.cache.entry import DEPENDENCIES, MANIFEST, read_manifest
 from tkjit.cache.recipe import digest_of_file
 
@@ -106,7 +106,7 @@ def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
     subprocess.run([*link, path, *needs], check=True)
     library.unlink()
     manifest = read_manifest(bad)
-    signed.write(bad / MANIFEST, {**manifest, "files": {**manifest["files"], path.name: digest_of_file(path)}})
+    checked_json.write(bad / MANIFEST, {**manifest, "files": {**manifest["files"], path.name: digest_of_file(path)}})
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"a {kind} that lacks a {lacks}")
 
 

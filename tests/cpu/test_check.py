@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from caches import write_compiler
+from support.caches import write_compiler
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor

@@ -12,7 +12,7 @@ import time
 
 import pytest
 import torch
-from forking import Child
+from support.forking import Child
 
 import tkjit
 from tkjit import InOut, Tensor

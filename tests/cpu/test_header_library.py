@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from mittens.library import MITTENS, ROOT
-from mittens.specs import KERNELS
-from sampling import sample
+from support.mittens.library import MITTENS, ROOT
+from support.mittens.specs import KERNELS
+from support.sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, LaunchError, Out, ShapeError, Tensor, ToolchainError

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from mittens.library import ROOT as MITTENS
-from sampling import sample
+from support.mittens.library import ROOT as MITTENS
+from support.sampling import sample
 
 import tkjit
 from tkjit.cli import main

@@ -8,7 +8,7 @@ from pathlib import Path
 import faulty
 import pytest
 import torch
-from forking import Child, Server
+from support.forking import Child, Server
 
 from tkjit import LaunchError
 

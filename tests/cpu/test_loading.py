@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from caches import entries
+from support.caches import entries
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 
 import tkjit
 from tkjit import In, Out, SpecError, Tensor

@@ -1,9 +1,9 @@
 """The kernels with which a GPU is compared to the simulator give, on the CPU, what NumPy and PyTorch compute."""
 
 import pytest
-from fidelity.case import Case, differences
-from fidelity.cases import CASES
-from sampling import sample
+from support.fidelity.case import Case, differences
+from support.fidelity.cases import CASES
+from support.sampling import sample
 
 QUICK = "fp8_conversions float_functions half_arithmetic integer_intrinsics matrices mma_fp8 registers warp_functions"
 

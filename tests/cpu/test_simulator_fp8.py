@@ -6,7 +6,7 @@ Every conversion is compared with a search for the nearest value in test_simulat
 import numpy as np
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 
 import tkjit
 from tkjit import In, Out, Tensor

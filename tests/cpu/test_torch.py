@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import tkjit

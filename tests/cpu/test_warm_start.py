@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from caches import eventually
-from sampling import sample
+from support.caches import eventually
+from support.sampling import sample
 
 SOURCE = """
 #include "value.h"

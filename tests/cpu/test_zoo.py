@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 
 from tkjit.check import MODES, Finding
 from tkjit.kernel.kernel import kernel_of_file

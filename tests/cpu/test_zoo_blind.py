@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sampling import sample
+from support.sampling import sample
 
 from tkjit.kernel.kernel import kernel_of_file
 from tkjit.testing import KernelCheckError, check

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from fidelity.case import Case, differences
-from fidelity.cases import CASES
+from support.fidelity.case import Case, differences
+from support.fidelity.cases import CASES
 
 # What a case needs beyond sm_80.
 CAPABILITIES = {"mma_fp8": (8, 9), "matrices": (9, 0), "registers": (9, 0)}

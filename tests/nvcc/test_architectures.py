@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 
 import tkjit
 from tkjit import ToolchainError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sampling import sample
+from support.sampling import sample
 
 import tkjit
 from tkjit.compile.targets import gpu_target

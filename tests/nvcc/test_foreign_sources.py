@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sampling import sample
+from support.sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Tensor

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from mittens.library import MITTENS
-from mittens.specs import KERNELS
-from sampling import sample
+from support.mittens.library import MITTENS
+from support.mittens.specs import KERNELS
+from support.sampling import sample
 
 import tkjit
 from tkjit import CompileError, In, InOut, Out, Tensor

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fidelity.case import Case
-from fidelity.cases import CASES
-from sampling import sample
+from support.fidelity.case import Case
+from support.fidelity.cases import CASES
+from support.sampling import sample
 
 from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sampling import sample
+from support.sampling import sample
 
 from tkjit.compile.targets import gpu_target
 from tkjit.kernel.kernel import kernel_of_file

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.builders import ABI, forget_leases, write
 
 from tkjit.cache import Cache, fingerprints
-from unit.builders import ABI, forget_leases, write
 
 TESTS = Path(__file__).parents[1]
 
@@ -76,7 +76,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen]]:
 
     def run(code: str, *arguments: object) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-c", f"from unit.builders import *\nimport sys\n{code}", *map(str, arguments)],
+            [sys.executable, "-c", f"from support.builders import *\nimport sys\n{code}", *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.builders import wait_until
 
 from tkjit.compile.compiler import LOG, Unit, _linked, _read_depfile, compile_binary
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.system.process import name_of, working_in
 from tkjit.system.watchdog import watched
-from unit.builders import wait_until
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.builders import RECIPE, Builder, anchored, below, find, parted, write
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, Product, Recipe
 from tkjit.cache.recipe import digest_of
 from tkjit.errors import TkjitError
-from unit.builders import RECIPE, Builder, anchored, below, find, parted, write
 
 
 def test_a_miss_then_a_hit(entries, header):

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-
-from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle
-from tkjit.cache.stored import stored
-from unit.builders import (
+from support.builders import (
     RECIPE,
     Builder,
     below,
@@ -23,6 +20,9 @@ from unit.builders import (
     truncate,
     write,
 )
+
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle
+from tkjit.cache.stored import stored
 
 DAMAGES = (truncate, flip, flip_keeping_time, empty, replaced_by_a_list, Path.unlink)
 

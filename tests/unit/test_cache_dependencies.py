@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
+from support import builders
+from support.builders import RECIPE, Builder, anchored, below, let_the_clock_tick, machine_code, write
 
 from tkjit.cache import Product, building, fingerprints
 from tkjit.cache import entry as entry_module
 from tkjit.cache.entry import TAIL_PARTS
 from tkjit.errors import CacheError
-from unit import builders
-from unit.builders import RECIPE, Builder, anchored, below, let_the_clock_tick, machine_code, write
 
 
 @pytest.fixture(params=["compared", "noted"])

@@ -10,10 +10,10 @@ import types
 from pathlib import Path
 
 import pytest
+from support.builders import RECIPE, Builder, below, compile_error, find, forget_leases, parted, records_of
 
 from tkjit.cache import MANIFEST, building, bundle, eviction, failures
 from tkjit.errors import CacheError, CompileError
-from unit.builders import RECIPE, Builder, below, compile_error, find, forget_leases, parted, records_of
 
 
 def failing(number: int):

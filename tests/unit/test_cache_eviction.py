@@ -10,12 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from tkjit.cache import Cache, Entry, building, eviction, leases, locks
-from tkjit.cache.directory import USED_S
-from tkjit.cache.eviction import clear, in_use, prune
-from tkjit.cache.stored import leftovers, size_bytes, stored
-from unit.builders import (
+from support.builders import (
     ABI,
     RECIPE,
     Builder,
@@ -30,6 +25,11 @@ from unit.builders import (
     records_of,
     wait_until,
 )
+
+from tkjit.cache import Cache, Entry, building, eviction, leases, locks
+from tkjit.cache.directory import USED_S
+from tkjit.cache.eviction import clear, in_use, prune
+from tkjit.cache.stored import leftovers, size_bytes, stored
 
 RECIPES = [parted("flags", f"-O{number}") for number in range(4)]
 

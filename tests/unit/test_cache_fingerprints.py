@@ -8,10 +8,21 @@ import time
 from pathlib import Path
 
 import pytest
+from support.builders import (
+    RECIPE,
+    Builder,
+    anchored,
+    empty,
+    find,
+    flip,
+    let_the_clock_tick,
+    parted,
+    records_of,
+    truncate,
+)
 
 from tkjit.cache import entry as entry_module
 from tkjit.cache import fingerprints
-from unit.builders import RECIPE, Builder, anchored, empty, find, flip, let_the_clock_tick, parted, records_of, truncate
 
 
 @pytest.fixture

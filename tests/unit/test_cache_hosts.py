@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.builders import RECIPE, Builder, below, find, forget_leases
 
 from tkjit.cache import building
 from tkjit.cache.staging import ABANDONED_S
-from unit.builders import RECIPE, Builder, below, find, forget_leases
 
 TESTS = Path(__file__).parents[1]
 
@@ -34,7 +34,7 @@ def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
     started: list[subprocess.Popen] = []
 
     def run(name: str, code: str, *arguments: object) -> subprocess.Popen:
-        snippet = f"import socket, sys\nsocket.sethostname({name!r})\nfrom unit.builders import *\n{code}"
+        snippet = f"import socket, sys\nsocket.sethostname({name!r})\nfrom support.builders import *\n{code}"
         process = subprocess.Popen(
             [*words, sys.executable, "-c", snippet, *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},

@@ -9,12 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle
-from tkjit.cache.bundle import BUNDLE
-from tkjit.cli import main
-from tkjit.errors import CacheError
-from unit.builders import (
+from support.builders import (
     RECIPE,
     Builder,
     anchored,
@@ -27,6 +22,11 @@ from unit.builders import (
     records_of,
     write,
 )
+
+from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle
+from tkjit.cache.bundle import BUNDLE
+from tkjit.cli import main
+from tkjit.errors import CacheError
 
 HERE = replace(RECIPE, tools=None)  # the same kernel where there are no compilers
 

@@ -13,12 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from tkjit.cache import Entry, Product, building, failures, locks
-from tkjit.cache.staging import ABANDONED_S
-from tkjit.errors import CacheError, CompileError, TkjitWarning
-from tkjit.system.process import start_time
-from unit.builders import (
+from support.builders import (
     RECIPE,
     Builder,
     below,
@@ -30,6 +25,11 @@ from unit.builders import (
     parted,
     wait_until,
 )
+
+from tkjit.cache import Entry, Product, building, failures, locks
+from tkjit.cache.staging import ABANDONED_S
+from tkjit.errors import CacheError, CompileError, TkjitWarning
+from tkjit.system.process import start_time
 
 
 class Threads:

@@ -9,11 +9,11 @@ import types
 from pathlib import Path
 
 import pytest
+from support.builders import RECIPE, Builder, find, parted, records_of
 
 from tkjit.cache import fingerprints
 from tkjit.errors import CacheError
 from tkjit.system import trust
-from unit.builders import RECIPE, Builder, find, parted, records_of
 
 ME, OTHER, MY_GROUP, LAB, WHEEL = 1000, 1001, 1000, 2000, 3000
 

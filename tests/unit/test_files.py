@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.builders import RECIPE, Builder, below, compile_error, find, parted, records_of
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, fingerprints, locks
 from tkjit.cache.entry import read_manifest
@@ -23,7 +24,6 @@ from tkjit.config import Settings
 from tkjit.errors import CacheError
 from tkjit.loader.record import record
 from tkjit.system import files, trust
-from unit.builders import RECIPE, Builder, below, compile_error, find, parted, records_of
 
 DEEP = "[" * 200_000
 

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.rendered import declared_twice
 
 import tkjit
 from tkjit import Align, In, InOut, Out, Scalar, Tensor
 from tkjit.render.text import field_text, signature_text
 from tkjit.spec import CType, spec_of_function
-from unit.rendered import declared_twice
 
 SOURCE = "__global__ void scale(Globals g) {}"
 F32 = "float32"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.builders import write
 
 import tkjit
 from tkjit import CacheError, HeaderLibrary, SpecError, ToolchainError
@@ -20,7 +21,6 @@ from tkjit.headers import cached_root, check_whole, find_root, locate
 from tkjit.headers.install import install, origin_of
 from tkjit.spec import LIBRARIES, Spec
 from tkjit.spec.headers import Git, Wheel
-from unit.builders import write
 
 PAWS = HeaderLibrary("paws", proof="include/paws.h")
 KITTENS = LIBRARIES["thunderkittens"]

@@ -1,10 +1,10 @@
 """The rendered launcher: the struct's types, the names that a grid uses, and line numbers that are right."""
 
 import pytest
+from support.rendered import declared_twice, line_directives
 
 import tkjit
 from tkjit import CExpr, CType, In, Member, Out, Scalar, SpecError, Tensor
-from unit.rendered import declared_twice, line_directives
 
 SOURCE = "// the first line\n__global__ void scale(Globals g) {\n}\n"
 F32 = "float32"

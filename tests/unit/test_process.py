@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.builders import wait_until
 
 import tkjit.system.process
 from tkjit.system import watchdog
@@ -28,7 +29,6 @@ from tkjit.system.process import (
     working_in,
 )
 from tkjit.system.watchdog import watched
-from unit.builders import wait_until
 
 
 def unused_pid() -> int:

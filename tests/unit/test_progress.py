@@ -6,10 +6,10 @@ import time
 import types
 
 import pytest
+from support.builders import wait_until
 
 from tkjit.system import progress
 from tkjit.system.progress import announce
-from unit.builders import wait_until
 
 ERASE = "\r\x1b[2K"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from fidelity.rows import Row, table
+from support.fidelity.rows import Row, table
 
 FORMATS = {"e4m3": (torch.float8_e4m3fn, 0x7E, 0x7F), "e5m2": (torch.float8_e5m2, 0x7B, 0x7C)}
 

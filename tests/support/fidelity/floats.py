@@ -3,8 +3,8 @@
 import math
 
 import numpy as np
-from fidelity.exact import reference, root
-from fidelity.rows import Row, table
+from support.fidelity.exact import reference, root
+from support.fidelity.rows import Row, table
 
 DIRECTIONS = ["rn", "rz", "ru", "rd"]
 WHOLE = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from fidelity.rows import Row, table
+from support.fidelity.rows import Row, table
 
 LANE = np.arange(32)
 

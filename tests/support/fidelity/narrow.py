@@ -8,8 +8,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from fidelity.exact import rounded
-from fidelity.rows import Row, table
+from support.fidelity.exact import rounded
+from support.fidelity.rows import Row, table
 
 NAMES = {"half": ("__half", "half"), "bfloat16": ("__nv_bfloat16", "bfloat16")}
 INTEGERS = {"short": "short", "ushort": "unsigned short", "int": "int", "uint": "unsigned", "ll": "long long"} | {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fidelity.case import Bound, Case
+from support.fidelity.case import Bound, Case
 
 import tkjit
 from tkjit import In, Out, Tensor

@@ -3,7 +3,7 @@
 import re
 
 import numpy as np
-from fidelity.rows import Row, table
+from support.fidelity.rows import Row, table
 
 
 def inputs(generator: np.random.Generator) -> tuple[np.ndarray, ...]:

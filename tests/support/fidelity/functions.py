@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import mpmath
 import numpy as np
-from fidelity.case import Bound, ulps
-from fidelity.rows import Row, table
+from support.fidelity.case import Bound, ulps
+from support.fidelity.rows import Row, table
 
 mpmath.mp.dps = 40
 

@@ -1,6 +1,6 @@
 """All kernels with which a GPU is compared to the simulator."""
 
-from fidelity import floats, fp8, functions, integers, narrow, tensor_core, warps
+from support.fidelity import floats, fp8, functions, integers, narrow, tensor_core, warps
 
 CASES = [
     *integers.CASES,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from fidelity.case import Bound, Case, ulps
+from support.fidelity.case import Bound, Case, ulps
 
 import tkjit
 from tkjit import In, Out, Tensor

@@ -3,7 +3,7 @@
 import torch
 
 import tkjit
-from mittens.library import MITTENS
+from support.mittens.library import MITTENS
 from tkjit import CExpr, In, InOut, Member, Out, ParallelTensor, Tensor
 
 
