@@ -80,7 +80,7 @@ def exchange(
     return [answer for *_, answer in answers]
 
 
-def say_of(who: Sequence[object], what: str) -> str:
+def who_has(who: Sequence[object], what: str) -> str:
     """A sentence of those who have done something: ``rank 1 and rank 2 have ended``; empty where there are none."""
     return f"{' and '.join(map(str, who))} {'has' if len(who) == 1 else 'have'} {what}" if who else ""
 
@@ -152,7 +152,7 @@ class _Board:
             away = [f"rank {rank}" for rank, key in zip(self.ranks, keys, strict=True) if not self._store.check([key])]
         except RuntimeError:
             return "a process of the group has ended, and with it the group's store, which rank 0 keeps"
-        return say_of(away, "not come")
+        return who_has(away, "not come")
 
     def _wait_until(self, done: Callable[[], bool], why_not: Callable[[], str]) -> None:
         deadline = time.monotonic() + self._store.timeout.total_seconds()
@@ -173,7 +173,7 @@ class _Board:
             if time.monotonic() >= deadline:
                 return ""
             time.sleep(LONGEST_PAUSE_S)
-        return say_of(ended, "ended")
+        return who_has(ended, "ended")
 
 
 _boards: WeakKeyDictionary[ProcessGroup, _Board] = WeakKeyDictionary()

@@ -13,7 +13,7 @@ from typing import Any
 
 from tkjit.config import Settings
 from tkjit.loader import loader_for
-from tkjit.parallel.exchange import Peer, say_of
+from tkjit.parallel.exchange import Peer, who_has
 from tkjit.system.process import this_process
 
 WATCH_S = 0.1
@@ -68,7 +68,7 @@ def _look() -> None:
 
 
 def _give_up(group: Peers, ended: Sequence[Peer]) -> None:
-    reason = f"{say_of(ended, 'ended')}, and kernels over several devices wait for it"
+    reason = f"{who_has(ended, 'ended')}, and kernels over several devices wait for it"
     group.known.give_up(reason)
     if group.known.device >= 0:
         threading.Thread(target=_end_if_stuck, args=(group.known.device, reason), daemon=True).start()

@@ -28,7 +28,7 @@ struct Signature {
     int positional;  // the others are keyword-only
 };
 
-constexpr int kMaxOutputs = 32;  // tkjit/spec/model.py refuses more
+constexpr int kMaxOutputs = 32;  // spec/checks.py refuses more
 
 struct TensorList;
 

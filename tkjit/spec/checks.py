@@ -17,7 +17,7 @@ DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several de
 AUTO = "auto"  # the struct that an entry takes, whatever it is called
 MAX_CLUSTER_BLOCKS = 16  # of Hopper and later, where a kernel asks for more than the portable 8
 NEEDED = "needed"  # the parameter of a backward function that gets the names of the inputs whose gradient is asked for
-MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue.h
+MAX_OUTPUTS = 32  # kMaxOutputs of runtime/glue_arguments.h
 CPP_KEYWORDS = frozenset(
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class "
     "compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype "
