@@ -20,7 +20,20 @@ class Opened(NamedTuple):
 
 
 class Plan(ABC):
-    """One thing that can be built. A warm call makes plans and asks no more of them than their warm keys."""
+    """A buildable item: the runtime, a kernel's glue, a launcher, the simulator's object, a checker.
+
+    Its life, in the order in which ``Loader.open`` takes it through:
+
+    1. ``warm_key``: ``Cache.warm_lookup`` returns the entry of the last time, if no file has changed since. A warm call
+       ends here and renders nothing.
+    2. ``inputs`` and ``render``: first the fingerprint of the files, then the recipe, so that an edit in between is
+       seen. ``Cache.lookup`` searches the layers and the cache by the recipe.
+    3. ``what`` and ``warmup``: on a miss ``check_may_compile`` names the item, and the command that builds it ahead of
+       time.
+    4. ``make``: ``Cache.build`` calls it in a staging directory, under the build lock, and publishes the product.
+    5. ``explain``: gives a compile error the reason that the compiler cannot know.
+    6. ``load``: opens the shared object. If this machine cannot load it, it is built once more.
+    """
 
     @cached_property
     @abstractmethod
