@@ -49,7 +49,7 @@ PyObject* overload_0(Call& call) {
 
     // c: Out[Tensor, "T", "M", "N"]
     Shape shape_of_c;
-    if (!shape_of_c.compute(call, "c", Leading{}, {Int(v_M), Int(v_N)})) return nullptr;
+    if (!shape_of_c.compute(call, "c", Leading{}, {v_M, v_N})) return nullptr;
     TensorView v_c;
     Object object_of_c;
     if (given[2]) {
@@ -57,7 +57,7 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, "c", given[2], v_c, "a", given[0], v_a)) return nullptr;
         if (!writable(call, "c", v_c)) return nullptr;
         if (!shape_of_c.matches(v_c) || v_c.dtype != v_a.dtype)
-            return mismatch(call, "c", given[2], v_c, {{"M", Int(v_M).value()}, {"N", Int(v_N).value()}}, false, "a", v_a), nullptr;
+            return mismatch(call, "c", given[2], v_c, {{"M", v_M}, {"N", v_N}}, false, "a", v_a), nullptr;
         if (!apart(call, "c", v_c, "a", v_a)) return nullptr;
         if (!apart(call, "c", v_c, "b", v_b)) return nullptr;
         object_of_c.borrow(given[2]);

@@ -41,7 +41,7 @@ PyObject* overload_0(Call& call) {
 
     // y: Out[Tensor, "T", "...", "N"]
     Shape shape_of_y;
-    if (!shape_of_y.compute(call, "y", leading, {Int(v_N)})) return nullptr;
+    if (!shape_of_y.compute(call, "y", leading, {v_N})) return nullptr;
     TensorView v_y;
     Object object_of_y;
     if (given[1]) {
@@ -49,7 +49,7 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, "y", given[1], v_y, "x", given[0], v_x)) return nullptr;
         if (!writable(call, "y", v_y)) return nullptr;
         if (!shape_of_y.matches(v_y) || v_y.dtype != v_x.dtype)
-            return mismatch(call, "y", given[1], v_y, {{"N", Int(v_N).value()}}, true, "x", v_x), nullptr;
+            return mismatch(call, "y", given[1], v_y, {{"N", v_N}}, true, "x", v_x), nullptr;
         if (!apart(call, "y", v_y, "x", v_x)) return nullptr;
         object_of_y.borrow(given[1]);
     }

@@ -254,6 +254,12 @@ class TensorChecks:
 
         return expr.cpp(spell)
 
+    def _number(self, expr: Expr) -> str:
+        """An expression's value, as an ``int64_t``."""
+        if expr.text.isidentifier() and expr.text not in dict(self.spec.derived):
+            return local(expr.text)
+        return f"{self._expression(expr)}.value()"
+
     def _derived(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
         lines = [
@@ -285,7 +291,7 @@ class TensorChecks:
         lines = []
         for expr in self.spec.constraints:
             values = ", ".join(
-                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}.value()}}" for name in sorted(expr.names)
+                f"{{{repr_text(name)}, {self._number(Expr.parse(name))}}}" for name in sorted(expr.names)
             )
             lines.append(
                 f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
@@ -293,9 +299,12 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def _output(self, f: Field) -> list[str]:
-        dims = ", ".join(self._expression(dim) if dim.names else dim.text for dim in f.dims)
+        plain = {*self.spec.dim_names, *dict(self.spec.derived)}
+        dims = ", ".join(
+            local(dim.text) if dim.text in plain else self._expression(dim) if dim.names else dim.text for dim in f.dims
+        )
         leading = "leading" if f.leading else "Leading{}"
-        values = {dim.text: f"{self._expression(dim)}.value()" for dim in f.dims if dim.names}
+        values = {dim.text: self._number(dim) for dim in f.dims if dim.names}
         conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
         return [
             "",
