@@ -7,7 +7,7 @@
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, with which it would lose the kernel's parameters.
 * A call of a host function in device code becomes an error (``source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and one that is not in host code
-  (``source/architecture.py``).
+  (``source/cuda_arch.py``).
 
 Everything else, comments, strings and line numbers too, stays what it is. What these become lies in
 ``sim/detail/host_launch.h`` and ``sim/detail/host_api.h``.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from tkjit.source.architecture import ARCH, architecture
+from tkjit.source.cuda_arch import ARCH, architecture
 from tkjit.source.host_calls import host_calls
 from tkjit.source.launches import casts_of_kernels, launches
 from tkjit.source.lexer import Token, edited, macro_body, macros, tokens_of

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from tkjit.source.adapt import adapt
-from tkjit.source.architecture import ARCH, REFUSAL
+from tkjit.source.cuda_arch import ARCH, REFUSAL
 from tkjit.source.lexer import Token, closing, macro_body, macros, tokens_of
 
 # what runs on both by the beginning of a PTX instruction, the longest that fits, and the header that has it; a function
@@ -73,7 +73,7 @@ _LIBRARIES = re.compile(
 # an error, and the line that g++ shows below it
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
-# what source/architecture.py refuses, and what a header asks, for which the name is poisoned
+# what source/cuda_arch.py refuses, and what a header asks, for which the name is poisoned
 _ARCH_REFUSED = re.compile(rf"^([^\s:][^:\n]*):(\d+):[^\n]*#error {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE)
 _ARCH_ASKED = re.compile(
     rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE

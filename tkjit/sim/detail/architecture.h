@@ -22,7 +22,7 @@ private:
 
 [[noreturn]] __attribute__((noinline, cold)) inline void fail_on_host(Site site) { throw HostError(site); }
 
-/// What source/architecture.py puts at the beginning of such a function.
+/// What source/cuda_arch.py puts at the beginning of such a function.
 constexpr void require_device(Site site = Site::here()) {
     if (!__builtin_is_constant_evaluated() && current_thread == nullptr) fail_on_host(site);
 }

@@ -11,5 +11,5 @@
 #define __CUDA_ARCH_LIST__ 900
 #define CUDART_VERSION 13000
 
-// What `__CUDA_ARCH__` becomes in a source's device code (source/architecture.py): Hopper, without what `sm_90a` adds.
+// What `__CUDA_ARCH__` becomes in a source's device code (source/cuda_arch.py): Hopper, without what `sm_90a` adds.
 #define TKJIT_SIM_CUDA_ARCH 900
