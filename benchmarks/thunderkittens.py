@@ -38,7 +38,7 @@ KERNELS = ROOT / "kernel_sources" / "thunderkittens"
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
 COLD = "Cold builds,"
-HELPERS = runpy.run_path(str(KERNELS / "_cases.py"))
+HELPERS = runpy.run_path(str(ROOT / "tests" / "support" / "thunderkittens.py"))
 TARGET = gpu_target("90a")  # of cold builds
 RUNS = 5
 

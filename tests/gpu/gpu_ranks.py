@@ -92,8 +92,7 @@ def multicast(note: dict[str, Any]) -> None:
 def thunderkittens(note: dict[str, Any]) -> None:
     """ThunderKittens' kernels over 8 devices against their references."""
     rank = dist.get_rank()
-    directory = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-    helpers = runpy.run_path(str(directory / "_cases.py"))
+    helpers = runpy.run_path(str(Path(__file__).parents[1] / "support" / "thunderkittens.py"))
     met = tkjit.ParallelTensor.zeros((1,), dtype=torch.int32, multicast=True)
     wait = tkjit.load("tk_device_barrier")
     arch = "{}{}a".format(*torch.cuda.get_device_capability(DEVICE))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
-
 import pytest
 import torch
+from support.thunderkittens import CASES, arch_of
 
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.headers import locate
 from tkjit.loader import loader_for
 
-DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
-CASES = HELPERS["CASES"]
 CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
 MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
 # as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
@@ -24,7 +19,7 @@ SETTINGS = Settings.from_environment()
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_agrees_with_its_reference(gpu, case, monkeypatch):
-    arch = HELPERS["arch_of"](case.spec)
+    arch = arch_of(case.spec)
     if torch.cuda.get_device_capability(gpu) != CAPABILITIES[arch]:
         name = torch.cuda.get_device_name(gpu)
         pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
 from pathlib import Path
 
 import pytest
+from support.thunderkittens import CASES, CASES_OF_8, arch_of
 
 import tkjit
 from tkjit.compile.targets import gpu_target
@@ -17,7 +17,6 @@ from tkjit.spec import variants_of
 from tkjit.spec.plain import is_plain
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
 FILES = sorted(DIRECTORY.glob("tk_*.py"))
 CHOICES = [
     pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
@@ -49,11 +48,11 @@ def placed(loader):
 
 @pytest.mark.parametrize(("spec", "variant"), CHOICES)
 def test_compiles(loader, placed, spec, variant):
-    entry = loader.launcher(placed(spec), variant, gpu_target(HELPERS["arch_of"](spec)))
+    entry = loader.launcher(placed(spec), variant, gpu_target(arch_of(spec)))
     assert entry.manifest["registers"] > 0
 
 
-@pytest.mark.parametrize("case", [*HELPERS["CASES"], *HELPERS["CASES_OF_8"]], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *CASES_OF_8], ids=str)
 def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, case, monkeypatch):
     for library in placed(case.spec).headers:
         if library.root:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.thunderkittens import CASES, CASES_OF_8, error
 
 import tkjit
 
 DIRECTORY = Path(__file__).parents[2] / "kernel_sources" / "thunderkittens"
-HELPERS = runpy.run_path(str(DIRECTORY / "_cases.py"))
-CASES = HELPERS["CASES"]
 MANY = 10**7  # elements: such a case's shapes are computed, and not its numbers
 
 
@@ -56,7 +55,7 @@ def test_every_kernel_of_one_device_has_a_case_for_each_variant():
         assert {case.dims["D"] for case in CASES if case.kernel == kernel and options} == set(options.get("D", ()))
 
 
-@pytest.mark.parametrize("case", HELPERS["CASES_OF_8"], ids=str)
+@pytest.mark.parametrize("case", CASES_OF_8, ids=str)
 def test_a_case_of_8_devices_is_a_call_that_its_spec_takes(case):
     fields = {field.name: field for field in case.spec.fields if field.is_tensor}
     assert set(case.shapes) == set(fields)
@@ -74,7 +73,7 @@ def test_a_case_of_8_devices_is_a_call_that_its_spec_takes(case):
 
 def test_every_kernel_of_8_devices_has_a_case():
     every = {path.stem for path in DIRECTORY.glob("tk_*.py")} - {case.kernel for case in CASES}
-    cases = HELPERS["CASES_OF_8"]
+    cases = CASES_OF_8
     called = {case.kernel for case in cases} | {case.clears for case in cases if case.clears}
     # the experts' weights are 940 MB on each device
     no_case = {"tk_device_barrier", "tk_moe_dispatch_gemm", "tk_moe_dispatch_gemm_epilogue"}
@@ -85,12 +84,12 @@ def test_the_error_is_of_the_worst_row_and_no_row_near_zero_is_the_worst():
     right = torch.ones(4, 8)
     wrong = right.clone()
     wrong[2] += 0.5
-    assert HELPERS["error"](wrong, right) == pytest.approx(0.5)
+    assert error(wrong, right) == pytest.approx(0.5)
     right[3] = 0
     off = right.clone()
     off[3] += 1e-4
-    assert HELPERS["error"](off, right) < 2e-3
-    assert not HELPERS["error"](off * float("nan"), right) < 1
+    assert error(off, right) < 2e-3
+    assert not error(off * float("nan"), right) < 1
 
 
 @pytest.mark.parametrize("points", [1024, 4096])
@@ -102,7 +101,7 @@ def test_the_convolutions_are_those_of_a_fourier_transform(points):
     matrices = runpy.run_path(str(DIRECTORY / f"tk_fftconv_{points}.py"))["matrices"]
     y = reference(f"tk_fftconv_{points}")(x.reshape(4, heads, side, side), **matrices(filters))
     exact = torch.fft.ifft(torch.fft.fft(x.float()) * torch.fft.fft(filters)).real
-    assert HELPERS["error"](y.reshape(exact.shape), exact) < 0.02
+    assert error(y.reshape(exact.shape), exact) < 0.02
 
 
 @pytest.mark.parametrize("causal", ["", "_causal"])
@@ -112,10 +111,10 @@ def test_attention_and_its_gradients_are_pytorchs(causal):
     wide = [x.repeat_interleave(2, 1) for x in (k, v)]
     exact = torch.nn.functional.scaled_dot_product_attention(q, *wide, is_causal=bool(causal))
     o, _ = reference(f"tk_mha_forward{causal}")(inputs["q"], inputs["k"], inputs["v"])
-    assert HELPERS["error"](o, exact) < 0.005
+    assert error(o, exact) < 0.005
     gradients = torch.autograd.grad(exact, (q, k, v), inputs["og"].float())
     for got, right in zip(case(f"tk_mha_backward{causal}").expected(inputs), gradients, strict=True):
-        assert HELPERS["error"](got, right) < 0.02  # o is rounded before it is multiplied with its gradient
+        assert error(got, right) < 0.02  # o is rounded before it is multiplied with its gradient
 
 
 def test_what_is_quantized_is_what_the_block_scaled_gemm_takes():
@@ -130,7 +129,7 @@ def test_what_is_quantized_is_what_the_block_scaled_gemm_takes():
     assert float(sa[1, 0, 3, 2]) == 2 ** (a[131, 64:96].float().abs().max() / 448).log2().ceil()
     assert float(sa[0, 0, 7, 0]) == 2**-39  # the source takes no block to be smaller than 1e-12
     got = reference("tk_gemm_mxfp8")(qa, sa, qb, sb)
-    assert HELPERS["error"](got, a.float() @ b.float().T) < 0.06  # of 8-bit floats
+    assert error(got, a.float() @ b.float().T) < 0.06  # of 8-bit floats
 
 
 def test_4_bit_floats_and_their_scales():
@@ -156,7 +155,7 @@ def test_attention_of_wide_keys_is_pytorchs(causal):
     q, k, v = (inputs[name].float().transpose(1, 2) for name in "qkv")
     exact = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=bool(causal))
     o, logsumexp = case(f"tk_mha_b300{causal}").expected(inputs)
-    assert HELPERS["error"](o, exact.transpose(1, 2)) < 0.005
+    assert error(o, exact.transpose(1, 2)) < 0.005
     first = q[0, 1, 5] @ k[0, 1, : 6 if causal else None].T / 192**0.5
     torch.testing.assert_close(logsumexp[0, 1, 0, 5], first.logsumexp(0))
 
@@ -176,7 +175,7 @@ def test_8_stages_of_ring_attention_are_the_attention_to_all_keys():
             reference("tk_ring_attention_reduction")(**calls, ring_stage=stage)
     whole = [torch.cat(list(parts.bfloat16().float()), 2) for parts in (q, k, v)]
     exact = torch.nn.functional.scaled_dot_product_attention(*whole)
-    assert HELPERS["error"](torch.cat(calls["O"], 2), exact) < 0.02  # rounded after each stage
+    assert error(torch.cat(calls["O"], 2), exact) < 0.02  # rounded after each stage
 
 
 def test_the_experts_get_what_is_sent_to_them():
@@ -207,7 +206,7 @@ def test_mamba_is_its_recurrence():
     for row in range(q.shape[2]):
         state = decay[:, :, row, None, None] * state + k[:, :, row, :, None] * v[:, :, row, None]
         rows.append((q[:, :, row, None] @ state)[:, :, 0])
-    assert HELPERS["error"](case("tk_mamba2").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
+    assert error(case("tk_mamba2").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
 
 
 def test_linear_attention_is_its_recurrence():
@@ -218,7 +217,7 @@ def test_linear_attention_is_its_recurrence():
     for row in range(q.shape[2]):
         state = decay * state + k[:, :, row, :, None] * v[:, :, row, None]
         rows.append((q[:, :, row, None] @ state)[:, :, 0])
-    assert HELPERS["error"](case("tk_linear_attention").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
+    assert error(case("tk_linear_attention").expected(inputs)[0], torch.stack(rows, 2)) < 0.005
 
 
 def test_the_states_of_based_give_the_next_row():
@@ -227,4 +226,4 @@ def test_the_states_of_based_give_the_next_row():
     a0, a1, a2 = (state.float() for state in states)
     q = inputs["q"].float()[:, :, -1:]
     products = (q[..., None] * q[..., None, :]).flatten(-2)
-    assert HELPERS["error"](a0 + q @ a1.mT / 2 + products @ a2 / 32**0.5, o[:, :, -1:]) < 0.01
+    assert error(a0 + q @ a1.mT / 2 + products @ a2 / 32**0.5, o[:, :, -1:]) < 0.01

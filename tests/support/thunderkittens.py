@@ -5,12 +5,13 @@ from __future__ import annotations
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import tkjit
+from tkjit import registry
+from tkjit.config import Settings
 
 Inputs = dict[str, torch.Tensor]
 
@@ -202,7 +203,7 @@ def _steps(inputs: Inputs) -> Inputs:
 def _filters(points: int, behind: int = 132) -> Callable[[Inputs], Inputs]:
     def prepare(inputs: Inputs) -> Inputs:
         heads = inputs["kf_real"].shape[0] - behind
-        file = Path(__file__).with_name(f"tk_fftconv_{points}.py")
+        file = registry.find_file(f"tk_fftconv_{points}", Settings.from_environment())
         made = runpy.run_path(str(file))["matrices"](
             torch.randn(heads, points, generator=torch.Generator().manual_seed(1))
         )
