@@ -1,4 +1,4 @@
-"""``python -m tkjit``."""
+"""Runs the command line: ``python -m tkjit``."""
 
 import sys
 

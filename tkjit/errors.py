@@ -1,4 +1,4 @@
-"""What tkjit raises: one base class, one kind for each thing that can be wrong."""
+"""The exceptions of tkjit: one base class, and one class for each kind of error."""
 
 from __future__ import annotations
 

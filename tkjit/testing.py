@@ -1,4 +1,4 @@
-"""For tests of kernels: a check that fails a test, and a pytest plugin.
+"""Checks kernels in tests: a function that fails a test, and a pytest plugin.
 
 Examples
 --------

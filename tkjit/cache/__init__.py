@@ -1,8 +1,8 @@
-"""The cache: keys, entries, turns, publishing, layers, eviction. It knows no compiler and no torch.
+"""The cache: keys, entries, build locks, publishing, layers, eviction. It imports no compiler and no torch.
 
 ``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, ``dependencies.json``, the
-text, the log and the shared object. ``build_key`` names the texts, flags and versions that went in; ``deps_key`` the
-tools and the contents of every file that the compiler said it read. ``docs/cache.md`` has all of it on a page.
+text, the log and the shared object. ``build_key`` is a hash of texts, flags and versions. ``deps_key`` is a hash of the
+tools and of every file that the compiler reported. ``docs/cache.md`` describes all of it.
 """
 
 from tkjit.cache.checked_json import DamagedError

@@ -1,4 +1,4 @@
-"""Building an entry: one process's turn, a staging directory, and a rename that publishes what is whole."""
+"""Builds an entry: takes the build lock, compiles in a staging directory, and publishes by an atomic rename."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tkjit.system.process import end_working_in, name_of, working_in
 
 BROKEN = ".broken-"
 ATTEMPTS = 4  # at a build during which a header is edited
-TURNS = 100  # of which somebody who clears the cache, at the same time and all the time, may spoil the most
-REPORT_S = 2.0  # after which a waiter says for whom it waits
+TURNS = 100  # attempts in a recipe's directory: each one fails if the directory is removed meanwhile
+REPORT_S = 2.0  # after which a waiter reports the holder
 INTERRUPT_S = 0.1
-EVICTION_S = 10.0  # which removing one entry takes at most
+EVICTION_S = 10.0  # the most that the removal of one entry takes
 
 Builder = Callable[[Path], Product]
 Result = TypeVar("Result")
@@ -72,12 +72,12 @@ def build(
         if not lock.is_held:
             _warn_of_no_locks(cache, what)
         if _stamp(instead_of) != stamp:
-            instead_of = None  # the one before has put another in its place
+            instead_of = None  # the previous builder has replaced it
         if (entry := lookup(recipe, besides=instead_of)) is not None:
             return entry
         if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
-        # not before the turn has come: who has just had it may have been killed
+        # only with the build lock held: the previous holder may have been killed
         sweep(cache.base)
         states: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
@@ -100,16 +100,16 @@ def _warn_of_no_locks(cache: Directory, what: str) -> None:
 
 @contextmanager
 def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Iterator[None]:
-    """Leave the block's compile error for those who wait, unless ``check`` says that it comes of a Ctrl-C."""
+    """Leave the block's compile error for the waiters, unless ``check`` finds that a Ctrl-C caused it."""
     try:
         yield
     except CompileError as error:
         if threading.current_thread() is not threading.main_thread():
-            # Ctrl-C in a terminal ends compilers too, and the main thread hears of it a moment later
+            # Ctrl-C in a terminal ends compilers too, and reaches the main thread a moment later
             time.sleep(INTERRUPT_S)
         try:
             check()
-        except KeyboardInterrupt:  # its error is none
+        except KeyboardInterrupt:  # the compiler was interrupted: no error of the source
             shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
             raise
         leave_failure(cache.failure_directory(recipe), lock.holder.token, error, shared=cache.shared)
@@ -120,7 +120,7 @@ def _failures_left(cache: Directory, recipe: Recipe, lock: Lock, check: Callable
 def _build_lock(
     cache: Directory, recipe: Recipe, what: str, check: Callable[[], None], report: Callable[[Holder, float], None]
 ) -> Iterator[Lock]:
-    """The right to build, in a directory that somebody who clears the cache may remove in between."""
+    """Hold the build lock of a recipe's directory, which another process may remove by clearing the cache."""
     with ExitStack() as stack:
 
         def take(directory: Path) -> Lock:
@@ -130,11 +130,11 @@ def _build_lock(
 
 
 def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
-    """Do something in a recipe's directory, which is made anew as often as somebody removes it."""
+    """Do something in a recipe's directory, which is made again each time that another process removes it."""
     for attempt in range(TURNS):
         with suppress(FileNotFoundError):
             return action(cache.make_directory(cache.directory(recipe)))
-        with suppress(OSError):  # a network file system may remember a directory that another machine has removed
+        with suppress(OSError):  # a network file system may still cache a directory that another machine removed
             os.rmdir(cache.directory(recipe))
         time.sleep(0.0 if attempt < 10 else 0.02)
     return action(cache.make_directory(cache.directory(recipe)))
@@ -158,7 +158,7 @@ def _attempt(
     try:
         _refuse_noexec(cache, staging)
         lock.say(staging)
-        # by the clock that stamps files: whatever is written from now on is not older
+        # by the clock that stamps files: a file written from now on is not older
         begun_ns, begun = _clock_of(staging), time.monotonic_ns()
         try:
             with watchdog.watched(staging):
@@ -177,13 +177,13 @@ def _attempt(
 
 def _clock_of(directory: Path) -> int:
     """The time by the clock of a directory's file system, which may be another machine's, in ns since the epoch."""
-    with suppress(OSError):  # then it is that of the last file in it, and a build more in doubt
+    with suppress(OSError):  # then it is the time of the last file in it, and may cause one more build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 
 
 def _begin_by_now(staging: Path, begun_ns: int, taken_ns: int) -> int:
-    """When a build began, by the clock that stamps files now: it may have been set back since."""
+    """The start of a build, by the clock that stamps files now: it may have been set back since."""
     begin_ns = _clock_of(staging) - taken_ns
     return begin_ns if begin_ns < begun_ns - fingerprints.SETTLED_NS else begun_ns
 
@@ -204,12 +204,12 @@ def _publish_unless_changed(
     young = any(state == fingerprints.ABSENT or int(state.split()[2]) >= begun_ns for state in states.values())
     if states != before and (young or fingerprints.moved_since(states, begun_ns)):
         return None
-    # before what they hold is compared: an edit from here on does not match them, also once the entry is published
+    # before the contents are compared: a later edit does not match it, even after the entry is published
     fingerprint = fingerprints.of(files_and_places(recipe, product))
     try:
         deps_key = complete(staging, recipe, product)
     except FileNotFoundError:
-        return None  # a header that has just gone
+        return None  # a header that was just removed
     if any(fingerprints.state_of(path) != state for path, state in states.items()):
         return None
     entry = _publish(cache, recipe, product, staging, deps_key, instead_of)
@@ -220,7 +220,7 @@ def _publish_unless_changed(
 def _publish(
     cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, instead_of: Entry | None
 ) -> Entry:
-    """Give a finished build its name in one step, so that no reader ever sees half of it."""
+    """Give a finished build its name by an atomic rename, so no reader sees half of it."""
     directory = cache.directory(recipe)
     for path in staging.iterdir():
         if cache.shared:
@@ -233,7 +233,7 @@ def _publish(
         set_aside(path)
     target = directory / deps_key
     if target in bad and target.exists():
-        # it could not be set aside; entries are found by what is in them
+        # it could not be set aside; a lookup finds entries by their contents
         target = directory / f"{deps_key}-{secrets.token_hex(4)}"
     staging.chmod(stat.S_IMODE(directory.stat().st_mode))
     _hold(cache, target)
@@ -242,9 +242,9 @@ def _publish(
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        # without locks another process may have been faster; what it has may be in use already
+        # without locks another process may have been faster; its entry may already be in use
         return Entry.of(target, read_manifest(target))
-    # it is published: nothing that fails from here on takes it back
+    # it is published: a failure from here on does not remove it
     with suppress(OSError):
         _sync(directory)
         shutil.rmtree(cache.failure_directory(recipe), ignore_errors=True)
@@ -252,10 +252,10 @@ def _publish(
 
 
 def _hold(cache: Directory, target: Path) -> None:
-    """Say that an entry is in use before there is one: who clears the cache must not be quicker than its first use."""
+    """Take the lease of an entry before the entry exists, so that nobody can clear it before its first use."""
     deadline = time.monotonic() + EVICTION_S
     while not cache.leases.hold(target) and time.monotonic() < deadline:
-        time.sleep(0.01)  # one of that name is just being removed
+        time.sleep(0.01)  # an entry of that name is being removed
 
 
 def _stamp(entry: Entry | None) -> bytes:
@@ -273,7 +273,7 @@ def _is_bad(directory: Path, recipe: Recipe, instead_of: Entry | None) -> bool:
 
 
 def set_aside(directory: Path) -> None:
-    """Take a bad entry out of the way, for a person to look at; only the last one is kept."""
+    """Move a damaged entry aside, for a person to look at; only the last one is kept."""
     with suppress(OSError):
         for earlier in files.below(directory.parent, f"{BROKEN}*"):
             shutil.rmtree(earlier, ignore_errors=True)
@@ -281,13 +281,13 @@ def set_aside(directory: Path) -> None:
 
 
 def end_compilers(cache: Directory) -> None:
-    """End what this process has at work for a cache."""
+    """End the compilers that this process runs for a cache."""
     for staging in list(cache.building):
         end_working_in(staging)
 
 
 def _who_builds(holder: Holder) -> str:
-    """What a waiter says: who builds, for how long, and whether its compiler still runs."""
+    """The report of a waiter: the builder, the time since its start, and whether its compiler still runs."""
     process = holder.process
     text = (
         f"process {process.pid} on {process.host} has been building it for {max(0.0, time.time() - holder.since):.0f} s"
@@ -307,7 +307,7 @@ def _refuse_noexec(cache: Directory, staging: Path) -> None:
 
 
 def _is_of_the_disk(error: OSError, staging: Path) -> bool:
-    """Whether a builder failed because it could not write where it was told to."""
+    """Whether a builder failed because it could not write to its staging directory."""
     here = isinstance(error.filename, str) and error.filename.startswith(str(staging))
     return here or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 

@@ -1,6 +1,6 @@
-"""Bundles: a directory of entries to carry elsewhere, with the hash of each file, that serves as a read-only layer.
+"""Bundles: directories of entries to carry elsewhere, with the hash of each file, used as read-only layers.
 
-``<bundle>/bundle.json`` beside the layout of a cache: the kernels, the architectures, the versions, and the files.
+``<bundle>/bundle.json`` lies beside the layout of a cache. It lists the kernels, architectures, versions and files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BUNDLE = "bundle.json"
 def write(
     directory: Path, entries: Sequence[Entry], facts: Mapping[str, Any], more: Mapping[str, Path] | None = None
 ) -> int:
-    """Write a bundle and return its size in bytes. A directory that is there already is replaced in one step.
+    """Write a bundle and return its size in bytes. An existing bundle is replaced.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def write(
 
 
 def check_target(directory: Path) -> None:
-    """Refuse to write a bundle over anything that is none.
+    """Refuse to write a bundle over anything but a bundle.
 
     Raises
     ------
@@ -104,9 +104,9 @@ def check_bundled(directory: Path, root: Path) -> None:
 
 
 def digest(root: Path) -> str:
-    """What stands for all of a bundle: the hash of its list, which has the hash of each file.
+    """The digest of a whole bundle: the hash of its list, which has the hash of each file.
 
-    Who has it from elsewhere than the bundle can tell whether somebody has replaced the bundle as a whole.
+    A user who gets the digest from another source than the bundle can detect a replaced bundle.
 
     Raises
     ------
@@ -120,12 +120,12 @@ def digest(root: Path) -> str:
 
 
 def check_digest(root: Path, expected: str) -> None:
-    """Compare a bundle's digest with the one that ``python -m tkjit bundle`` has printed.
+    """Compare a bundle's digest with the one that ``python -m tkjit bundle`` printed.
 
     Raises
     ------
     CacheError
-        If what is expected is no digest, or there is no bundle.
+        If the expected value is no digest, or there is no bundle.
     DamagedError
         If the bundle is another one.
     """
@@ -137,7 +137,7 @@ def check_digest(root: Path, expected: str) -> None:
 
 
 def verify(root: Path) -> tuple[list[Stored], list[str]]:
-    """The entries of a cache, a layer or a bundle, and what is wrong with any file of them."""
+    """The entries of a cache, a layer or a bundle, and the damage to any file of them."""
     entries = stored(root)
     found = [problem for one in entries for problem in one.damage()]
     return entries, found + (_bundle_damage(root) if is_bundle(root) else [])
@@ -149,7 +149,7 @@ def bundled_files(root: Path) -> dict[str, str]:
     Raises
     ------
     DamagedError
-        If the list is not as it was written.
+        If the list has changed since it was written.
     """
     path = root / BUNDLE
     try:
@@ -170,7 +170,7 @@ def _bundle_damage(root: Path) -> list[str]:
                 found.append(f"{root / name} is not the file that was bundled")
         except OSError as error:
             found.append(f"{root / name} cannot be read: {error.strerror}")
-    # links and FIFOs too: what is listed is a file
+    # links and FIFOs too: the list has only files
     here = [path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()]
     unknown = {str(path.relative_to(root)) for path in here} - {*files, BUNDLE}
     return found + [f"{root / name} was not bundled" for name in sorted(unknown)]

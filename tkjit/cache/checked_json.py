@@ -1,4 +1,4 @@
-"""JSON that holds its own digest: a byte of it that has changed is seen."""
+"""JSON files with their own digest, which detects any changed byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_DIGEST = '"digest": ""'
 
 
 class DamagedError(TkjitError):
-    """What lies in the cache is not what was written; it is a miss, and is set aside when it is built again."""
+    """A file of the cache has changed since it was written. It is a cache miss, and a rebuild sets it aside."""
 
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
@@ -25,7 +25,7 @@ def write(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What was written, if each byte of the file is as it was.
+    """The value that was written, if no byte of the file has changed.
 
     Raises
     ------

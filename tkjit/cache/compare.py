@@ -1,4 +1,4 @@
-"""What differs between two builds, or between an entry and what a call would build now."""
+"""Compares two builds, or an entry with the build that a call would make now."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")
 
 @dataclass(frozen=True)
 class Difference:
-    """One part of a key that is not the same.
+    """One part of a key that differs.
 
     Parameters
     ----------
     part : str
-        ``"flags"``, ``"torch"``, ``"compiler"``; ``"files"`` for what the compiler read by itself.
+        ``"flags"``, ``"torch"``, ``"compiler"``; ``"files"`` for the files that the compiler read by itself.
     text : str
-        What was, and what is.
+        The previous value, and the value now.
     """
 
     part: str
@@ -34,7 +34,7 @@ class Difference:
 
 
 def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
-    """Why an entry is not a recipe's; nothing if it is."""
+    """The differences between an entry and a recipe; none if the entry is the recipe's."""
     try:
         check_whole(stored.directory)
     except DamagedError as error:
@@ -52,7 +52,7 @@ def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
 
 
 def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Difference]:
-    """The parts of two keys that differ; of a list of flags, those that came and went."""
+    """The parts of two keys that differ; of a list of flags, the added and the removed ones."""
     return [
         Difference(part, _words(before.get(part, ""), now.get(part, "")))
         for part in sorted({*before, *now})
@@ -111,7 +111,7 @@ def _words(before: str, now: str) -> str:
 
 
 def _first_change(before: str, now: str) -> str:
-    """The first line that is another one."""
+    """The number of changed lines, and the first of them."""
     changed = [
         line
         for line in difflib.unified_diff(before.splitlines(), now.splitlines(), lineterm="", n=0)

@@ -1,6 +1,6 @@
-"""The directory that a cache owns: where things lie in it, who may write to it, and what is in use.
+"""The directory that a cache owns: its paths, the trust in its writers, and the leases of entries.
 
-Everything in this room stands on it. It knows no layer and looks nothing up.
+The other modules of this room use it. It has no layers and no lookup.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tkjit.errors import CacheError
 from tkjit.system import files
 from tkjit.system.trust import Trust
 
-USED_S = 3600.0  # how exactly the last use of an entry is recorded
+USED_S = 3600.0  # the precision of the recorded last use of an entry
 
 
 class Directory:
@@ -44,23 +44,23 @@ class Directory:
         self.leases = Leases(root / LAYOUT, shared=shared)
         self.trust = Trust(root, layers, shared=shared)
         self._prefix = f"{root}/"  # a string: a step on a Path takes 5 us of a warm call
-        self.interruptions = 0  # how often somebody has asked for the end of all builds
-        self.building: set[Path] = set()  # the staging directories that this process is at work in
+        self.interruptions = 0  # number of requests to end all builds
+        self.building: set[Path] = set()  # the staging directories of this process's builds
         os.register_at_fork(after_in_child=self.building.clear)
 
     @property
     def tools_memo(self) -> Path:
         return self.root / LAYOUT / "tools.json"
 
-    # ---- where things lie
+    # ---- paths
 
     def directory(self, recipe: Recipe, layer: Path | None = None) -> Path:
-        """Where a recipe's entries lie."""
+        """The directory of a recipe's entries."""
         base = layer / LAYOUT / self.abi if layer else self.base
         return base / recipe.arch / f"{recipe.name}-{recipe.build_key[:16]}"
 
     def failure_directory(self, recipe: Recipe) -> Path:
-        """Where the text and the log of a failed build stay, for a person to read."""
+        """The directory of the text and the log of a failed build, for a person to read."""
         return self.directory(recipe) / ".failed"
 
     def candidates(self, recipe: Recipe, layer: Path | None = None) -> list[Path]:
@@ -85,7 +85,7 @@ class Directory:
                 times[directory / name] = os.stat(directory / name).st_mtime
         return sorted(times, key=lambda path: times[path], reverse=True)
 
-    # ---- who may write, and what is in use
+    # ---- trust and leases
 
     def check_trust(self) -> None:
         """Refuse a cache that an untrusted user can write to, before it is listed or cleared.
@@ -97,12 +97,12 @@ class Directory:
         self.trust.check(str(self.root / LAYOUT))
 
     def use(self, entry: Entry) -> bool:
-        """Note that an entry is in use, which keeps it from being evicted, and when.
+        """Take an entry's lease, which protects it from eviction, and record the time of use.
 
         Returns
         -------
         bool
-            False if it was evicted before that.
+            False if the entry was evicted before that.
         """
         directory = str(entry.directory)
         if not directory.startswith(self._prefix):
@@ -110,7 +110,7 @@ class Directory:
         if not self.leases.hold(entry.directory):
             return False
         try:
-            # a time to come is of a clock that was wrong, and would keep the entry until then
+            # a time in the future is of a wrong clock, and would keep the entry until then
             if abs(time.time() - os.stat(directory).st_mtime) > USED_S:
                 os.utime(directory)
         except FileNotFoundError:
@@ -122,19 +122,19 @@ class Directory:
     # ---- writing
 
     def make_directory(self, directory: Path) -> Path:
-        """Make a directory of the cache, and those above it: as open as sharing needs, and not more."""
+        """Make a directory of the cache, and those above it, as open as sharing needs."""
         return files.make_directory(directory, shared=self.shared)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Say what is wrong with the directory, where the block fails on it."""
+        """Turn an ``OSError`` of the block into an error that names the cache directory."""
         try:
             yield
         except OSError as error:
             raise self.write_failure(error) from error
 
     def write_failure(self, error: OSError) -> CacheError:
-        """What to say of a directory that cannot be written."""
+        """The error for a cache directory that cannot be written."""
         return CacheError(
             f"cannot write to the cache directory {self.root}: {error.strerror or error}; "
             "set TKJIT_CACHE to another one"

@@ -1,7 +1,7 @@
-"""One entry: writing it, and opening it only if it is whole and nothing that went into it has changed.
+"""One entry: writes it, and opens it only if it is whole and its inputs are unchanged.
 
 ``manifest.json`` holds the hashes of the other files and of itself. ``dependencies.json`` holds the hash of every file
-that the compiler said it read, and the names of files that stood where one of those would be looked for.
+that the compiler reported, and the names of shadows: files in places where a compiler would look for one of those.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tkjit.system import files
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
 DEPENDENCIES = "dependencies.json"
-TAIL_PARTS = 5  # of "cuda/std/__atomic/order.h" an include may name the last one to five parts
+TAIL_PARTS = 5  # an include of "cuda/std/__atomic/order.h" may name its last one to five parts
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Entry:
     ----------
     shared_object_name : str
     module : str
-        The name that a Python module was compiled under; empty for a launcher.
+        The name under which a Python module was compiled; empty for a launcher.
     fingerprint : bytes
-        Of the files that it was compared with.
+        Of the files that the entry was compared with.
     """
 
     directory: Path
@@ -50,7 +50,7 @@ class Entry:
 
     @cached_property
     def manifest(self) -> Mapping[str, Any]:
-        """What it was made from, when, and what the compiler said of it.
+        """The inputs of the entry, the time of its build, and the figures of the compiler.
 
         Raises
         ------
@@ -65,7 +65,7 @@ class Entry:
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """An entry's manifest, if each byte of it is as it was written.
+    """An entry's manifest, if no byte of it has changed.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def complete(staging: Path, recipe: Recipe, product: Product) -> str:
-    """Write what makes a finished build an entry, and return its ``deps_key``."""
+    """Write the manifest and the dependencies of a finished build, and return its ``deps_key``."""
     digests = {recipe.anchored(str(path)): digest_of_file(path) for path in product.dependencies}
     search = _search_directories(recipe, product)
     found = shadows(search, [str(path) for path in product.dependencies])
@@ -105,18 +105,18 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
 
 
 def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
-    """An entry that is whole and was made from what there is now; None if something else went into it.
+    """An entry that is whole and was made from the present inputs; None if its inputs differ.
 
     Parameters
     ----------
     exact : bool
-        Whether tools and all headers have to be the same. In a read-only layer only the kernel's own files count, and
-        only where they are: its machine may have neither compilers nor their headers.
+        Whether tools and all headers have to be the same. In a read-only layer only the kernel's own files count, if
+        they exist: its machine may have neither compilers nor their headers.
 
     Raises
     ------
     DamagedError
-        If it is not whole.
+        If the entry is not whole.
     """
     manifest = read_manifest(directory)
     _check_recipe(directory, manifest, recipe)
@@ -129,7 +129,7 @@ def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry 
 
 
 def check_whole(directory: Path, recipe: Recipe | None = None) -> None:
-    """Whether what a hit depends on is as it was written: the manifest, the shared object, the list of dependencies.
+    """Check that the manifest, the shared object and the list of dependencies have not changed.
 
     Raises
     ------
@@ -143,7 +143,7 @@ def check_whole(directory: Path, recipe: Recipe | None = None) -> None:
 
 
 def _check_recipe(directory: Path, manifest: Mapping[str, Any], recipe: Recipe) -> None:
-    """An entry may have been copied to where another belongs."""
+    """Check that an entry lies at its own path: it may have been copied to that of another."""
     made_from = manifest.get("name"), manifest.get("arch"), manifest.get("key")
     if made_from != (recipe.name, recipe.arch, recipe.recorded_parts()):
         raise DamagedError(f"{directory} was made from something else than its path says")
@@ -165,12 +165,12 @@ def verify_file(directory: Path, manifest: Mapping[str, Any], name: str) -> None
 
 
 def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool = True) -> list[str]:
-    """Which of the files that went into an entry are others now, in words.
+    """The changed files among the inputs of an entry, in words.
 
     Raises
     ------
     DamagedError
-        If the entry's list of them is not whole.
+        If the entry's list of files is not whole.
     """
     recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
     found = []
@@ -190,7 +190,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
 
 
 def _counting(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[str, Any]:
-    """What counts of the recorded files and directories: in a layer those that are the kernel's own."""
+    """The recorded files and directories that count: all, or in a layer those of the kernel."""
     if exact:
         return recorded
     return {
@@ -201,7 +201,7 @@ def _counting(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[
 
 
 def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What went into an entry besides its recipe: ``files``, ``search``, ``shadows``.
+    """The inputs of an entry besides its recipe: ``files``, ``search``, ``shadows``.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
 
 
 def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
-    """Every file and directory on which it depends whether an entry is a hit."""
+    """Every file and directory that decides if an entry is a hit."""
     recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
     read = [recipe.resolved(name) for name in recorded["files"]]
     places = watched_directories([recipe.resolved(place) for place in recorded["search"]], read)
@@ -223,19 +223,19 @@ def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, e
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """What ``looked_at`` will list of a build that is not an entry yet, without the entry's own files."""
+    """The list of ``looked_at`` for a build before it is an entry, without the entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
-    """Where a header may appear that hides another: in the given directories, and beside the kernel's own files."""
+    """The directories in which a new header may hide another: the given ones, and those of the kernel's own files."""
     beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchored(path))]
     return list(dict.fromkeys([*map(str, product.search), *beside]))
 
 
 def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """The files that were not read, though an include of one that was read might have found them."""
+    """The files that were not read, though an include of a file that was read might have found them."""
     known = set(dependencies)
     return sorted(
         path
@@ -246,7 +246,7 @@ def shadows(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
 
 
 def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> list[str]:
-    """The directories whose time of change tells that no such file has appeared."""
+    """The directories whose time of change shows that no shadow has appeared."""
     found: dict[str, None] = {}
     for directory in search:
         found[directory] = None

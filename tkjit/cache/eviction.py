@@ -1,4 +1,4 @@
-"""Making a cache smaller: what was not used for longest goes, and never what is in use."""
+"""Makes a cache smaller: removes the least recently used entries, but none that is in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tkjit.system import files
 from tkjit.system.process import end_working_in
 
 EVICTED = ".evicted-"
-# where nobody can tell whether an entry is in use, it is not removed before it was idle for so long
+# without locks nobody can check if an entry is in use: it is kept for this time after its last use
 IDLE_S = 7 * 86400.0
 
 
@@ -50,7 +50,7 @@ def prune(cache: Directory, limit_bytes: int) -> list[Stored]:
 
 
 def clear(cache: Directory, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
-    """Remove entries whatever the size, and leftovers; what is in use stays."""
+    """Remove leftovers and all wanted entries that are not in use."""
     cache.check_trust()
     removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
     _remove_leftovers(cache.root)
@@ -60,7 +60,7 @@ def clear(cache: Directory, wanted: Callable[[Stored], bool] = lambda one: True)
 
 
 def _remove_leftovers(root: Path) -> int:
-    """Remove what is not an entry; how many bytes that gave."""
+    """Remove everything that is not an entry; the number of bytes removed."""
     total = 0
     for directory in leftovers(root):
         total += size_bytes(directory)
@@ -71,7 +71,7 @@ def _remove_leftovers(root: Path) -> int:
 
 
 def _remove_records(root: Path) -> None:
-    """Remove all warm records: those that are still wanted are written anew."""
+    """Remove all warm records: a call writes the ones that it needs again."""
     for directory in files.below(root / LAYOUT, "*", fingerprints.DIRECTORY):
         shutil.rmtree(directory, ignore_errors=True)
     for scratch in files.below(root / LAYOUT, f"{files.SCRATCH}*"):  # of a process that was killed
@@ -86,7 +86,7 @@ def _evict(cache: Directory, one: Stored) -> bool:
             return False
         gone = one.directory.with_name(f"{EVICTED}{secrets.token_hex(4)}")
         try:
-            # in one step: whoever looks it up finds all of it or nothing
+            # atomic: a lookup finds all of it or nothing
             one.directory.rename(gone)
         except OSError:
             return False
@@ -95,9 +95,9 @@ def _evict(cache: Directory, one: Stored) -> bool:
 
 
 def _remove_empty(root: Path) -> None:
-    """Remove the directories in which nothing is left but locks that nobody holds."""
+    """Remove the directories that contain only locks without a holder."""
     for directory in files.below(root / LAYOUT, "*", "*", "*"):
-        # held until the directory is gone: who waits for one of them makes the directory anew
+        # held until the directory is gone: a process that waits for one of them makes the directory again
         with suppress(OSError), ExitStack() as locks:
             names = os.listdir(directory)
             if not all(name.startswith(LOCK) for name in names):
@@ -112,7 +112,7 @@ def _remove_empty(root: Path) -> None:
 
 
 def in_use(cache: Directory) -> Iterator[Stored]:
-    """The entries that some process holds."""
+    """The entries that a process holds a lease of."""
     for one in stored(cache.root):
         with cache.leases.unused(one.directory) as unused:
             if unused is False:

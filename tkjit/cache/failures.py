@@ -1,4 +1,4 @@
-"""The error of a failed build, left for those who waited for it."""
+"""Stores the error of a failed build for the processes that waited for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failure_of(directory: Path, awaited: frozenset[str]) -> CompileError | None:
 
 
 def leave_failure(directory: Path, token: str, error: CompileError, *, shared: bool) -> None:
-    """Write down a build's error, as open as the cache is."""
+    """Write a build's error to a file that is as open as the cache."""
     parts = {"summary": error.summary, "what": error.what, "log": error.log, "command": error.command}
     with suppress(OSError):
         text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})

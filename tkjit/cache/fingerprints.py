@@ -1,8 +1,8 @@
-"""Fingerprints of files, and warm records: while no file has changed, a warm call reads neither headers nor manifests.
+"""Fingerprints of files, and warm records: if no file has changed, a warm call reads no headers and no manifests.
 
 A fingerprint is bytes, a line for each file: its size, times, inode and path. A warm record lies under its warm key.
-Its first line names its entries, the others are their fingerprint. A record is local and may be deleted.
-A process compares fingerprints often, so the runtime has a compiled ``unchanged``, which does the same as the one here.
+Its first line names its entries, the others are their fingerprint. A record is local and may be deleted. A process
+compares fingerprints often, so the runtime has a compiled ``unchanged`` that does the same as the one here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETTLED_NS = 50_000_000
 
 
 def state_of(path: str | bytes) -> bytes:
-    """A file's size, times and inode, of which one changes with its content; ``ABSENT`` if there is no file."""
+    """A file's size, times and inode; one of them changes with the content. ``ABSENT`` if there is no file."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -35,12 +35,12 @@ def state_of(path: str | bytes) -> bytes:
 
 
 def of(paths: Iterable[str | bytes]) -> bytes:
-    """The fingerprint of files. A path with a line's end in it makes one that never matches."""
+    """The fingerprint of files. A path with a line break gives a fingerprint that never matches."""
     return b"".join(b"%b %b\n" % (state_of(path), os.fsencode(path)) for path in paths)
 
 
 def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
-    """Whether a directory or a link on the way to a file was put there since: the file itself is as old as it was."""
+    """Whether a directory or a link on the path of a file was put there since: the file's own times stay unchanged."""
     places: set[str] = set()
     for path in paths:
         while path not in places and len(path) > 1:
@@ -54,19 +54,19 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
         status = os.lstat(path)
     except OSError:
         return True
-    # a move changes the later one of a directory's times alone, a new file in it both
+    # a move changes only the later one of a directory's times; a new file in the directory changes both
     is_new = stat.S_ISLNK(status.st_mode) or status.st_mtime_ns != status.st_ctime_ns
     return is_new and status.st_ctime_ns >= begun_ns
 
 
 def unchanged(fingerprint: bytes) -> bool:
-    """Whether every file is as it was."""
+    """Whether every file is unchanged."""
     lines = fingerprint.split(b"\n")[:-1]
     return of([line.split(b" ", 4)[-1] for line in lines]) == fingerprint
 
 
 def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
-    """A record's content, in JSON's types, and its fingerprint; None if there is none that can be read."""
+    """A record's content, in JSON's types, and its fingerprint; None if no record can be read."""
     try:
         head, _, fingerprint = files.read(path).partition(b"\n")
         digest, *content = files.from_json(head)
@@ -76,20 +76,20 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
-    """Of all that the fingerprint does not prove by itself: its subject, and that no line is missing."""
+    """The digest of a record's subject and of its number of lines, which the fingerprint does not prove."""
     return hashlib.sha256(f"{len(fingerprint)} {content}".encode()).hexdigest()
 
 
 def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: bool = False) -> None:
-    """Write a record, unless a file changed so lately that the next change might go unseen; a full disk is no error."""
+    """Write a record, unless a file changed so recently that the next change might be missed. Ignores a full disk."""
     stamps = [
         int(stamp) for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()
     ]
-    # a file system that knows whole seconds only
+    # a file system with whole seconds only
     tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in stamps) else 0
     if time.time_ns() - max(stamps, default=0) < SETTLED_NS + tick_ns:
         return
-    content = json.loads(json.dumps(content))  # tuples are lists for who reads it
+    content = json.loads(json.dumps(content))  # a reader gets lists for tuples
     with suppress(OSError):
         head = json.dumps([_digest(content, fingerprint), *content]).encode()
         files.write(path, head + b"\n" + fingerprint, shared=shared)

@@ -1,8 +1,8 @@
-"""Which entries are in use: a process holds a shared lock for each that it has opened, until it ends.
+"""Leases of entries in use: a process holds a shared lock for each entry that it has opened, until it ends.
 
-All locks are bytes of one file, one for each entry, so that a process with a thousand kernels has one descriptor for
-them. They are locks of the open file description (``F_OFD_SETLK``): a forked child keeps them too, which uses the same
-kernels. They need no writing, and end with the process however it ends.
+All locks are bytes of one file, one for each entry, so a process with a thousand kernels has one descriptor for them.
+They are locks of the open file description (``F_OFD_SETLK``): a forked child, which uses the same kernels, keeps them
+too. They need no writing, and end with the process however it ends.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Leases:
         self._lock = ForkSafeLock()
 
     def hold(self, entry: Path) -> bool:
-        """Say that this process uses an entry. Where there are no locks, or the disk is read-only, nothing is said.
+        """Take the lease of an entry for this process. Without locks, or on a read-only disk, this does nothing.
 
         Returns
         -------
         bool
-            False if another process is just removing the entry.
+            False if another process is removing the entry.
         """
         with suppress(OSError), self._lock:
             if self._descriptor is None:
@@ -47,7 +47,7 @@ class Leases:
 
     @contextmanager
     def unused(self, entry: Path) -> Iterator[bool | None]:
-        """Whether no process uses an entry, and until the block ends none begins to; None if that cannot be told."""
+        """Whether an entry is unused, and remains so until the block ends; None if this is unknown."""
         try:
             descriptor = files.open_lock(self._path, shared=self._shared)
         except OSError:
@@ -60,7 +60,7 @@ class Leases:
 
 
 def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
-    """Whether an entry's byte was locked; None where there are no locks."""
+    """Whether an entry's byte was locked; None without locks."""
     try:
         _lock(descriptor, kind, entry)
     except OSError as error:

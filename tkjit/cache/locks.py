@@ -1,8 +1,8 @@
-"""Whose turn it is to build: locks that only save work, and that a killed builder cannot keep.
+"""Build locks: one process builds and the others wait. A killed builder blocks no other process.
 
-A ``flock`` is given back when its process ends, unless a child forked from that process lives on and holds it. So a
-waiter does not sleep in the lock: it looks again and again who holds it, and once that process is gone, or has given no
-sign for ``SILENT_S``, goes on to the next lock (``.lock-1``), where those that waited with it line up anew.
+A lock only saves work. The system releases a ``flock`` when its process ends, unless a forked child of that process
+lives on and holds it. So a waiter does not sleep in the lock: it polls the holder. If the holder's process has ended,
+or had no heartbeat for ``SILENT_S``, the waiter goes on to the next lock (``.lock-1``), and so do the other waiters.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a lock, as it wrote itself.
+    """The holder of a lock, as it wrote itself.
 
     Parameters
     ----------
     kernel : str
-        What it builds: ``gemm (T=float32) for sm_90a``.
+        The kernel that it builds: ``gemm (T=float32) for sm_90a``.
     since : float
-        When it began, in seconds since the epoch.
+        The start of the build, in seconds since the epoch.
     staging : str
-        Where its compilers are at work.
+        The working directory of its compilers.
     """
 
     process: Process
@@ -53,12 +53,12 @@ class Holder:
 
 
 class Lock:
-    """A lock that this process holds, and the file that says so.
+    """A lock that this process holds, and the file that names the holder.
 
     Parameters
     ----------
     awaited : frozenset of str
-        The tokens of the builders that were waited for.
+        The tokens of the builders for which this process waited.
     """
 
     def __init__(self, descriptor: int | None, holder: Holder, awaited: frozenset[str]) -> None:
@@ -68,21 +68,21 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether there is a lock: on some file systems there is none."""
+        """Whether there is a lock: some file systems have none."""
         return self._descriptor is not None
 
     def say(self, staging: Path | None) -> None:
-        """Write down who holds the lock, and where its compilers will be at work."""
+        """Write the holder of the lock, and the working directory of its compilers, to the file."""
         if self._descriptor is None:
             return
         content = asdict(self.holder) | {"process": self.holder.process._asdict(), "staging": str(staging or "")}
-        with suppress(OSError):  # a full disk: the others wait for whom they do not know
+        with suppress(OSError):  # a full disk: the waiters get no name
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, json.dumps(content).encode(), 0)
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether somebody builds in a directory, on any machine whose locks this one sees."""
+    """Whether a process builds in a directory, on any machine whose locks this one sees."""
     for path in files.below(directory, f"{LOCK}*"):
         with suppress(OSError):
             descriptor = files.open_lock(path)
@@ -104,22 +104,22 @@ def hold_build_lock(
     *,
     shared: bool = False,
 ) -> Iterator[Lock]:
-    """Hold the right to build in a directory.
+    """Hold the build lock of a directory.
 
     Parameters
     ----------
     check : callable
-        Called at each look; it raises to stop waiting.
+        Called at each poll; it raises to stop waiting.
     waiting : callable
-        Called at each look with the holder and the seconds waited.
+        Called at each poll with the holder and the seconds waited.
 
     Yields
     ------
     Lock
-        Where the file system knows no locks it holds nothing: each process then builds for itself.
+        On a file system without locks it holds nothing, and each process builds for itself.
     """
     this = this_process()
-    # an identifier of this turn: a failure that the builder leaves is meant for those who waited for it
+    # the token identifies this build: the error of a failed build is for the processes that waited for it
     holder = Holder(this, kernel, time.time(), f"{this.machine}-{this.pid}-{this.started}-{time.monotonic_ns()}")
     awaited: set[str] = set()
     descriptor = None
@@ -130,7 +130,7 @@ def hold_build_lock(
                 descriptor = _take(path, shared, awaited, check, waiting)
                 break
         lock = Lock(descriptor, holder, frozenset(awaited))
-        with _signs_of_life(descriptor):
+        with _heartbeats(descriptor):
             lock.say(None)
             yield lock
     finally:
@@ -139,18 +139,18 @@ def hold_build_lock(
 
 
 class _HolderIsGone(Exception):
-    """And its lock is not."""
+    """The holder has ended, but its lock remains."""
 
 
 def _take(
     path: Path, shared: bool, awaited: set[str], check: Callable[[], None], waiting: Callable[[Holder, float], None]
 ) -> int | None:
-    """The descriptor of a lock that was taken; None where there are no locks.
+    """Take a lock and return its descriptor; None without locks.
 
     Raises
     ------
     FileNotFoundError
-        If somebody who clears the cache has removed it in the meantime.
+        If another process has removed the lock's file by clearing the cache.
     """
     descriptor = files.open_lock(path, shared=shared)
     watch = _Watch(path)
@@ -162,7 +162,7 @@ def _take(
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _check_in_place(descriptor, path)
                 with suppress(OSError):
-                    os.ftruncate(descriptor, 0)  # of a builder that was killed, whom others would not wait for
+                    os.ftruncate(descriptor, 0)  # the name of a killed builder, for which no process would wait
                 taken, descriptor = descriptor, -1
                 return taken
             except OSError as error:
@@ -183,13 +183,13 @@ def _take(
 
 
 def _check_in_place(descriptor: int, path: Path) -> None:
-    """Whether a lock is the one that others will find: who clears a cache removes locks that nobody holds."""
+    """Check that a lock's file is still at its path: clearing a cache removes locks without a holder."""
     if not os.path.samestat(os.fstat(descriptor), os.stat(path)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
 class _Watch:
-    """Watches a lock's holder: by its process where that is on this machine, by its heartbeat anywhere."""
+    """Watches a lock's holder by its heartbeat, and by its process if that is on this machine."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -216,12 +216,12 @@ class _Watch:
 
 
 def _holder_of(content: Any) -> Holder:
-    """Who a lock's file says holds it.
+    """The holder that a lock's file names.
 
     Raises
     ------
     ValueError, TypeError, KeyError, AttributeError
-        If it says nothing of the kind.
+        If the file names no holder.
     """
     process = Process(**content.pop("process"))
     holder = Holder(process, **content)
@@ -234,8 +234,8 @@ def _holder_of(content: Any) -> Holder:
 
 
 @contextmanager
-def _signs_of_life(descriptor: int | None) -> Iterator[None]:
-    """Touch the lock's file while the block runs; a child forked from this process does not."""
+def _heartbeats(descriptor: int | None) -> Iterator[None]:
+    """Touch the lock's file while the block runs: the heartbeat. A forked child of this process does not."""
     if descriptor is None:
         yield
         return
@@ -256,7 +256,7 @@ def _signs_of_life(descriptor: int | None) -> Iterator[None]:
 
 
 def _release(descriptor: int) -> None:
-    # whatever the disk says now, the build is done
+    # the build is done, so errors of the disk do not matter
     with suppress(OSError):
         os.ftruncate(descriptor, 0)
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What an entry is made from, and what a builder makes: values, of which the keys are computed."""
+"""Recipes and products: the inputs and the output of a build, as values. The keys are hashes of them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 from tkjit.system import files
 
 PATHS = "paths"  # the part of a key in which directories are anchored
-TEXT = "text"  # the part that is long: an entry records its digest, and has the text beside it
+TEXT = "text"  # the long part: an entry records its digest, and has the text beside it
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What an entry is made from: all that may change it, except the files that a compiler finds by itself.
+    """The inputs of an entry, except the files that a compiler finds by itself.
 
     Parameters
     ----------
     arch : str
         The directory of the architecture, ``sm_90a``; ``glue`` and ``runtime`` have none.
     parts : tuple of (str, str)
-        The named parts of the key: texts, flags, versions; ``paths`` is a directory a line, and is anchored.
+        The named parts of the key: texts, flags, versions. ``paths`` has a directory on each line, and is anchored.
     anchors : tuple of (str, str)
-        Directories that may lie elsewhere on another machine, by the names that stand for them in the key.
+        Directories that may lie elsewhere on another machine, by their names in the key.
     tools : tuple of (str, str), or None
-        The compilers' versions; None where there are no compilers.
+        The compilers' versions; None without compilers.
     own : tuple of str
-        The anchors of what belongs to the kernel and not to the machine: those files count in read-only layers too.
+        The anchors of the kernel's own directories: their files count in read-only layers too.
     """
 
     arch: str
@@ -47,20 +47,20 @@ class Recipe:
 
     @property
     def text(self) -> str:
-        """What is compiled."""
+        """The text to compile."""
         return dict(self.parts).get(TEXT, "")
 
     def key_parts(self) -> Iterator[tuple[str, str]]:
-        """The parts as the key has them: a path in a text or a define is a value, and stays."""
+        """The parts as the key has them: a path in a text or a define is a value, and is not anchored."""
         for name, text in self.parts:
             yield name, "\n".join(map(self.anchored, text.split("\n"))) if name == PATHS else text
 
     def recorded_parts(self) -> dict[str, str]:
-        """The parts as an entry keeps them, to be compared with another's."""
+        """The parts as an entry stores them, for comparison with another entry's."""
         return {name: digest_of(text) if name == TEXT else text for name, text in self.key_parts()}
 
     def anchored(self, path: str) -> str:
-        """A path by the name of the directory that it lies in, the innermost one."""
+        """A path with its innermost anchored directory replaced by that directory's name."""
         inside = [(name, place) for name, place in self.anchors if path == place or path.startswith(f"{place}/")]
         if not inside:
             return path
@@ -76,24 +76,24 @@ class Recipe:
         return text
 
     def is_own(self, anchored: str) -> bool:
-        """Whether a file, by its anchored path, belongs to the kernel and not to the machine."""
+        """Whether a file, by its anchored path, belongs to the kernel."""
         return anchored.startswith(tuple(f"<{name}>/" for name in self.own))
 
 
 @dataclass(frozen=True)
 class Product:
-    """What a builder left in its staging directory.
+    """The files of a finished build in its staging directory.
 
     Parameters
     ----------
     shared_object : str
-        Its file name there.
+        The name of the shared object's file.
     dependencies : tuple of Path
         Every file that the compiler read.
     facts : mapping
-        What else the manifest keeps: times, registers, the command.
+        Further facts for the manifest: times, registers, the command.
     search : tuple of Path
-        Where the compiler looks for headers before its own directories: a new file there may hide a dependency.
+        Directories in which the compiler looks before its own: a new file there may hide a dependency.
     """
 
     shared_object: str

@@ -1,4 +1,4 @@
-"""Staging directories: where a build is at work, and who removes one whose builder is gone."""
+"""Staging directories: makes one for a build, and removes those of builders that have ended."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tkjit.system import files
 from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
-ABANDONED_S = 86400.0  # after which another machine's staging directory is nobody's
+ABANDONED_S = 86400.0  # the age at which another machine's staging directory is abandoned
 
 
 def make_staging(staging: Path, *, shared: bool) -> Path:
-    # closed to others while a compiler writes to it, by the umask
+    # closed to other users while a compiler writes to it with the umask
     staging.mkdir(0o777 if shared else 0o700)
-    if shared:  # whoever comes after a killed builder has to be able to remove it
+    if shared:  # the next builder has to be able to remove it after a kill
         files.open_to_sharers(staging, staging.parent)
     return staging
 
 
 def sweep(base: Path) -> None:
-    """Remove the staging directories of builders that are gone, and end the compilers that they left at work."""
+    """Remove the staging directories of builders that have ended, and end their compilers."""
     for staging in files.below(base, "*", "*", f"{STAGING}*"):
         if is_abandoned(staging):
             end_working_in(staging)
@@ -31,7 +31,7 @@ def sweep(base: Path) -> None:
 
 
 def is_abandoned(staging: Path) -> bool:
-    """Whether the builder that a staging directory is named after is gone."""
+    """Whether the builder that a staging directory names has ended."""
     try:
         machine, pid, started, _ = staging.name.removeprefix(STAGING).split("-")
         owner = Process(machine, "", int(pid), int(started))

@@ -1,4 +1,4 @@
-"""The cache: layers to look in, and a directory of its own to build into."""
+"""The cache: searches the layers and its own directory, and builds into its own directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tkjit.system.trust import warn_of_no_sharing
 
 
 class Record(NamedTuple):
-    """A warm record: its entries, what else it says, and the fingerprint on which all of it depends."""
+    """A warm record: its entries, further content, and the fingerprint on which both depend."""
 
     entries: list[Entry]
     more: Any
@@ -26,7 +26,7 @@ class Record(NamedTuple):
 
 
 class Cache(Directory):
-    """A directory of entries, and read-only ones that are searched before it.
+    """A directory of entries, and the read-only layers that are searched before it.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Cache(Directory):
     layers : sequence of Path
         ``TKJIT_CACHE_READONLY``.
     limit_bytes : int or None
-        ``TKJIT_CACHE_LIMIT``: what was not used for longest is removed when a build passes it.
+        ``TKJIT_CACHE_LIMIT``: a build that exceeds it removes the least recently used entries.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Cache(Directory):
         super().__init__(root, abi, layers=layers, shared=shared)
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
-        # replaced by the runtime's compiled one as soon as there is a runtime
+        # replaced by the runtime's compiled function as soon as there is a runtime
         self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
         self._is_told = False
         self._records = str(
@@ -52,7 +52,7 @@ class Cache(Directory):
         )  # a string: each step on a Path takes 5 us of a warm call
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
-        """End every build that this process has begun, and those about to begin, until whoever waits is content."""
+        """End every build of this process, also those about to begin, until ``is_over`` returns true."""
         from tkjit.cache import building
 
         while True:
@@ -65,12 +65,12 @@ class Cache(Directory):
     # ---- looking up
 
     def warm_lookup(self, warm_key: str) -> Entry | None:
-        """The entry that was found last time under a warm key, if nothing that it depends on has changed since.
+        """The entry of the previous lookup under a warm key, if none of its files has changed since.
 
         Parameters
         ----------
         warm_key : str
-            A name for all that the recipe depends on besides files: what it is made from need not be rendered then.
+            A name for all inputs of the recipe besides files: a hit then renders no text.
         """
         record = self.read_record(warm_key)
         if record is None or not self.unchanged(record.fingerprint):
@@ -79,7 +79,7 @@ class Cache(Directory):
         return entry if self.use(entry) else None
 
     def read_record(self, warm_key: str) -> Record | None:
-        """A record, true or not; it lies in trusted directories, and so do the entries that it is about."""
+        """A record, valid or outdated. The record and its entries lie in trusted directories."""
         self.trust.check(self._records)
         if (found := fingerprints.read_record(f"{self._records}/{warm_key}")) is None:
             return None
@@ -90,12 +90,12 @@ class Cache(Directory):
         return Record(entries, more, fingerprint)
 
     def write_record(self, warm_key: str, entries: Sequence[Entry], fingerprint: bytes, more: object = None) -> None:
-        """Write down what was found, and the fingerprint of the files on which that depends, each once.
+        """Write a record of entries and the fingerprint of their files, each file once.
 
         Parameters
         ----------
         more : object
-            What JSON can hold.
+            Further content, of JSON's types.
         """
         directory = Path(self._records)
         self.trust.check(self._records)
@@ -109,16 +109,16 @@ class Cache(Directory):
     def lookup(
         self, recipe: Recipe, *, besides: Entry | None = None, warm_key: str = "", inputs: bytes = b""
     ) -> Entry | None:
-        """The entry of a recipe whose dependencies are as they were when it was built; None on a miss.
+        """The entry of a recipe whose dependencies are unchanged since its build; None on a miss.
 
         Parameters
         ----------
         besides : Entry, optional
-            One that is not wanted.
+            An entry that must not be returned.
         warm_key : str
-            By which ``warm_lookup`` is to find it the next time.
+            The key for the next ``warm_lookup``.
         inputs : bytes
-            The fingerprint of the files that went into the recipe, from before it was made.
+            The fingerprint of the recipe's files, taken before the recipe was made.
 
         Raises
         ------
@@ -133,10 +133,10 @@ class Cache(Directory):
         return entry
 
     def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
-        """Compare what there is, byte for byte."""
+        """Compare the existing entries, byte for byte."""
         for layer in (*self.layers, self.root):
             own = layer == self.root
-            # without compilers nothing can be built anew, and what is there is all there is
+            # without compilers nothing can be built, so an existing entry is used
             exact = own and recipe.tools is not None
             for directory in self.candidates(recipe, layer):
                 self.trust.check(str(directory))
@@ -167,11 +167,11 @@ class Cache(Directory):
         Parameters
         ----------
         what : str
-            What a person calls it.
+            Its name for a person.
         instead_of : Entry, optional
-            An entry that is whole and yet cannot be loaded here: the new one takes its place.
+            An entry that is whole but cannot be loaded here: the new one replaces it.
         waiting : callable
-            Told, in words, for whom this process waits.
+            Called with a text that names the process for which this one waits.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class Cache(Directory):
         CompileError
             Another process's, if this one waited for it.
 
-        What the builder raises passes through, and leaves no entry.
+        An exception of the builder passes through, and leaves no entry.
         """
         from tkjit.cache import building
 
@@ -196,13 +196,13 @@ class Cache(Directory):
         if self.limit_bytes is not None:
             from tkjit.cache import eviction
 
-            with suppress(OSError):  # what is built is built
+            with suppress(OSError):  # the build itself has succeeded
                 eviction.prune(self, self.limit_bytes)
         return entry
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:
-    """A bundle has hashes of its own, which an entry that was put there later does not match."""
+    """Compare an entry with its bundle's own hashes, which an entry that was added later does not match."""
     from tkjit.cache import bundle
 
     if bundle.is_bundle(layer):

@@ -1,4 +1,4 @@
-"""What a cache holds, whole or not, as a directory listing says it."""
+"""Lists the entries of a cache, damaged ones included."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tkjit.system import files
 
 @dataclass(frozen=True)
 class Stored:
-    """An entry as it lies there, whole or not.
+    """An entry on the disk, whole or damaged.
 
     Parameters
     ----------
     used : float
-        When it was last used, to the hour, in seconds since the epoch.
+        The last use, to the hour, in seconds since the epoch.
     """
 
     directory: Path
@@ -43,14 +43,14 @@ class Stored:
 
     @cached_property
     def manifest(self) -> dict[str, Any]:
-        """What it says of itself; empty if that cannot be believed."""
+        """The entry's manifest; empty if it is damaged."""
         try:
             return read_manifest(self.directory)
         except DamagedError:
             return {}
 
     def damage(self) -> list[str]:
-        """What is not as it was when it was published, in each of its files."""
+        """The damage to each file of the entry, in words."""
         found = []
         try:
             manifest = read_manifest(self.directory)
@@ -75,7 +75,7 @@ def stored(root: Path) -> list[Stored]:
 
 
 def leftovers(root: Path) -> list[Path]:
-    """What is not an entry and takes room: failed builds, bad entries, and what killed processes left."""
+    """Directories besides entries: failed builds, damaged entries, and the remains of killed processes."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", ".*"):
         if directory.is_dir() and not (directory.name.startswith(STAGING) and not is_abandoned(directory)):
@@ -84,7 +84,7 @@ def leftovers(root: Path) -> list[Path]:
 
 
 def size_bytes(directory: Path) -> int:
-    """What the files of a directory take on the disk."""
+    """The size of a directory's files on the disk."""
     total = 0
     for place, _, names in os.walk(directory):
         for name in names:

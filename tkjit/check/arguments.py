@@ -1,4 +1,4 @@
-"""A call's arguments as bytes, for the process that runs the checked kernel (``sim/check/arguments.h``)."""
+"""Encodes a call's arguments for the process that runs the checked kernel (``tkjit/sim/check/arguments.h``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls that a kernel is checked with: sizes from its spec, ordinary and awkward ones, and values to fill them."""
+"""The calls for a check of a kernel: ordinary and awkward sizes from its spec, and values to fill them."""
 
 from __future__ import annotations
 

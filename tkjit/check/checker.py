@@ -1,4 +1,4 @@
-"""``check``: builds the checkers of a kernel's variants, runs them on its cases, and joins what they find."""
+"""``check``: builds the checkers of a kernel's variants, runs them on its cases, and joins their findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a checker: a process of its own, so that a kernel that destroys memory destroys nobody else's."""
+"""Runs a checker in its own process, so a kernel that destroys memory destroys no other memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings: what was found, where, and in which words it is said."""
+"""Findings of the checker: their kinds, places and texts."""
 
 from __future__ import annotations
 

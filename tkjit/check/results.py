@@ -1,4 +1,4 @@
-"""What a kernel's outputs are compared with: the reference, and the same launch in another order."""
+"""Compares a kernel's outputs with the reference, and with the same launch in another order."""
 
 from __future__ import annotations
 

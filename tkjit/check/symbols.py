@@ -1,4 +1,4 @@
-"""Machine addresses and offsets as a person knows them: lines of the source, names of variables. By binutils."""
+"""Translates machine addresses and offsets to lines of the source and names of variables, with binutils."""
 
 from __future__ import annotations
 

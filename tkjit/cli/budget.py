@@ -1,4 +1,4 @@
-"""How much memory the builds of a warm-up may take together: by what each compiler took the last time."""
+"""Limits the memory of a warm-up's builds, by the memory of each compiler's previous build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cache``: its directory, its entries, their size, whether they are whole, and making room."""
+"""``cache``: shows the cache's directory, entries and size, verifies its files, and removes entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``check``: run kernels in the simulator, and say what is wrong with them that their results may not show."""
+"""``check``: runs kernels in the simulator, and reports errors that their results may not show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``debug``: run a program under gdb, with kernels on the CPU compiled for it."""
+"""``debug``: runs a program under gdb, with kernels on the CPU compiled for a debugger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``demo``: a matrix product on every device there is, checked, with what took how long."""
+"""``demo``: multiplies matrices on each device of the machine, checks the result, and prints the times."""
 
 from __future__ import annotations
 

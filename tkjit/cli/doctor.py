@@ -1,4 +1,4 @@
-"""``doctor``: what was found on this machine, what is missing, and the command that installs it."""
+"""``doctor``: prints the tools found on this machine, the tools missing, and their install commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``headers``: the header libraries that kernels are written on, where they lie, and how to install one."""
+"""``headers``: lists the header libraries of kernels and their directories, and installs one."""
 
 from __future__ import annotations
 

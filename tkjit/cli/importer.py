@@ -1,4 +1,4 @@
-"""``import``: a spec file from a CUDA source, with what nobody but a person can say left as TODO."""
+"""``import``: writes a spec file from a CUDA source, with the open questions as TODO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``list`` and ``show``: what there is to look at, without compiling."""
+"""``list`` and ``show``: print the kernels, and a kernel's spec and rendered texts, without compiling."""
 
 from __future__ import annotations
 

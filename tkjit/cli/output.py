@@ -1,4 +1,4 @@
-"""How commands print: aligned columns for people, JSON for programs."""
+"""Prints the output of commands: aligned columns for people, JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building many things at once: one pool for what is missing, a line for each, and a failure that stops no other."""
+"""Builds many entries at once, with one pool and a line for each entry. A failure stops no other build."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernels, devices and variants a command is about: the options that several commands share."""
+"""Selects the kernels, devices and variants of a command, by options that several commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stubs``: type stubs, for editors and type checkers."""
+"""``stubs``: writes type stubs, for editors and type checkers."""
 
 from __future__ import annotations
 

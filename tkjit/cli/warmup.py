@@ -1,4 +1,4 @@
-"""``warmup`` and ``bundle``: compile ahead of time, here or for machines without compilers."""
+"""``warmup`` and ``bundle``: compile ahead of time, for this machine or for machines without compilers."""
 
 from __future__ import annotations
 

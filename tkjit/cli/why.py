@@ -1,4 +1,4 @@
-"""``why`` and ``diff``: what a call would find in the cache and why not, and what changed between two builds."""
+"""``why`` and ``diff``: report a hit or the reasons for a miss, and the changes between two builds."""
 
 from __future__ import annotations
 

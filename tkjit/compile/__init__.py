@@ -1,1 +1,1 @@
-"""Compilers: for which target, with which flags, found where, run how, and what they say."""
+"""Compilers: targets, flags, the search for tools, runs, and logs."""

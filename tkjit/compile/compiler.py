@@ -1,4 +1,4 @@
-"""Compiling: the only user of ``torch.utils.cpp_extension``, and of nvcc. What fails becomes a ``CompileError``."""
+"""Runs compilers: the only user of ``torch.utils.cpp_extension``, and of nvcc. A failure is a ``CompileError``."""
 
 from __future__ import annotations
 

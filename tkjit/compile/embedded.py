@@ -1,8 +1,8 @@
-"""Files that an assembler reads (``.incbin``, ``.include``), of which no compiler tells: found by their names in texts.
+"""Finds the files that an assembler reads (``.incbin``, ``.include``), which no compiler reports, by their names.
 
-A macro may put the directive together (``INCBIN(table, "table.bin")``). So where the directive stands in any text that
-was compiled, every string literal of all of them that names a file counts: one too many costs a build, one too few a
-wrong kernel.
+A macro may put the directive together (``INCBIN(table, "table.bin")``). So if the directive stands in any text that
+was compiled, every string literal in all of the texts that names a file counts. A file too many costs a build, and a
+file too few gives a wrong kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A launcher's compiler flags, from its spec and target alone: no compiler is looked at."""
+"""Computes a launcher's compiler flags from its spec and target alone, for any compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compilers print: the error that is shown first."""
+"""Finds the error to show first in a compiler's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kernel of a build takes of the hardware, by ptxas's report, and which of them is the launcher's entry."""
+"""Reads each kernel's use of the hardware from ptxas's report, and finds the launcher's entry among the kernels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A script that runs a compiler and says how it ended and what memory it took.
+"""A script that runs a compiler, and reports its exit status and its memory.
 
-A process's ``ru_maxrss`` begins with that of the one it was forked from, and one with torch in it takes 300 MiB. The
-compiler is a child of this small one, so what is reported is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
+A process's ``ru_maxrss`` begins with that of its parent, and a parent with torch takes 300 MiB. The compiler is a child
+of this small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a variant is compiled for: a GPU architecture, or the CPU of a machine."""
+"""The targets of a variant: a GPU architecture, or the CPU of a machine."""
 
 from __future__ import annotations
 

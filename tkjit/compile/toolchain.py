@@ -1,4 +1,4 @@
-"""Compilers, headers and flags: what is there, where, and how it is called."""
+"""Finds compilers and headers, reads their versions, and makes command lines."""
 
 from __future__ import annotations
 

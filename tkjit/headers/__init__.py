@@ -1,4 +1,4 @@
-"""Header libraries: where they lie, and how one gets into the cache."""
+"""Header libraries: finds them, and installs them into the cache."""
 
 from tkjit.headers.find import bundled_sources, cached_root, check_whole, find_root, locate
 

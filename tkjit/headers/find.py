@@ -1,4 +1,4 @@
-"""Where header libraries lie: as the environment, the cache or a spec says."""
+"""Finds header libraries: in the environment, in the cache, or by a spec."""
 
 from __future__ import annotations
 

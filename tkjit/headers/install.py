@@ -1,4 +1,4 @@
-"""Putting a header library into the cache: a pinned commit by git, a wheel of PyPI, or what lies on this machine."""
+"""Installs a header library into the cache: a pinned commit by git, a wheel of PyPI, or a local copy."""
 
 from __future__ import annotations
 

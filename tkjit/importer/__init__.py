@@ -1,4 +1,4 @@
-"""From a CUDA source to a spec file: what libclang finds in it, and what that says."""
+"""Writes a spec file from a CUDA source, with libclang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""libclang: where it is, what it needs beside it, and a source as it reads it. The only user of the package."""
+"""Finds libclang and clang's headers, and parses a source. The only user of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found in a source, as the text of a spec file: what is known stands there, what is not is a TODO."""
+"""Writes the text of a spec file from the facts about a source. An unknown part is a TODO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""C++ types, by clang's canonical names, as tkjit's dtypes and scalars."""
+"""Maps C++ types, by clang's canonical names, to tkjit's dtypes and scalars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions of a source's text: their parameters, and what their local names for types and numbers stand for."""
+"""Reads the functions of a source's text: their parameters, and their local names for types and numbers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The launches in a source's host code: which instances of its kernels they are of, and their shape, as text.
+"""Reads the launches in a source's host code, as text: the instances of kernels, and the shapes of launches.
 
-Nothing is compiled: what stands under an ``#if`` that is off counts too, as bindings for Python often do. A template's
+Nothing is compiled, so code under an inactive ``#if`` counts too: bindings for Python often stand there. A template's
 arguments are followed through the functions that pass them on.
 """
 

@@ -1,4 +1,4 @@
-"""What the parameters of a source's kernels are: the compiler is asked about each type, and each member of a struct."""
+"""Gets the types of a source's kernel parameters, and of each member of a struct, from the compiler."""
 
 from __future__ import annotations
 

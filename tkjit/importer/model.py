@@ -1,4 +1,4 @@
-"""What is known of a CUDA source's kernels: plain values, without a compiler behind them."""
+"""The facts about a CUDA source's kernels: plain values, independent of a compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel takes as the parameters of a spec: their names, dtypes, dims and directions."""
+"""Turns the parameters of a kernel into those of a spec: their names, dtypes, dims and directions."""
 
 from __future__ import annotations
 

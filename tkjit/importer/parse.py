@@ -1,8 +1,8 @@
-"""From a CUDA source to what is known of its kernels: libclang is asked, three times.
+"""Reads the facts about the kernels of a CUDA source, in three runs of libclang.
 
-First for what the source declares. Then for the type of each kernel, and of each instance of a kernel template that the
-source launches. Then for what the members of their structs are. The questions are lines of C++ below the source, so
-that the answers are the compiler's own.
+The first run gives the declarations of the source. The second gives the type of each kernel, and of each instance of a
+kernel template that the source launches. The third gives the members of their structs. The questions are lines of C++
+below the source, so the answers are the compiler's own.
 """
 
 from __future__ import annotations

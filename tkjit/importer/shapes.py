@@ -1,4 +1,4 @@
-"""A launch of host code's as a spec says it: in tkjit's expressions, in C++, or not at all."""
+"""Translates a launch of host code for a spec: to tkjit's expressions, to C++, or to nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of a spec file's text."""
+"""Formats pieces of a spec file's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens as C++ expressions and types: split at commas, with names replaced, and as text again."""
+"""Tokens as C++ expressions and types: splits them at commas, replaces names, and makes text of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that stand for a type that was not found: clang goes on with ``int``, which would be a guess."""
+"""Finds names of unknown types: clang goes on with ``int`` for them, which would be a guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances of one kernel template as one description, whose template arguments are variants."""
+"""Merges instances of one kernel template into one description, with the template arguments as variants."""
 
 from __future__ import annotations
 

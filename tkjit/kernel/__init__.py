@@ -1,4 +1,4 @@
-"""What users hold: kernels, the decorator that makes one, ``load``, and a look at what a call would pass."""
+"""The interface for users: kernels, the decorator that makes one, ``load``, and ``make_globals``."""
 
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels

@@ -1,4 +1,4 @@
-"""The decorator that makes a kernel of a function."""
+"""The decorator that makes a kernel from a function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels by their names."""
+"""Finds kernels by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``make_globals``: what a call would pass to its kernel, to look at."""
+"""``make_globals``: shows the values that a call would pass to its kernel."""
 
 from __future__ import annotations
 

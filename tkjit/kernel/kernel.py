@@ -1,4 +1,4 @@
-"""``Kernel``, and ``load``, which makes one that is called through compiled code."""
+"""``Kernel``, and ``load``, which makes a kernel that is called through compiled code."""
 
 from __future__ import annotations
 

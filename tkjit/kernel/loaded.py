@@ -1,6 +1,6 @@
-"""What compiled code calls back: the part of a loaded kernel that builds, opens and registers what a call lacks.
+"""The part of a loaded kernel that compiled code calls: builds, opens and registers the parts of a call.
 
-``runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by their names.
+``tkjit/runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by their names.
 """
 
 from __future__ import annotations

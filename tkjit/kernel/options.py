@@ -1,4 +1,4 @@
-"""The options of ``tkjit.kernel`` and ``Kernel.overload``, defined once, and a spec read with them."""
+"""Defines the options of ``tkjit.kernel`` and ``Kernel.overload`` once, and reads a spec with them."""
 
 from __future__ import annotations
 

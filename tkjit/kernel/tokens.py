@@ -1,4 +1,4 @@
-"""Kernels by a token: a name that code which is being traced can hold instead of the kernel."""
+"""Tokens of kernels: a traced program can hold this name instead of the kernel."""
 
 from __future__ import annotations
 

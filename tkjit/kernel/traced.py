@@ -1,4 +1,4 @@
-"""A kernel's call where ``torch.compile`` traces it. It is imported by then, for it imports torch."""
+"""Registers a kernel's operator while ``torch.compile`` traces a call. Only such calls import it: it needs torch."""
 
 from __future__ import annotations
 

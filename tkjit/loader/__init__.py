@@ -1,4 +1,4 @@
-"""From specs to what runs: joins rendering, keys, the cache and the compilers; chooses variants; holds the runtime."""
+"""The way from specs to compiled code: rendering, keys, the cache, compilers, the choice of variants, the runtime."""
 
 from tkjit.loader.first_variant import first_variant
 from tkjit.loader.loader import Loader, loader_for

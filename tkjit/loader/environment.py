@@ -1,4 +1,4 @@
-"""What the plans of a process have in common: settings, tools, and what they add to every recipe."""
+"""The common part of a process's plans: settings, tools, and their additions to every recipe."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 
-# the Python and platform that a module is for, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to say it
+# the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
-# headers of the machine's own, in which nothing is looked for unless it is there
+# the machine's own headers; skipped if the directory does not exist
 _LOCAL_HEADERS = Path("/usr/local/include")
-# settings that decide nothing of a recipe, nor of where it is looked up
+# settings that affect neither a recipe nor its lookup
 _INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace"])
 
 
 class Environment:
-    """What recipes depend on besides specs and files.
+    """The inputs of recipes besides specs and files.
 
     Parameters
     ----------
     failure_directory : callable
-        Where a recipe's failed build stays.
+        Returns the directory of a recipe's failed build.
     open_launcher : callable
         Loads a launcher's shared object and returns its address.
     simulator : callable
-        The object that is linked with a launcher for a CPU, by its target and mode.
+        Returns the object for launchers on a CPU, by target and mode.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Environment:
         self.simulator = simulator
 
     def warm_key(self, name: str, values: object) -> str:
-        """A name for what is made from some values in this environment: their ``repr`` says all of them."""
+        """A name for a build from some values in this environment. Their ``repr`` contains all of each value."""
         digest = hashlib.sha256(f"{self._text} {values!r}".encode())
         return f"{name}-{digest.hexdigest()[:16]}"
 
@@ -63,12 +63,12 @@ class Environment:
         target: Target | None = None,
         own: Mapping[str, Path] = MappingProxyType({}),
     ) -> Recipe:
-        """A recipe, with what this environment adds to it.
+        """A recipe, with the additions of this environment.
 
         Parameters
         ----------
         own : mapping
-            The kernel's own directories, by the names that keys use for them.
+            The kernel's own directories, by their names in keys.
         """
         common, site_packages = self._environment
         directories = {"site-packages": site_packages, **self.toolchain.anchors(target), **own}
@@ -93,18 +93,18 @@ class Environment:
 
     @property
     def header_path(self) -> tuple[Path, ...]:
-        """Where compilers look for headers without being told to."""
+        """The directories in which compilers look for headers by default."""
         return (*self._settings.header_path, _LOCAL_HEADERS)
 
     @cached_property
     def _text(self) -> str:
-        """All of it."""
+        """The whole environment as a text."""
         decisive = {name: value for name, value in vars(self._settings).items() if name not in _INDIFFERENT}
         return repr((decisive, self._environment, flags.PACKAGE))
 
     @cached_property
     def _environment(self) -> tuple[dict[str, str], Path]:
-        """What every key holds, and where Python's packages lie."""
+        """The parts of every key, and the directory of Python's packages."""
         import torch
 
         parts = {"python": ABI, "torch": str(torch.__version__), "environment": self._settings.compiler_environment}
@@ -113,7 +113,7 @@ class Environment:
 
 @cache
 def rendering_files() -> list[str]:
-    """The code that makes recipes of specs: what it says of one, it says until it is edited."""
+    """The code that makes recipes from specs: while it is unchanged, a spec's recipe is too."""
     in_loader = (
         f"loader/{name}" for name in ("environment", "modules", "launchers", "simulator", "static_shared", "warm_start")
     )

@@ -1,4 +1,4 @@
-"""Which variant a first call will need, seen in Python before there is glue that says it in C++."""
+"""Predicts the variant of a first call, in Python, before there is glue that chooses it in C++."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tkjit.spec import ParallelLayout, Spec, Variant, variants_of
 if TYPE_CHECKING:
     import torch
 
-FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call: the device's type and index stand last
+FirstVariant: TypeAlias = tuple[Spec, Variant, str, int]  # of a first call; last the device's type and index
 
 
 def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[str, Any]) -> FirstVariant | None:
-    """Which variant a call will need, before there is glue to say it; None where that is not plain to see.
+    """The variant that a call will probably need, before there is glue; None if the arguments do not show it.
 
-    Only what is built first depends on it: the glue decides, and asks for another launcher if this was wrong.
+    It only chooses the first build: the glue decides, and a wrong guess costs one more launcher.
     """
     import torch
 
     for spec in specs:
         positional = [f.name for f in spec.fields if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
-        # of a list the first tensor stands for all
+        # the first tensor of a list stands for all
         found = {f.name: _first(given.get(f.name)) for f in spec.tensors}
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
@@ -36,7 +36,7 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
 
 
 def _first(value: Any) -> Any:
-    """A tensor, the first of a list, or this process's part of a parallel one."""
+    """A tensor, the first of a list, or this process's part of a parallel tensor."""
     if isinstance(value, (list, tuple)):
         return value[0] if value else None
     return value.tensor if isinstance(value, ParallelLayout) else value

@@ -1,4 +1,4 @@
-"""When not to compile: where it is forbidden, while a CUDA graph is captured, and, with a warning, in a running job."""
+"""Refuses to compile if it is forbidden or a CUDA graph is captured, and warns in a running process group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tkjit.loader.plan import Plan
 
 
 def check_may_compile(plan: Plan, settings: Settings) -> None:
-    """Refuse to compile where that would go wrong.
+    """Refuse to compile where that would fail.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def _is_capturing() -> bool:
     import torch
 
     cuda: Any = torch.cuda
-    # asking a GPU that nobody has used yet would wake it up
+    # the query would initialise a GPU that is not in use yet
     return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 

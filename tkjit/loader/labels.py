@@ -1,4 +1,4 @@
-"""What a variant is called, and the command that builds it ahead of time."""
+"""Names a variant for people, and names the command that builds it ahead of time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tkjit.spec import Spec, Variant
 
 
 def describe(spec: Spec, variant: Variant, target: Target) -> str:
-    """What a person reads while it is built: ``gemm (T=float32) for sm_90a``."""
+    """The name of a variant for a person: ``gemm (T=float32) for sm_90a``."""
     return f"{spec.name}{f' ({variant})' if variant.values else ''} for {target.name}"
 
 

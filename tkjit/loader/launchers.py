@@ -85,13 +85,13 @@ class LauncherPlan(Plan):
             if self.target.is_cpu:  # the source is named relative to where it is compiled
                 compiled_in = self._directory if debugged and self._directory else "."
                 line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
-                if "clang" not in env.toolchain.cxx.version:  # which does not know the flag
-                    # g++ would make one trap of all mistakes that it can prove, and no line would be right
+                if "clang" not in env.toolchain.cxx.version:  # which lacks the flag
+                    # g++ would merge all errors that it can prove into one trap, without a right line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
             return [line]
 
         debugged = self.target.is_cpu and env.for_debugger
-        # a debugger remembers the name under which a library was loaded first, which staging takes away
+        # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
         product = compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check)
         return with_simulator_sources(product) if self.target.is_cpu else product
@@ -109,7 +109,7 @@ class LauncherPlan(Plan):
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
             flags_after=self._flags_after if self.target.is_cpu else None,
-            # without optimisation each variable is there, the unused ones too
+            # without optimisation the output contains unused variables too
             refused=self._refused if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
@@ -121,7 +121,7 @@ class LauncherPlan(Plan):
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _flags_after(self, log: str) -> tuple[str, ...]:
-        """A system's header may ask for ``__CUDA_ARCH__``, which is not defined for it; the source's own may not."""
+        """Flags for a system's header that tests the undefined ``__CUDA_ARCH__``. The source's own headers may not."""
         from tkjit.source.unsupported import only_system_asks
 
         is_allowed = only_system_asks(log, self._flags.system_dirs)
@@ -131,7 +131,7 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
-        for library in self.spec.headers:  # one that the toolkit should have
+        for library in self.spec.headers:  # a library that belongs to the toolkit
             if library.root is None and f"{library.proof}: No such file" in error.log:
                 install = f"python -m tkjit headers add {library.name}"
                 return ToolchainError(
@@ -156,7 +156,7 @@ class LauncherPlan(Plan):
 
     @property
     def _own(self) -> dict[str, Path]:
-        """The directories of the kernel's own files: a checkout that moves takes its sources along."""
+        """The directories of the kernel's own files, which move with a checkout."""
         own = {"kernels": self._directory} if self._directory else {}
         own |= {library.name: library.root for library in self.spec.headers if library.root}
         return own | {f"include-{number}": path for number, path in enumerate(self.spec.include_dirs)}

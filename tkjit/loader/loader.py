@@ -1,4 +1,4 @@
-"""The loader: what a call needs is looked up in the cache, built where it is missing, and opened."""
+"""The loader: finds each part of a call in the cache, builds a missing one, and opens it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from tkjit.system.progress import announce
 
 
 class Meanwhile(NamedTuple):
-    """What is built while something else is: its name for a person, and the work."""
+    """A build beside another one: its name for a person, and the work."""
 
     what: str
     work: Callable[[], object]
 
 
 class Loader:
-    """Builds and opens what calls need, for one set of settings."""
+    """Builds and opens the parts of calls, for one set of settings."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -56,7 +56,7 @@ class Loader:
         self.env = Environment(
             settings, self.toolchain, self.cache.failure_directory, self.open_launcher, self.simulator
         )
-        # what a build beside another one failed with, until the call that needs it asks
+        # the error of a build beside another one, until a call needs that build
         self._failures: dict[Recipe, TkjitError] = {}
         self.warm_starts = WarmStarts(self)
         self.kernels: dict[object, Any] = {}  # of spec files
@@ -67,7 +67,7 @@ class Loader:
         self._operators: Opened | None = None
         self._operators_lock = ForkSafeLock()
 
-    # ---- what a call needs
+    # ---- the parts of a call
 
     @property
     def runtime(self) -> ModuleType:
@@ -100,39 +100,39 @@ class Loader:
 
     @property
     def records(self) -> bool:
-        """Whether the variants that are used are written down."""
+        """Whether the used variants are recorded."""
         return self.settings.record is not None
 
     def record(self, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
-        """Write down that a call uses a variant, where that was asked for."""
+        """Record the variant of a call, if ``TKJIT_RECORD`` is set."""
         if self.settings.record is not None:
             record(self.settings.record, spec, overload, variant, target)
 
     def forget_failures(self) -> None:
-        """The call for which they were kept is over: the next one tries again."""
+        """Forget the errors of a call at its end: the next call tries again."""
         self._failures.clear()
 
     def is_current(self, opened: Iterable[Opened]) -> bool:
-        """Whether the files that something was made from are as they were when it was loaded."""
+        """Whether the files of loaded objects are unchanged since the objects were loaded."""
         return all(self.cache.unchanged(one.entry.fingerprint) for one in opened)
 
     def runtime_as_recorded(self) -> Entry | None:
-        """The runtime's entry with all that it depends on, if it is the one that this process has loaded."""
+        """The runtime's entry with its fingerprint, if this process has loaded that entry."""
         entry = self.cache.warm_lookup(self.runtime_plan.warm_key)
         return entry if self._runtime is not None and entry == self._runtime.entry else None
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
-        """Whether nothing has changed since a record was written; to say it the runtime is loaded, if it has not been.
+        """Whether no file has changed since a record was written. The runtime compares, so it is loaded first.
 
         Raises
         ------
         ImportError
-            If it cannot be loaded here.
+            If the runtime cannot be loaded here.
         """
         with self._runtime_lock:
             if self._runtime is not None:
                 return self.cache.unchanged(fingerprint)
-            # itself first: it compares the other files, in a third of the time that Python takes
+            # its own file first: it then compares the other files, in a third of Python's time
             if fingerprints.of([str(runtime.shared_object)]) not in fingerprint:
                 return False
             loaded = self.runtime_plan.load(runtime.module, runtime.shared_object)
@@ -142,7 +142,7 @@ class Loader:
             return True
 
     def prepare(self, specs: Sequence[Spec], guess: Callable[[], FirstVariant | None]) -> Opened:
-        """The glue; where it has to be built, beside it the launcher that the first call will most likely need."""
+        """The glue. If it must be built, the probable launcher of the first call is built beside it."""
 
         def launcher() -> Meanwhile | None:
             if (likely := guess()) is None:
@@ -176,7 +176,7 @@ class Loader:
         return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
-        """The object that is linked with a launcher for a CPU, and of which kind: see ``SimulatorPlan``."""
+        """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorPlan``."""
         path: Path = self.open(SimulatorPlan(self.env, target, mode)).loaded
         return path
 
@@ -190,7 +190,7 @@ class Loader:
         Parameters
         ----------
         instead_of : Entry, optional
-            One that cannot be loaded on this machine.
+            An entry that cannot be loaded on this machine.
         """
         if (found := self.find(plan, besides=instead_of)) is not None:
             return found
@@ -209,7 +209,7 @@ class Loader:
             return replace(built, fingerprint=inputs + built.fingerprint)
 
     def find(self, plan: Plan, *, besides: Entry | None = None) -> Entry | None:
-        """A plan's entry, if it is in the cache; where nothing has changed since the last time, nothing is rendered."""
+        """A plan's entry, if it is in the cache. If no file has changed since the last time, nothing is rendered."""
         found = self.cache.warm_lookup(plan.warm_key)
         if found is not None and found != besides:
             return found
@@ -217,7 +217,7 @@ class Loader:
         return self.cache.lookup(recipe, besides=besides, warm_key=plan.warm_key, inputs=inputs)
 
     def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
-        """Load a plan's shared object. One that is whole and cannot be loaded here is built anew, once."""
+        """Load a plan's shared object. A shared object that cannot be loaded here is built again, once."""
         entry = self.entry(plan, meanwhile)
         try:
             loaded = plan.load(entry.module, entry.shared_object)
@@ -228,12 +228,12 @@ class Loader:
 
     @contextmanager
     def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:
-        """Do the work in a thread while the block runs. It only saves time, and raises nothing."""
+        """Do the work in a thread while the block runs. It only saves time, and raises no exception."""
         if meanwhile is None:
             yield
             return
 
-        # not the thread's own join and is_alive: a Ctrl-C in a join makes CPython 3.11 take the thread for ended
+        # instead of the thread's join and is_alive: after a Ctrl-C in a join, CPython 3.11 reports the thread as ended
         done = threading.Event()
 
         def work() -> None:
@@ -262,7 +262,7 @@ class Loader:
 
     @cached_property
     def _trace(self) -> int:
-        """The file descriptor that the simulator writes barriers and copies to; -1 if it should not."""
+        """The file descriptor for the simulator's log of barriers and copies; -1 without a log."""
         where = self.settings.sim_trace
         if not where:
             return -1
@@ -272,9 +272,9 @@ class Loader:
             raise CacheError(f"TKJIT_SIM_TRACE: cannot write to {where}: {error.strerror}") from None
 
     def target(self, device_type: str, device: int = 0) -> Target:
-        """What a device runs."""
+        """The target of a device."""
         if device_type == "cpu":
-            # the runtime asks the CPU itself; /proc/cpuinfo takes a tenth of a millisecond to be read
+            # the runtime queries the CPU itself; to read /proc/cpuinfo takes a tenth of a millisecond
             return targets.cpu_target(getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None))
         import torch
 
@@ -285,7 +285,7 @@ _sysconfig_lock = ForkSafeLock()
 
 
 def _settle_sysconfig() -> None:
-    """Have Python's configuration read by one thread: another that asks meanwhile gets a half of it (CPython 3.11)."""
+    """Read Python's configuration in one thread: a second reader at that time gets half of it (CPython 3.11)."""
     import sysconfig
 
     with _sysconfig_lock:

@@ -1,4 +1,4 @@
-"""Plans of Python modules: the runtime, and a kernel's glue."""
+"""Plans of Python modules: the runtime, the operators, and a kernel's glue."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tkjit.render import render_glue
 from tkjit.spec import Spec
 
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
-# what the standard library's templates leave visible would be looked up in every library of torch when it is loaded
+# symbols of the standard library's templates would be looked up in every library of torch at each load
 _EXPORTS = "{ global: PyInit_*; local: *; };"
 
 
 class ModulePlan(Plan):
     """A module that ``load_inline`` makes."""
 
-    arch: str  # the directory in the cache, which for an architecture's launchers is the architecture's
+    arch: str  # the directory in the cache; launchers have their architecture there
     cflags: tuple[str, ...]
 
     def __init__(self, env: Environment, name: str) -> None:
@@ -39,14 +39,14 @@ class ModulePlan(Plan):
 
     @abstractmethod
     def text(self) -> str:
-        """What is compiled."""
+        """The text to compile."""
 
     def inputs(self) -> Iterable[str]:
         return [*self._files(), *self._env.toolchain.looked_at()]
 
     @abstractmethod
     def _files(self) -> list[str]:
-        """The code that says what is compiled."""
+        """The files of the code that makes the text."""
 
     def render(self) -> Recipe:
         parts = {TEXT: self.text(), "flags": " ".join(self.cflags), "exports": _EXPORTS}
@@ -73,18 +73,18 @@ class ModulePlan(Plan):
         product, self._built = compiler.compile_module(
             unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
         )
-        check_not_replaced(directory, str(torch.__version__))  # not while it was compiled either
+        check_not_replaced(directory, str(torch.__version__))  # nor during the compilation
         return replace(product, dependencies=(*product.dependencies, *torch_files(directory)))
 
     def load(self, module: str, path: Path) -> ModuleType:
-        # what this process has built it has imported, under a name that no other module has
+        # a module that this process built is already imported, under its unique name
         if self._built is None or self._built.__name__ != module:
             self._built = self.imported(module, path)
         return self._built
 
     @staticmethod
     def imported(module: str, path: Path) -> ModuleType:
-        """Import what ``load_inline`` made, without ``cpp_extension``."""
+        """Import a module of ``load_inline`` without ``cpp_extension``."""
         loader = ExtensionFileLoader(module, str(path))
         imported = module_from_spec(ModuleSpec(module, loader, origin=str(path)))
         loader.exec_module(imported)
@@ -92,7 +92,7 @@ class ModulePlan(Plan):
 
 
 class EnvironmentPlan(ModulePlan):
-    """A module that every kernel shares, of the C++ file that is named as it is."""
+    """A module that every kernel shares, from the C++ file of the same name."""
 
     warmup = "python -m tkjit warmup"
 

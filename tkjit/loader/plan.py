@@ -1,4 +1,4 @@
-"""What every plan has: something that can be built, by which recipe, and the command that builds it ahead of time."""
+"""The interface of all plans: the recipe of a build, its steps, and the command that builds ahead of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tkjit.errors import CompileError, TkjitError
 
 
 class Opened(NamedTuple):
-    """What was loaded, and of which entry."""
+    """A loaded object, and its entry."""
 
     loaded: Any  # a module, or the address of a launch function
     entry: Entry
@@ -38,41 +38,41 @@ class Plan(ABC):
     @cached_property
     @abstractmethod
     def warm_key(self) -> str:
-        """A name for all that its recipe depends on besides files."""
+        """A name for all inputs of the recipe besides files."""
 
     @property
     @abstractmethod
     def what(self) -> str:
-        """What a person calls it: ``gemm (T=float32) for sm_90a``."""
+        """The name for a person: ``gemm (T=float32) for sm_90a``."""
 
     @property
     @abstractmethod
     def warmup(self) -> str:
-        """The command that builds it ahead of time."""
+        """The command that builds the plan ahead of time."""
 
     @abstractmethod
     def inputs(self) -> Iterable[str]:
-        """The files that its recipe depends on."""
+        """The files that the recipe depends on."""
 
     @abstractmethod
     def render(self) -> Recipe:
-        """Make its recipe."""
+        """Make the recipe."""
 
     @abstractmethod
     def make(self, staging: Path) -> Product:
-        """Build it in a staging directory."""
+        """Build in a staging directory."""
 
     @abstractmethod
     def load(self, module: str, path: Path) -> Any:
-        """Load its shared object: a module, or the address of a launch function. It raises ImportError."""
+        """Load the shared object: a module, or the address of a launch function. It may raise ImportError."""
 
     def explain(self, error: CompileError) -> TkjitError:
-        """Give a compile error the reason that the compiler cannot know."""
+        """Add the reason of a compile error that the compiler cannot see."""
         return error
 
     @cached_property
     def rendered(self) -> tuple[Recipe, bytes]:
-        """The recipe, and the fingerprint of its files from before it was made: an edit in between is seen."""
+        """The recipe, and the fingerprint of its files from before it was made, which detects an edit in between."""
         fingerprint = fingerprints.of(self.inputs())
         return self.render(), fingerprint
 

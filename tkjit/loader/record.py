@@ -1,4 +1,4 @@
-"""The variants that a run used, a line of JSON for each, so that another machine can build them ahead of time."""
+"""Records the variants of a run, a line of JSON for each, so that another machine can build them ahead of time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Used:
     module : str
         The Python module that defines the kernel.
     overload : int
-        Which overload of the kernel.
+        The number of the kernel's overload.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Used:
 
 
 def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
-    """Add a line to a file, to which other processes may add theirs.
+    """Add a line to a file; other processes may add lines too.
 
     Raises
     ------
@@ -58,12 +58,12 @@ def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Targ
 
 
 def read_record(path: Path) -> list[Used]:
-    """What a file says was used, each variant once.
+    """The used variants that a file lists, each variant once.
 
     Raises
     ------
     CacheError
-        If it cannot be read, or a line is no such record.
+        If the file cannot be read, or a line is no such record.
     """
     try:
         lines = path.read_text().splitlines()

@@ -15,16 +15,16 @@ from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
 
 SIMULATOR = "simulator"
-_IN_ALL = ("race.h", "copies.h")  # of the checker's files, those that every mode reads
+_IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
 
 
 class SimulatorPlan(Plan):
-    """What of the simulator need not be compiled with each kernel.
+    """The common part of the simulator, compiled once for all kernels.
 
     Parameters
     ----------
     mode : str
-        ``""``, or what it checks: ``"memory"`` or ``"race"``.
+        ``""``, or the mode of the checker: ``"memory"`` or ``"race"``.
     """
 
     def __init__(self, env: Environment, target: Target, mode: str = "") -> None:
@@ -87,7 +87,7 @@ def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = F
 
 
 def with_simulator_sources(product: Product, mode: str = "") -> Product:
-    """What was linked with the object depends on those of its files too that it did not read itself."""
+    """Add the object's sources to the dependencies of a launcher that is linked with it."""
     checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _IN_ALL]
     sources = [*flags.SIMULATOR.glob("runtime/*.h"), *checks]
     return replace(

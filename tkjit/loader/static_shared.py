@@ -1,4 +1,4 @@
-"""Static shared memory of a launcher for the CPU: a GPU has 48 KiB of it for each kernel, and its tools refuse more."""
+"""Checks the static shared memory of a launcher for the CPU: a GPU has 48 KiB of it for each kernel."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SYMBOL_TABLE, _THREAD_LOCAL = 2, 6
 
 
 def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
-    """What is wrong with a kernel's static shared memory, in ptxas' words; empty if nothing is.
+    """The error of a kernel with too much static shared memory, in ptxas' words; empty if there is none.
 
-    A variable of the block is one of an OS thread here, whose symbol has its function's name. Variables of functions
-    that a kernel calls are not added to its own, since the table does not say who calls whom.
+    A variable of the block is here a variable of an OS thread, and its symbol has its function's name. Variables of
+    functions that a kernel calls are not added to its own, since the symbol table has no calls.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
     source : str
         The kernel's source, whose functions for devices count.
     name : str
-        What messages call it.
+        The source's name in messages.
     """
     tokens = tokens_of(source)
     regions = [r for r in regions_of(tokens, outline(tokens)) if r.kind != "host" and r.name]
@@ -63,7 +63,7 @@ def _parts(symbol: str) -> tuple[str, str]:
         variable = symbol[match.end() : match.end() + int(match[1])]
         rest = symbol[match.end() + int(match[1]) :]
         if symbol.startswith("_ZZ") and len(variable) == int(match[1]) and re.fullmatch(r"(?:_\d|__\d+_)?", rest):
-            # what a lambda has is its function's
+            # a lambda's variable belongs to its function
             return re.split(r"E?NKUl", symbol[2 : match.start()].lstrip("Z"))[0], variable
     return "", ""
 

@@ -1,4 +1,4 @@
-"""PyTorch as it lies on the disk: what a module was compiled against, and whether the process runs the same one."""
+"""Identifies the build of PyTorch on the disk, and checks that the process runs the same one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from tkjit.errors import ToolchainError
 from tkjit.system import files
 
-# they differ between any two builds of torch, also of one version: one has the commit, the other is linked anew
+# they differ between any two builds of torch, even of one version: one has the commit, the other is linked again
 _TELLING = ("version.py", "lib/libc10.so")
 _RESTART = "torch was replaced while this process runs; start Python anew"
 
 
 def torch_files(torch: Path) -> tuple[Path, ...]:
-    """The files that tell one build of torch from another: a module depends on them, and not on all of its headers."""
+    """The files that identify a build of torch: a module depends on them instead of all of torch's headers."""
     return tuple(path for name in _TELLING if (path := torch / name).is_file())
 
 
@@ -27,7 +27,7 @@ def check_not_replaced(torch: Path, version: str) -> None:
     torch : Path
         Its directory.
     version : str
-        What this process has imported.
+        The version that this process has imported.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def check_not_replaced(torch: Path, version: str) -> None:
         if found and found[1] != version:
             raise ToolchainError(f"torch {version} is loaded, and torch {found[1]} lies in {torch}: {_RESTART}")
     with suppress(OSError):
-        # what is mapped, and has no name on the disk any more
+        # a mapped file that has been deleted from the disk
         mapped = Path("/proc/self/maps").read_bytes().splitlines()
         if any(line.endswith(b"/libc10.so (deleted)") for line in mapped):
             raise ToolchainError(f"the torch {version} that is loaded lies in {torch} no more: {_RESTART}")

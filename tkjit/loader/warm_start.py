@@ -1,7 +1,7 @@
-"""What the last process knew of a kernel: where nothing has changed since, its spec file is not run again.
+"""Warm starts: if nothing has changed since the previous process, a spec file is not run again.
 
-A warm record says which runtime, glue and launcher a first call took, and what the spec file says. That is remembered
-of a *plain* file alone, in which kernels are stated and nothing is computed (``tkjit/spec/plain.py``).
+A warm record holds the runtime, the glue and the launcher of a first call, and the specs of the spec file. It is
+written only for a *plain* file, which states kernels and computes nothing (``tkjit/spec/plain.py``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tkjit.spec.plain import is_plain
 
 
 class Use(NamedTuple):
-    """The variant that a call took, by its number among those of all overloads, and what it was compiled for."""
+    """The variant of a call, by its number among those of all overloads, and its target."""
 
     overload: int
     variant: int
@@ -32,14 +32,14 @@ class Use(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """A kernel as the last process had it: its specs, and what its first call loaded.
+    """A kernel of the previous process: its specs, and the glue and the launcher of its first call.
 
     Parameters
     ----------
     returns : list of list of str
-        What each overload returns.
+        The results of each overload.
     packed : str
-        The specs, which a call does not need.
+        The specs as a text; a call does not need them.
     """
 
     use: Use
@@ -56,13 +56,13 @@ class WarmStart(NamedTuple):
 
 
 class Source(Protocol):
-    """What warm starts need of a loader."""
+    """The part of a loader that warm starts use."""
 
     cache: Cache
     env: Environment
 
     def runtime_as_recorded(self) -> Entry | None:
-        """The runtime's entry, if this process has loaded that one."""
+        """The runtime's entry, if this process has loaded that entry."""
 
     def is_unchanged(self, fingerprint: bytes, runtime: Entry) -> bool:
         """Whether no file has changed; the runtime compares."""
@@ -81,7 +81,7 @@ class WarmStarts:
     def write(
         self, path: Path, fingerprint: bytes, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened
     ) -> None:
-        """Record a kernel and what its first call loaded; of a file that is not plain, that it is not.
+        """Record a kernel and the entries of its first call. Of a file that is not plain, record only this fact.
 
         Parameters
         ----------
@@ -97,13 +97,13 @@ class WarmStarts:
                 return
             entries = [runtime, glue.entry, launcher.entry] if plain else []
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
-                return  # one that could not be looked at when it was built
+                return  # its fingerprint could not be taken during the build
             whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
             more = [use, specs[0].name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
             self._loader.cache.write_record(self._warm_key(path), entries, whole, more)
 
     def read(self, path: Path) -> WarmStart | None:
-        """A kernel as the last process had it, if nothing that it depends on has changed since."""
+        """The kernel of the previous process, if none of its files has changed since."""
         record = self._loader.cache.read_record(self._warm_key(path))
         if record is None:
             return None
@@ -112,7 +112,7 @@ class WarmStarts:
                 self._not_plain.add(path)
             return None
         runtime, glue, launcher = record.entries
-        with suppress(ImportError):  # what cannot be loaded here is built anew, where a call needs it
+        with suppress(ImportError):  # an entry that cannot be loaded here is built again when a call needs it
             if not self._loader.is_unchanged(record.fingerprint, runtime):
                 return None
             if not all(self._loader.cache.use(entry) for entry in record.entries):
@@ -136,7 +136,7 @@ class WarmStarts:
 
 
 def packed(specs: Sequence[Spec], path: Path) -> str:
-    """A kernel's specs as a text; a reference is looked for in the spec file when it is called."""
+    """A kernel's specs as a text. A reference is found in the spec file when it is called."""
     alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
     return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
 
@@ -150,6 +150,6 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
 
 
 def unpacked(text: str) -> tuple[Spec, ...]:
-    """What was packed. It is code in the way that a shared object is: the cache's directories are trusted."""
+    """The specs of a text from ``packed``. To unpickle runs code, so the cache's directories are trusted."""
     specs: tuple[Spec, ...] = pickle.loads(base64.b64decode(text))
     return specs

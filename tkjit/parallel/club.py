@@ -1,4 +1,4 @@
-"""``Club``: a thread for each device, and what devices of one process need to reach each other."""
+"""``Club``: a thread for each device, and peer access between the devices of one process."""
 
 from __future__ import annotations
 

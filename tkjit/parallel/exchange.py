@@ -1,6 +1,6 @@
-"""What the processes of a group tell each other: one that fails, ends or does not come is named to all.
+"""Exchanges messages between the processes of a group, and names a process that fails, ends or is missing.
 
-Not by the group's own collectives: gloo's wait for a process that was killed does not end where a child of that process
+It does not use the group's own collectives: gloo's wait for a killed process does not end while a child of that process
 still holds its connections, as torch's manager of shared memory does.
 """
 

@@ -1,4 +1,4 @@
-"""The other processes of parallel tensors: when one ends, kernels that wait for it are aborted, and name it."""
+"""Watches the other processes of parallel tensors: if one ends, kernels that wait for it are aborted and name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the processes of a group come to each other's parts of a tensor: nothing but torch carries them."""
+"""Shares the parts of a tensor between the processes of a group, through torch alone."""
 
 from __future__ import annotations
 

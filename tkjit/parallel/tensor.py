@@ -1,4 +1,4 @@
-"""``ParallelTensor``: a tensor of which each process of a group holds a part, and reaches the others'."""
+"""``ParallelTensor``: a tensor of which each process of a group holds a part and reaches the other parts."""
 
 from __future__ import annotations
 

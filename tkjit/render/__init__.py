@@ -1,4 +1,4 @@
-"""From a spec and a variant to C++ text: pure functions, no file, no torch."""
+"""Renders a spec and a variant as C++ text: pure functions, without files and without torch."""
 
 from tkjit.render.glue import render_glue
 from tkjit.render.launcher import render_launcher

@@ -1,4 +1,4 @@
-"""The globals struct in a launcher: rendered, or the source's own, which is checked; and how it is filled."""
+"""Renders the globals struct of a launcher, or the checks of the source's own struct, and the code that fills it."""
 
 from __future__ import annotations
 

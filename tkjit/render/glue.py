@@ -1,4 +1,4 @@
-"""The glue: a kernel's module, straight-line code that parses a call, checks it, allocates and calls the launcher."""
+"""Renders the glue: straight-line code that parses a call, checks it, allocates and calls the launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher: a variant's file, the kernel and one C function that builds the globals struct and launches."""
+"""Renders a variant's launcher: the kernel, and one C function that fills the globals struct and launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stubs: what editors and type checkers know of kernels without running anything."""
+"""Renders type stubs of kernels, for editors and type checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a call's tensors are read and checked, as straight-line C++."""
+"""Renders the code that reads and checks a call's tensors, as straight-line C++."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both rendered texts share: how a field reads in a comment, literals, derived dims."""
+"""Helpers for both rendered texts: fields in comments, literals, derived dims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CUDA source text as tokens: rewritten for a host compiler, and searched for what cannot run on the CPU.
+"""CUDA source text as tokens: rewrites it for a host compiler, and finds code that cannot run on the CPU.
 
-Nothing here knows a spec. A warm call imports none of it.
+It is independent of specs. A warm call imports none of it.
 """

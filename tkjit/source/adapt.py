@@ -1,16 +1,16 @@
-"""A CUDA source as a host compiler can read it: what keywords and macros alone cannot say is written in another way.
+"""Rewrites a CUDA source for a host compiler, where keywords and macros alone cannot express it.
 
 * ``kernel<T><<<grid, block>>>(x)`` becomes ``TKJIT_SIM_LAUNCH(kernel<T>)(grid, block)(x)``.
-* ``extern __shared__ T name[];`` becomes ``T (&name)[] = ::tkjit::sim::dynamic_shared;``. Outside of functions there is
-  nothing that such a reference could be bound to, so it is declared in each function that uses the name.
+* ``extern __shared__ T name[];`` becomes ``T (&name)[] = ::tkjit::sim::dynamic_shared;``. Outside of functions such a
+  reference has no object to refer to, so it is declared in each function that uses the name.
 * ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
-* ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, with which it would lose the kernel's parameters.
-* A call of a host function in device code becomes an error (``source/host_calls.py``).
-* ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and one that is not in host code
-  (``source/cuda_arch.py``).
+* ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would remove the kernel's parameters.
+* A call of a host function in device code becomes an error (``tkjit/source/host_calls.py``).
+* ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and another one that is undefined in host code
+  (``tkjit/source/cuda_arch.py``).
 
-Everything else, comments, strings and line numbers too, stays what it is. What these become lies in
-``sim/detail/host_launch.h`` and ``sim/detail/host_api.h``.
+Everything else, with comments, strings and line numbers, stays unchanged. The definitions for the new text are in
+``tkjit/sim/detail/host_launch.h`` and ``tkjit/sim/detail/host_api.h``.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""``__CUDA_ARCH__`` of a CUDA source, which nvcc compiles twice and a host compiler once.
+"""Replaces ``__CUDA_ARCH__`` in a CUDA source, which nvcc compiles twice and a host compiler once.
 
-nvcc defines the macro where it compiles for a device and not where it compiles for the host. Here each place of the
+nvcc defines the macro where it compiles for a device, and not where it compiles for the host. Here each place of the
 source belongs to one of the two:
 
 * The body of a ``__global__`` or ``__device__`` function, a ``__device__`` lambda in a host function too: the device.
 * The body of any other function: the host.
-* A function for both (``__host__ __device__``, or ``constexpr``) is compiled once, for the device, because that is what
-  a simulator is for. If its text depends on the macro, the host must not run it: ``require_device`` throws there.
-* A condition around functions, macros and constants: whoever uses what it chooses. Where both do, nvcc would give each
-  its own; that is refused.
+* A function for both (``__host__ __device__``, or ``constexpr``) is compiled once, for the device, because a simulator
+  runs device code. If its text depends on the macro, the host must not run it: ``require_device`` throws there.
+* A condition around functions, macros and constants: the user of these. If host and device code both use them, nvcc
+  would give each its own value; tkjit refuses the condition.
 
-The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``sim/detail/compiler.h`` defines, or ``TKJIT_SIM_NO_CUDA_ARCH``, which
-nobody does. What is left of ``__CUDA_ARCH__`` itself, in headers, is poisoned in ``sim/cuda_runtime.h``.
+The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``tkjit/sim/detail/compiler.h`` defines, or the undefined name
+``TKJIT_SIM_NO_CUDA_ARCH``. A remaining ``__CUDA_ARCH__``, in headers, is poisoned in ``tkjit/sim/cuda_runtime.h``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Host functions that device code calls: nvcc refuses them, and a host compiler would not.
+"""Refuses host functions that device code calls: nvcc refuses them, but a host compiler accepts them.
 
-Where the source alone says so, the call is an error of the compilation, in nvcc's words. Where a header may have
-another function of that name, the function itself refuses to run in a kernel (``require_host``).
+If the source alone proves the error, the call is a compile error, in nvcc's words. If a header may have another
+function of that name, the function itself refuses to run in a kernel (``require_host``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Launches of a CUDA source as calls: ``kernel<T><<<grid, block>>>(x)``, and what hides a kernel from the compiler."""
+"""Rewrites launches of a CUDA source as calls, and removes casts that hide a kernel's type from the compiler."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""CUDA C++ as tokens, with their places: as much of the language as is needed to change a source here and there.
+"""Splits CUDA C++ into tokens with their places: as much of the language as small edits of a source need.
 
-Comments and white space are left out; a string, a character or a raw string is one token, and so is a preprocessor
-directive, which holds its own.
+Comments and white space are left out. A string, a character or a raw string is one token. A preprocessor directive is
+one token too, and holds its own tokens.
 """
 
 from __future__ import annotations

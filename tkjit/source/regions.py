@@ -1,4 +1,4 @@
-"""For whom each function of a CUDA source is compiled: devices, the host, or both."""
+"""Finds the target of each function of a CUDA source: devices, the host, or both."""
 
 from __future__ import annotations
 

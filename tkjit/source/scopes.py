@@ -1,4 +1,4 @@
-"""Which tokens of a source stand inside functions: braces told apart, without parsing what they hold."""
+"""Finds the tokens of a source inside functions, by kinds of braces, without parsing the functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shared memory of a CUDA source as a host compiler can read it: dynamic, as references, and aligned."""
+"""Rewrites shared memory of a CUDA source for a host compiler: dynamic arrays as references, and alignments."""
 
 from __future__ import annotations
 

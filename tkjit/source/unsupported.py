@@ -1,7 +1,7 @@
-"""Why a CUDA source cannot run on the CPU, said once a C++ compiler has refused it.
+"""Explains why a CUDA source cannot run on the CPU, after a C++ compiler has refused it.
 
-Not before: an ``asm`` in a template that nobody uses is no reason, and a comment or an inactive branch is none either.
-So a reason counts only where the compiler's log speaks of the same line, or of the same name.
+A search before that would find false reasons: an ``asm`` in an unused template, a comment, an inactive branch. So a
+reason counts only if the compiler's log contains the same line or the same name.
 """
 
 from __future__ import annotations

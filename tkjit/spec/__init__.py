@@ -1,4 +1,4 @@
-"""Specs: the frozen, pure metadata of kernels, and how a Python function states them."""
+"""Specs: the frozen, pure metadata of kernels, and the reader of Python functions that state them."""
 
 from tkjit.spec.annotations import (
     Align,

@@ -1,6 +1,6 @@
-"""What a kernel's annotations are written with: ``In[Tensor, "T", "M", "K"]``.
+"""The annotations of kernels: ``In[Tensor, "T", "M", "K"]``.
 
-At run time each is ``typing.Annotated`` with a marker; to a type checker they are ``Annotated`` itself, so a reference
+At run time each is ``typing.Annotated`` with a marker. For a type checker they are ``Annotated`` itself, so a reference
 function's parameters are plain tensors and numbers there.
 """
 

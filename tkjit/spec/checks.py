@@ -1,4 +1,4 @@
-"""What a spec must not contradict: names, dtypes, dims, the launch. Each refusal names the kernel and the part."""
+"""Checks a spec for contradictions in names, dtypes, dims and the launch. Each error names the kernel and the part."""
 
 from __future__ import annotations
 

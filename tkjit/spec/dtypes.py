@@ -1,4 +1,4 @@
-"""The dtypes a field may have, with their names in Python and in C++."""
+"""The dtypes of fields, with their names in Python and in C++."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The one expression language of a spec: parse it, evaluate it, print it as C++.
+"""The one expression language of a spec: parses expressions, evaluates them, and prints them as C++.
 
-Grids, blocks, shared memory, constraints and output dims are written in it. Integers of 64 bits, ``+ - * // %``,
+Grids, blocks, shared memory, constraints and output dims use it. It has integers of 64 bits, ``+ - * // %``,
 comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, and a tensor field's padded extents
 (``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``). It means the same in Python and in C++: division rounds
-down, and an overflow or a division by zero is an error on both sides (``include/tkjit/expr.h``).
+down, and an overflow or a division by zero is an error on both sides (``tkjit/include/tkjit/expr.h``).
 """
 
 from __future__ import annotations

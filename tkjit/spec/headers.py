@@ -1,4 +1,4 @@
-"""Header libraries that kernels are written on: what they are called, and what their headers expect of a compiler."""
+"""Header libraries of kernels: their names, and the compiler options that their headers need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frozen values that say everything about one overload. ``spec.py`` adds what a spec refuses."""
+"""The frozen values of one overload's description. ``tkjit/spec/spec.py`` adds the checks of a spec."""
 
 from __future__ import annotations
 

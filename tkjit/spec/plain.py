@@ -1,4 +1,4 @@
-"""Whether a spec file is data: what it says follows from its text alone, and has not to be run to be known again."""
+"""Decides if a spec file is plain: its specs follow from its text alone, so it need not be run again."""
 
 from __future__ import annotations
 

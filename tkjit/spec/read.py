@@ -1,4 +1,4 @@
-"""From a Python function to a spec: its name, parameters, defaults, annotations, docstring and body say everything."""
+"""Reads a Python function as a spec: its name, parameters, defaults, annotations, docstring and body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call with several results returns: a named tuple, of one type for each kernel and its names."""
+"""The result of a call with several outputs: a named tuple, of one type for each kernel and its names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec's operators as PyTorch writes schemas: ``gemm(Tensor a, Tensor b) -> Tensor``."""
+"""Writes a spec's operators as PyTorch schemas: ``gemm(Tensor a, Tensor b) -> Tensor``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec's call as ``inspect`` knows signatures."""
+"""The signature of a spec's call, as an ``inspect.Signature``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Spec``: a description of one overload that does not contradict itself."""
+"""``Spec``: a description of one overload, checked for contradictions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spec's variants: which template types and integers it can be compiled with."""
+"""A spec's variants: the template types and integers that it can be compiled with."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The operating system: files, processes, ownership, cores and memory, and the line of progress that a person sees."""
+"""The operating system: files, processes, ownership, cores and memory, and the line of progress."""

@@ -1,7 +1,7 @@
-"""The files that tkjit keeps for itself, in a cache above all: read without waiting, and replaced in one step.
+"""The files that tkjit owns, mostly in a cache: reads them without blocking, and replaces them atomically.
 
-Anything may lie at their paths: a link that an untrusted user has planted, a FIFO that nobody writes to, a text that
-ends in the middle. Nothing here follows such a link, waits for such a FIFO, or writes to a file that it has not made.
+Anything may lie at their paths: a link that an untrusted user has made, a FIFO without a writer, a truncated text. The
+functions here follow no such link, wait for no such FIFO, and write only to files that they have made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores and memory, in a container not more than its limits."""
+"""The cores and the memory that this process may use, within the limits of its container."""
 
 from __future__ import annotations
 

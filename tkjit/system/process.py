@@ -1,4 +1,4 @@
-"""Processes: which one this is, whether another still lives, and the end of those at work in a directory.
+"""Identifies processes, checks if they live, and ends those that work in a directory.
 
 Everything is read from ``/proc``. The watchdog runs without site-packages and imports this file: standard library only.
 """
@@ -138,7 +138,7 @@ def peak_memory_bytes(pid: int) -> int:
 
 
 class MemoryWatch:
-    """Notes, while a block runs, the most memory that any process at work in a directory takes.
+    """Records, while a block runs, the most memory of any process that works in a directory.
 
     It looks twenty times a second. It is for processes that somebody else starts and waits for, whose ``ru_maxrss``
     begins with that of this process.

@@ -1,4 +1,4 @@
-"""The one line that a person sees while something is built: in a terminal and in a notebook, and nowhere else."""
+"""Shows one line of progress during a build, in a terminal and in a notebook only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who could have written what is loaded: a cache that an untrusted user can write to runs that user's code."""
+"""Checks the owners and writers of a cache: an untrusted user who can write there could run code in this process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """A build's watchdog: no compiler outlives the process that started it.
 
-Run as a script it outlives a builder that is killed. It ends the compilers that the builder leaves behind, and removes
-the files that they were writing.
+As a script it outlives a killed builder. It then ends the builder's compilers, and removes their files.
 """
 
 from __future__ import annotations

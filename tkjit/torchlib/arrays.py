@@ -1,4 +1,4 @@
-"""Arrays of other frameworks as arguments of an operator, which takes tensors alone."""
+"""Wraps arrays of other frameworks as tensors, because an operator takes tensors alone."""
 
 from __future__ import annotations
 

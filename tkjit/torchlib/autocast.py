@@ -1,4 +1,4 @@
-"""``torch.autocast``: what a spec's ``autocast`` says, as PyTorch's own operators do it."""
+"""``torch.autocast``: applies a spec's ``autocast`` as PyTorch's own operators do."""
 
 from __future__ import annotations
 

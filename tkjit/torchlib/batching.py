@@ -1,4 +1,4 @@
-"""``vmap`` of a kernel: a loop over the batch, since a kernel says nothing of a dimension more."""
+"""``vmap`` of a kernel: a loop over the batch, because a kernel has no rule for one more dimension."""
 
 from __future__ import annotations
 

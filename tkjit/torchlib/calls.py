@@ -1,4 +1,4 @@
-"""A kernel's call as a call of its operator: arguments bound by name, values read, arrays made tensors."""
+"""Turns a kernel's call into a call of its operator: binds arguments by name, reads values, wraps arrays."""
 
 from __future__ import annotations
 

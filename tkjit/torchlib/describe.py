@@ -1,4 +1,4 @@
-"""How messages name what came, as the runtime's do."""
+"""Describes arguments in messages, in the same words as the runtime."""
 
 from __future__ import annotations
 

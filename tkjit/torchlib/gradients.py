@@ -1,4 +1,4 @@
-"""Gradients: what a spec's ``backward`` says, as PyTorch's autograd runs it."""
+"""Gradients: runs a spec's ``backward`` in PyTorch's autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator gives for tensors without data: shapes from the dims of the spec, and checks of all but data."""
+"""Computes an operator's outputs for tensors without data, from the dims of the spec, and makes all other checks."""
 
 from __future__ import annotations
 
