@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import re
 import subprocess
 import sys
 import time
@@ -48,11 +46,12 @@ class Shard:
 
     def command(self, out: Path, seconds: int) -> list[str]:
         """What to run; it writes its own report beside the shard's result."""
+        rows, xml = _reports(self, out)
         if self.benchmark:
-            return [sys.executable, "-m", "benchmarks", self.benchmark, "--json", str(out / f"{self.name}.rows.json")]
+            return [sys.executable, "-m", "benchmarks", self.benchmark, "--json", str(rows)]
         # the session's limit ends it between two tests, with a report; the process's own ends it in any case
         limits = ["--session-timeout", str(max(1, seconds - 20)), "--timeout", str(seconds)]
-        report = ["-q", "-p", "no:cacheprovider", "--require-gpu", f"--junitxml={out / f'{self.name}.xml'}"]
+        report = ["-q", "-p", "no:cacheprovider", "--require-gpu", f"--junitxml={xml}"]
         return [sys.executable, "-m", "pytest", *report, *limits, *self.tests]
 
 
@@ -177,24 +176,32 @@ def run(shard: Shard, out: Path, seconds: int, commit: str, device: str) -> Resu
     """Run a shard, and write down how it ended."""
     command = shard.command(out, seconds)
     result = Result(shard.name, commit, device, command)
+    for earlier in _reports(shard, out):  # of another commit: a process that is killed writes none
+        earlier.unlink(missing_ok=True)
     begun = time.monotonic()
-    try:
-        done = subprocess.run(
-            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False
-        )
-        result.ended, result.output = ("ended" if done.returncode in (0, 1) else f"exit {done.returncode}"), done.stdout
-    except subprocess.TimeoutExpired as error:
-        result.ended = f"killed after {seconds} s"
-        result.output = (error.stdout or b"").decode(errors="replace") if isinstance(error.stdout, bytes) else ""
+    log = out / f"{shard.name}.log"
+    with log.open("wb") as output:
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT, timeout=seconds, check=False
+            )
+            result.ended = "ended" if done.returncode in (0, 1) else f"exit {done.returncode}"
+        except subprocess.TimeoutExpired:
+            result.ended = f"killed after {seconds} s"
     result.seconds = round(time.monotonic() - begun, 1)
-    result.output = result.output[-8000:]
+    result.output = log.read_text(errors="replace")[-8000:]
     _read_reports(shard, out, result)
     (out / f"{shard.name}.json").write_text(json.dumps(asdict(result), indent=1))
     return result
 
 
+def _reports(shard: Shard, out: Path) -> tuple[Path, Path]:
+    """Where a benchmark writes its rows, and pytest its report."""
+    return out / f"{shard.name}.rows.json", out / f"{shard.name}.xml"
+
+
 def _read_reports(shard: Shard, out: Path, result: Result) -> None:
-    rows, xml = out / f"{shard.name}.rows.json", out / f"{shard.name}.xml"
+    rows, xml = _reports(shard, out)
     if rows.is_file():
         result.rows = json.loads(rows.read_text())
     if xml.is_file():
@@ -246,9 +253,9 @@ def markdown(results: Sequence[Result]) -> str:
         theirs = "" if row["theirs"] is None else f"{row['theirs']:.3g} {row['unit']}"
         ratio = "" if row["ratio"] is None else f"{row['ratio']:.3f}"
         lines.append(f"| {row['what']} | {row['ours']:.3g} {row['unit']} | {row['peer']} | {theirs} | {ratio} |")
-    failures = [failure for one in results for failure in one.failures]
+    failures = [failure.replace("`", "'") for one in results for failure in one.failures]
     if failures:
-        lines += ["", "Failures:", "", *(f"* `{re.sub('`', chr(39), failure)}`" for failure in failures)]
+        lines += ["", "Failures:", "", *(f"* `{failure}`" for failure in failures)]
     return "\n".join(lines) + "\n"
 
 
@@ -268,12 +275,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     needed, wanted = missing()
     for line in [*needed, *wanted]:
         print(line, file=sys.stderr)
+    if needed and not arguments.list:
+        return 1
     todo = [shard for shard in shards(collected()) if arguments.only in shard.name]
     if arguments.list:
         print(*(f"{shard.name}: {len(shard.tests) or shard.benchmark}" for shard in todo), sep="\n")
         return 0
-    if needed:
-        return 1
     out = arguments.out.absolute()
     out.mkdir(parents=True, exist_ok=True)
     return _run_all(todo, out, arguments)
@@ -308,7 +315,7 @@ def _commit() -> str:
     """The commit that lies here, and whether it was changed."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or os.environ.get("TKJIT_COMMIT", "unknown")
+    return done.stdout.strip() or "unknown"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import random
 import re
 from pathlib import Path
@@ -16,8 +17,9 @@ from tkjit.spec.checks import CPP_KEYWORDS, MACROS
 
 PACKAGE = Path(tkjit.__file__).parent
 HEADERS = [*PACKAGE.glob("runtime/*.h"), *PACKAGE.glob("include/tkjit/*.h")]
-OURS = sorted({word for path in HEADERS for word in re.findall(r"\b[A-Za-z_]\w{0,20}\b", path.read_text())})
-CPPS = sorted({*CPP_KEYWORDS, *MACROS, "final", "override", "module", "import", "std", "size_t", "int64_t", "main"})
+WORDS = {word for path in HEADERS for word in re.findall(r"\b[A-Za-z_]\w{0,20}\b", path.read_text())}
+OURS = sorted(word for word in WORDS if not keyword.iskeyword(word))  # which could not name a parameter
+CPPS = sorted({*CPP_KEYWORDS, *MACROS, "final", "override", "module", "std", "size_t", "main"} - {*keyword.kwlist})
 SOURCE = """
 __global__ void sum_into(const __grid_constant__ Globals g) {
     float total = g.FACTOR;
@@ -72,8 +74,6 @@ def test_any_name_works_or_is_refused(number):
     xs, x, y, factor, dim = drawn(number)
     try:
         kernel = summed(xs, x, y, factor, dim)
-    except SyntaxError:
-        pytest.skip("a keyword of Python's cannot be a parameter")
     except SpecError as error:
         assert any(name in str(error) for name in (xs, x, y, factor, dim)), error
         return

@@ -68,6 +68,13 @@ def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, m
     assert one.ended == "2 of 6 tests not run: the time was over" and not one.is_good
 
 
+def test_a_report_of_an_earlier_run_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "one.xml").write_text(REPORT)
+    monkeypatch.setattr(Shard, "command", lambda self, out, seconds: [sys.executable, "-c", "raise SystemExit(4)"])
+    one = run(Shard("one", ("tests/gpu/test_a.py::test_a",)), tmp_path, 20, "abc", "H100")
+    assert one.ended == "exit 4" and (one.passed, one.failed, one.skipped) == (0, 0, 0)
+
+
 def test_the_report_has_the_device_the_rows_and_the_failures():
     row = {"what": "gemm", "peer": "cuBLAS", "ours": 2.0, "theirs": 4.0, "unit": "us", "limit": None, "ratio": 0.5}
     text = markdown([result(passed=2), result(shard="two", rows=[row], failed=1, failures=["test_a: `x` is wrong"])])

@@ -499,6 +499,16 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
         f"reserved dim {name}": ([field("x", "in", F32, name)], {"grid": (Expr(f"min({name}, 3)"),)}, name)
         for name in ("Globals", "min", "max", "cdiv", "tkjit_x")
     },
+    **{
+        f"{name} as field": ([field(name)], {}, f"{name} is a macro of C, and cannot be the name of a member")
+        for name in ("NULL", "EOF", "errno", "linux")
+    },
+    **{
+        f"{name} as dim": ([field("x", "in", F32, name)], {}, f"{name} is reserved for compilers and for tkjit's own")
+        for name in ("__x", "_X", "TKJIT_EXPORT")
+    },
+    "a macro as computed member": ([field()], {"computed": (("stdin", Expr("N")),)}, "stdin is a macro of C"),
+    "a macro as variant": ([field("x", "in", "NAN")], {"variants": (("NAN", (F32,)),)}, "NAN is a macro of C"),
     "a tensor that is a dim": (
         [field("x", "in", F32, "y"), field("y", "in", F32, "N")],
         {},

@@ -30,7 +30,7 @@ from tkjit.system.process import end_working_in, name_of, working_in
 
 BROKEN = ".broken-"
 ATTEMPTS = 4  # at a build during which a header is edited
-TURNS = 100  # attempts in a recipe's directory: each one fails if the directory is removed meanwhile
+DIRECTORY_TRIES = 100  # attempts in a recipe's directory: each one fails if the directory is removed meanwhile
 REPORT_S = 2.0  # after which a waiter reports the holder
 INTERRUPT_S = 0.1
 EVICTION_S = 10.0  # the most that the removal of one entry takes
@@ -131,7 +131,7 @@ def _build_lock(
 
 def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
     """Do something in a recipe's directory, which is made again each time that another process removes it."""
-    for attempt in range(TURNS):
+    for attempt in range(DIRECTORY_TRIES):
         with suppress(FileNotFoundError):
             return action(cache.make_directory(cache.directory(recipe)))
         with suppress(OSError):  # a network file system may still cache a directory that another machine removed

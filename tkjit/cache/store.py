@@ -47,9 +47,8 @@ class Cache(Directory):
         # replaced by the runtime's compiled function as soon as there is a runtime
         self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
         self._is_told = False
-        self._records = str(
-            self.base / fingerprints.DIRECTORY
-        )  # a string: each step on a Path takes 5 us of a warm call
+        # a string: each step on a Path takes 5 us of a warm call
+        self._records = str(self.base / fingerprints.DIRECTORY)
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
         """End every build of this process, also those about to begin, until ``is_over`` returns true."""

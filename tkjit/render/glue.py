@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from tkjit.render.tensors import TensorChecks
-from tkjit.render.text import field_text, indent, join_options, literal, local, repr_text, signature_text
+from tkjit.render.text import field_text, indent, join_options, literal, local, repr_text, signature_text, whole
 from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.model import MISSING
@@ -235,7 +235,7 @@ class _Overload:
         lines += ["", f"TkjitArg args[{len(spec.struct_fields)}];"]
         for i, f in enumerate(spec.struct_fields):
             if f.is_list or f.is_parallel:
-                lines.append(f"if (!set(args[{i}], {_all_of(f)}, call)) return nullptr;")
+                lines.append(f"if (!set(args[{i}], {whole(f)}, call)) return nullptr;")
                 continue
             setting = f"set(args[{i}], {local(f.name)});"
             if f.optional and f.default in (MISSING, None) and not f.value:
@@ -247,7 +247,7 @@ class _Overload:
         to_write = [
             f"({self._given(f.name)} && !empty({local(f.name)}))"
             if f.optional
-            else f"!empty({local(f.name) if f.is_parallel else _all_of(f)})"
+            else f"!empty({local(f.name) if f.is_parallel else whole(f)})"
             for f in written
         ]
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
@@ -259,7 +259,7 @@ class _Overload:
             for f in spec.tensors
             if not f.is_list and not f.is_parallel
         ]
-        lists = [_all_of(f) for f in spec.tensors if f.is_list or f.is_parallel]
+        lists = [whole(f) for f in spec.tensors if f.is_list or f.is_parallel]
         uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
         lines += [f"if (!record_stream({where}, {tensors})) return nullptr;" for tensors in uses]
         # a tensor that is allocated here has no past to tell autograd of
@@ -267,7 +267,7 @@ class _Overload:
         return [
             *lines,
             *(
-                f"if (!written(call, {_all_of(f)})) return nullptr;"
+                f"if (!written(call, {whole(f)})) return nullptr;"
                 if f.is_list or f.is_parallel
                 else f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
                 for guard, f in zip(tell, written, strict=True)
@@ -295,11 +295,6 @@ class _Overload:
             return [*lines, f"return {objects[0]}.release();"]
         listed = ", ".join(f"&{name}" for name in objects)
         return [*lines, f"return named_tuple(call, {self.index}, {{{listed}}});"]
-
-
-def _all_of(f: Field) -> str:
-    """The variable that holds a tensor, or a whole list of them."""
-    return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
 def _spread(f: Field | None) -> str:

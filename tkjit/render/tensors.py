@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tkjit.render.text import derived_in_order, field_text, indent, join_options, literal, local, repr_text
+from tkjit.render.text import derived_in_order, field_text, indent, join_options, literal, local, repr_text, whole
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
 from tkjit.spec.dtypes import enumerator
@@ -260,6 +260,12 @@ class TensorChecks:
             return local(expr.text)
         return f"{self._expression(expr)}.value()"
 
+    def _extent_text(self, expr: Expr) -> str:
+        """An expression's value, as what converts to ``Int``."""
+        if expr.text.isidentifier():
+            return local(expr.text)
+        return self._expression(expr) if expr.names else expr.text
+
     def _derived(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
         lines = [
@@ -299,10 +305,7 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def _output(self, f: Field) -> list[str]:
-        plain = {*self.spec.dim_names, *dict(self.spec.derived)}
-        dims = ", ".join(
-            local(dim.text) if dim.text in plain else self._expression(dim) if dim.names else dim.text for dim in f.dims
-        )
+        dims = ", ".join(self._extent_text(dim) for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
         values = {dim.text: self._number(dim) for dim in f.dims if dim.names}
         conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
@@ -330,7 +333,7 @@ class TensorChecks:
         earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
         return [
             f"if (!apart(call, {repr_text(f.name)}, {local(f.name)}, {repr_text(other.name)}, "
-            f"{_whole(other)})) "
+            f"{whole(other)})) "
             "return nullptr;"
             for other in earlier
         ]
@@ -345,7 +348,7 @@ class TensorChecks:
             if (other is not f or f.is_list) and other not in written[:i]
         ]
         lines = [
-            f"if (!whole_or_apart(call, {repr_text(f.name)}, {_whole(f)}, {repr_text(other.name)}, {_whole(other)})) "
+            f"if (!whole_or_apart(call, {repr_text(f.name)}, {whole(f)}, {repr_text(other.name)}, {whole(other)})) "
             "return nullptr;"
             for f, other in pairs
         ]
@@ -354,11 +357,6 @@ class TensorChecks:
     def dtype(self, f: Field) -> str:
         chosen_by = self.dtype_of.get(f.dtype)
         return f"{local(chosen_by)}.dtype" if chosen_by else enumerator(BY_NAME[f.dtype])
-
-
-def _whole(f: Field) -> str:
-    """The variable of all of a tensor: a list, the parts of a parallel layout."""
-    return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
 
 
 def _if(conditions: list[str], then: str) -> list[str]:

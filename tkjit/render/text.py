@@ -24,6 +24,11 @@ def local(name: str) -> str:
     return f"{extent}_of_{field}" if extent else f"v_{name}"
 
 
+def whole(f: Field) -> str:
+    """The variable of all of a tensor: a list, the parts of a parallel layout."""
+    return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
+
+
 def field_text(field: Field) -> str:
     """A field as its author wrote it: ``x: In[Tensor, "T", "N"]``, ``alpha: float = 1.0``."""
     if field.is_tensor:

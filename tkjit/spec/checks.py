@@ -91,18 +91,7 @@ def _check_names(spec: Description) -> None:
         _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
     if len(spec.returns) > MAX_OUTPUTS:
         _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
-    for name in [
-        *(f.name for f in spec.fields),
-        *spec.dim_names,
-        *dict(spec.variants),
-        *dict(spec.derived),
-        *dict(spec.computed),
-    ]:
-        if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
-            _fail(spec, f"the name {name} cannot be used in C++")
-        if name in MACROS or re.match("_[_A-Z]", name):
-            whose = "is a macro of C" if name in MACROS else "is reserved for compilers"
-            _fail(spec, f"{name} {whose}, and cannot be the name of a member or a variable; choose another")
+    _check_cpp_names(spec)
     no_dims = {f.name for f in spec.fields if not f.is_integer}
     for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
         if name in no_dims and name not in spec.type_variants:
@@ -123,7 +112,7 @@ def _check_names(spec: Description) -> None:
     if len(set(spec.order)) != len(spec.order):
         _fail(spec, f"fields={' '.join(spec.order)!r} names a field twice")
     for name, _ in spec.computed:
-        if name in seen or name in RESERVED or name in CPP_KEYWORDS or not name.isidentifier():
+        if name in seen or name in RESERVED:
             _fail(spec, f"computed[{name!r}] is a parameter too, or cannot be a member's name")
         seen.add(name)
     if set(spec.order) != seen:
@@ -144,6 +133,17 @@ def _check_names(spec: Description) -> None:
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
         if name in seen and isinstance(options[0], str):
             _fail(spec, f"{name} is a field and a dtype variant")
+
+
+def _check_cpp_names(spec: Description) -> None:
+    """Refuse a name that no member of a struct and no variable can have."""
+    named = (spec.variants, spec.derived, spec.computed)
+    for name in (*(f.name for f in spec.fields), *spec.dim_names, *(name for pairs in named for name, _ in pairs)):
+        if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
+            _fail(spec, f"the name {name} cannot be used in C++")
+        if name in MACROS or re.match("_[_A-Z]|TKJIT_", name):
+            whose = "is a macro of C" if name in MACROS else "is reserved for compilers and for tkjit's own macros"
+            _fail(spec, f"{name} {whose}, and cannot be the name of a member or a variable; choose another")
 
 
 def _check_dtypes(spec: Description) -> None:

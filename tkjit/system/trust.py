@@ -48,7 +48,7 @@ class Trust:
         tops = [top for top in (self._root, *self._layers) if f"{directory}/".startswith(f"{top}/")]
         if not tops:
             raise CacheError(
-                f"{directory}, which is not in the cache {self._root}, is named by a note; remove the notes"
+                f"{directory}, which is not in the cache {self._root}, is named by a warm record; remove the records"
             )
         top = max(tops, key=len)
         look = check if top == self._root else check_layer
