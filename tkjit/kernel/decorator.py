@@ -35,7 +35,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         The source's struct of launch constants, for an entry that is a ``__device__`` function: ``NUM_THREADS``,
         ``NUM_BLOCKS``, ``DYNAMIC_SHARED_MEMORY``, ``CLUSTER_SIZE``, ``MIN_BLOCKS_PER_SM``, ``USE_PDL``.
     variants : dict, optional
-        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128)}``.
+        Template parameters: ``{"T": ("float32", "bfloat16"), "D": (64, 128), "causal": (False, True)}``.
     dims : dict, optional
         Dims computed from others: ``{"P": "cdiv(N, 2)"}``.
     computed : dict, optional
@@ -45,7 +45,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     constraints : str or list of str, optional
         What must hold of a call: ``"K % 8 == 0"``.
     fields : str, optional
-        The struct's order of fields, where it is not the parameters'.
+        The struct's order of fields, where it is not the parameters'. A parameter that is a variant may be missing.
     struct : str, optional
         The source's own globals struct, or ``"auto"`` for the type of the entry's first parameter; without it one is
         rendered under the name ``Globals``.

@@ -167,11 +167,12 @@ class Kernel:
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
         spec = locate(self.specs[overload], Settings.from_environment())
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
-        variant = Variant(tuple(chosen.items()))
-        if values or variant not in variants_of(spec):
+        variant, every = Variant(tuple(chosen.items())), variants_of(spec)
+        if values or variant not in every:
             asked = Variant(tuple({**chosen, **values}.items()))
-            known = "; ".join(map(str, variants_of(spec)))
+            known = "; ".join(map(str, every))
             raise SpecError(f"{self.name} has no variant {asked}; it has {known}")
+        variant = every[every.index(variant)]  # its own values: 1 equals True
         arch = arch or spec.sources[0][0]
         source = spec.source_for(arch)
         if source is None:

@@ -30,7 +30,9 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
             continue
         variant = Variant(tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
-        if device.type in ("cpu", "cuda") and variant in variants_of(spec):
+        known = variants_of(spec)
+        if device.type in ("cpu", "cuda") and variant in known:
+            variant = known[known.index(variant)]  # its own values: 1 equals True
             return spec, variant, device.type, device.index or 0
     return None
 

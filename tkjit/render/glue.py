@@ -189,7 +189,9 @@ class _Overload:
         index = ""
         for name, options in self.spec.variants:
             choice = local(name)
-            if isinstance(options[0], int):
+            if isinstance(options[0], bool):
+                choice = f"!{choice}" if options[0] else choice
+            elif isinstance(options[0], int):
                 choice = f"option_of_{name}"
                 lines += self._integer_choice(name, [int(option) for option in options])
             index = f"({index}) * {len(options)} + {choice}" if index else choice

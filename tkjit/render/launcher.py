@@ -13,7 +13,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import derived_in_order, indent, repr_text, speller
+from tkjit.render.text import derived_in_order, indent, literal, repr_text, speller
 from tkjit.spec import BY_NAME, CExpr, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.expr import EXTENTS, Expr
@@ -88,8 +88,10 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
 def _types(spec: Spec, variant: Variant) -> list[str]:
     lines = []
     for name, value in variant.values:
-        cpp = BY_NAME[value].cpp if isinstance(value, str) else str(value)
-        lines.append(f"using {name} = {cpp};" if isinstance(value, str) else f"constexpr int {name} = {cpp};")
+        if isinstance(value, str):
+            lines.append(f"using {name} = {BY_NAME[value].cpp};")
+        else:
+            lines.append(f"constexpr {'bool' if isinstance(value, bool) else 'int'} {name} = {literal(value)};")
     return [*lines, ""] if lines else []
 
 

@@ -48,6 +48,7 @@ def check(spec: Description) -> None:
     SpecError
         With the first contradiction.
     """
+    _check_variants(spec)
     _check_names(spec)
     _check_dtypes(spec)
     _check_dims(spec)
@@ -93,10 +94,11 @@ def _check_names(spec: Description) -> None:
         _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
     _check_cpp_names(spec)
     no_dims = {f.name for f in spec.fields if not f.is_integer}
-    for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
-        if name in no_dims and name not in spec.type_variants:
+    for name in [*spec.dim_names, *dict(spec.derived), *spec.integer_variants]:
+        if name in no_dims:
             kind = "tensor" if name in {f.name for f in spec.tensors} else "scalar that is no integer"
             _fail(spec, f"{name} names a {kind} and a dim or variant")
+    for name in [*spec.dim_names, *dict(spec.derived), *dict(spec.variants)]:
         if name in reserved or name.startswith("tkjit_"):
             _fail(spec, f"a dim or variant cannot be named {name}: the name is tkjit's")
     for name in [*spec.dim_names, *dict(spec.derived)]:
@@ -115,9 +117,11 @@ def _check_names(spec: Description) -> None:
         if name in seen or name in RESERVED:
             _fail(spec, f"computed[{name!r}] is a parameter too, or cannot be a member's name")
         seen.add(name)
-    if set(spec.order) != seen:
+    # a number that chooses a variant may be a template argument alone
+    members = seen - {f.name for f in spec.fields if not f.is_tensor and f.name in dict(spec.variants)}
+    if not members <= set(spec.order) <= seen:
         _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
-    if missing := set(spec.behind) - seen:
+    if missing := set(spec.behind) - set(spec.order):
         _fail(spec, f"behind={' '.join(spec.behind)!r} names no parameter: {', '.join(sorted(missing))}")
     if any(f.name in spec.behind and (f.is_tensor or f.value or f.optional) for f in spec.fields):
         _fail(spec, f"behind={' '.join(spec.behind)!r}: behind a struct only numbers that every call has can stand")
@@ -126,13 +130,22 @@ def _check_names(spec: Description) -> None:
     for f in spec.fields:
         if f.member and not spec.struct:
             _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
+
+
+def _check_variants(spec: Description) -> None:
+    fields = {f.name: f for f in spec.fields}
     for name, options in spec.variants:
-        if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int):
-            _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers")
+        if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int, bool):
+            _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers, or (False, True)")
         if len(set(options)) != len(options):
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
-        if name in seen and isinstance(options[0], str):
+        if name in fields and isinstance(options[0], str):
             _fail(spec, f"{name} is a field and a dtype variant")
+        if isinstance(options[0], bool):
+            if name not in fields or fields[name].dtype != "bool" or fields[name].is_tensor:
+                _fail(spec, f"no parameter {name}: bool, so a call cannot choose its variant")
+            if len(options) != 2:
+                _fail(spec, f"variants[{name!r}] has one option; expected (False, True)")
 
 
 def _check_cpp_names(spec: Description) -> None:

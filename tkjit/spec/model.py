@@ -166,7 +166,8 @@ class Description:
     fields : tuple of Field
         In the order of the kernel's parameters.
     order : tuple of str
-        The fields' names in the order of the struct, those that are computed among them.
+        The fields' names in the order of the struct, those that are computed among them. A parameter that is a variant
+        may be missing: it is a template argument and no member.
     computed : tuple of (str, Expr)
         Integer members of the struct that no call gives.
     behind : tuple of str
@@ -174,7 +175,7 @@ class Description:
     sources : tuple of (str, Source)
         By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
     variants : tuple of (str, tuple)
-        Each template parameter with its dtype names or integers.
+        Each template parameter with its dtype names, integers or bools.
     derived : tuple of (str, Expr)
         Dims computed from others.
     cooperative : bool
@@ -297,7 +298,12 @@ class Description:
 
     @property
     def integer_variants(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(map(int, options)) for name, options in self.variants if isinstance(options[0], int)}
+        return {name: tuple(map(int, options)) for name, options in self.variants if type(options[0]) is int}
+
+    @property
+    def bool_variants(self) -> tuple[str, ...]:
+        """Template parameters that a bool of the call chooses."""
+        return tuple(name for name, options in self.variants if isinstance(options[0], bool))
 
     def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
         """The dtypes that a tensor field takes."""
