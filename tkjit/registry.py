@@ -1,12 +1,16 @@
-"""Finds specs by name: the bundled kernels, entry points, and the directories of ``TKJIT_KERNEL_PATH``."""
+"""Finds specs by name: the bundled kernels, entry points, and the directories of ``TKJIT_KERNEL_PATH``.
+
+``NAME.py`` defines the kernel NAME. Other files of a directory may define several kernels; their texts say which.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
@@ -14,6 +18,8 @@ from tkjit.errors import SpecError, TkjitError
 ENTRY_POINTS = "tkjit.kernels"
 MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _PACKAGE = Path(__file__).resolve().parent
+
+Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # by a kernel's name, the files and lines that define it
 
 
 @cache
@@ -31,27 +37,50 @@ def _bundled_directories() -> tuple[Path, ...]:
 
 
 def kernel_files(settings: Settings) -> dict[str, Path]:
-    """Every spec file by its kernel's name; of two with one name the user's own wins, then the bundled one."""
+    """Every kernel's spec file; of two kernels with one name the user's own wins, then the bundled one."""
     files: dict[str, Path] = {}
     for directory in (*settings.kernel_path, *_bundled_directories(), *_entry_point_directories()):
-        for path in sorted(directory.glob("*.py")):
-            if path.stem.isidentifier() and not path.stem.startswith("_"):
-                files.setdefault(path.stem, path)
+        found = {name: Path(places[0][0]) for name, places in definitions(directory).items()}
+        own = {name: path for name in found if (path := directory / f"{name}.py").is_file()}
+        files = {**found, **own, **files}
     return files
 
 
-def find_file(name: str, settings: Settings) -> Path:
-    """The spec file of a kernel.
+def spec_files(directory: Path) -> list[Path]:
+    """The files of a directory that may define kernels."""
+    return [path for path in sorted(directory.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
+
+
+def definitions(directory: Path) -> Definitions:
+    """The kernels that a directory's files define, by their texts. No file is run."""
+    found: Definitions = {}
+    for path in spec_files(directory):
+        for name, line in _defined(path):
+            found.setdefault(name, []).append((str(path), line))
+    return found
+
+
+def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], Definitions] = definitions) -> Path:
+    """The spec file of a kernel: ``NAME.py``, or another file of the same directory that defines it.
+
+    Parameters
+    ----------
+    definitions_of : callable
+        ``definitions``, or a function that knows the result from earlier.
 
     Raises
     ------
     SpecError
-        If no file has that name; with near names.
+        If no kernel has that name, with near names; or if a directory has two, with both places.
     """
-    for directory in (*settings.kernel_path, *_bundled_directories()):
+    for directory in (*settings.kernel_path, *_bundled_directories()) if name.isidentifier() else ():
         path = directory / f"{name}.py"
-        if name.isidentifier() and path.is_file():
+        if path.is_file():
             return path
+        if places := definitions_of(directory).get(name):
+            if len(places) > 1:
+                raise SpecError(f"{name} is defined twice: {' and '.join(f'{file}:{line}' for file, line in places)}")
+            return Path(places[0][0])
     files = kernel_files(settings)  # entry points too, which take a walk through all installed packages
     if name in files:
         return files[name]
@@ -62,8 +91,8 @@ def find_file(name: str, settings: Settings) -> Path:
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
 
-def run_spec_file(path: Path) -> Any:
-    """The object that a spec file defines under the kernel's name.
+def run_spec_file(path: Path, name: str) -> Any:
+    """The object that a spec file defines under a kernel's name.
 
     Raises
     ------
@@ -72,9 +101,38 @@ def run_spec_file(path: Path) -> Any:
     """
     status = path.stat()
     namespace = _run(path, status.st_mtime_ns, status.st_size)
-    if path.stem not in namespace:
-        raise SpecError(f"{path} defines no {path.stem!r}; a spec file defines the kernel that it is named after")
-    return namespace[path.stem]
+    if name not in namespace:
+        others = [other for other, _ in _defined(path) if other in namespace]
+        raise SpecError(f"{path} defines no {name!r}; it defines {', '.join(others) or 'no kernel'}")
+    return namespace[name]
+
+
+def _defined(path: Path) -> list[tuple[str, int]]:
+    """The kernels that a file defines, with their lines; one that cannot be read is looked for under its own name."""
+    try:
+        status = path.stat()
+        return _read_definitions(path, status.st_mtime_ns, status.st_size) or [(path.stem, 1)]
+    except (OSError, ValueError, SyntaxError):  # running it says so
+        return [(path.stem, 1)]
+
+
+@cache
+def _read_definitions(path: Path, mtime_ns: int, size: int) -> list[tuple[str, int]]:
+    """Read a file's text; once, until it is edited."""
+    found = []
+    decorators = {"tkjit.kernel"}
+    for statement in ast.parse(path.read_bytes()).body:
+        match statement:
+            case ast.Import(names=names):
+                decorators.update(f"{each.asname}.kernel" for each in names if each.name == "tkjit" and each.asname)
+            case ast.ImportFrom(module="tkjit", names=names):
+                decorators.update(each.asname or each.name for each in names if each.name == "kernel")
+            case ast.FunctionDef(name=name, decorator_list=[ast.Call(func=decorator)]) if name[0] != "_":
+                if ast.unparse(decorator) in decorators:  # and not NAME.overload
+                    found.append((name, statement.lineno))
+            case ast.Assign(targets=[ast.Name(id=path.stem)]):
+                found.append((path.stem, statement.lineno))
+    return found
 
 
 @dataclass(frozen=True)
@@ -82,11 +140,12 @@ class Reference:
     """A reference that stands in a spec file, which is run when it is called; or its function for the gradients."""
 
     path: Path
+    name: str
     overload: int
     of_gradients: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        spec = run_spec_file(self.path).specs[self.overload]
+        spec = run_spec_file(self.path, self.name).specs[self.overload]
         function = spec.backward.function if self.of_gradients else spec.reference
         return function(*args, **kwargs)
 

@@ -99,6 +99,6 @@ def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
     path = tmp_path / "twice.py"
     body = "return 2 * n\n"
     path.write_text(HEAD + KERNEL + "def twice(x: InOut[Tensor, 'float32', 'N'], n: int):\n    " + body)
-    kernel = tkjit.registry.run_spec_file(path)
+    kernel = tkjit.registry.run_spec_file(path, path.stem)
     (spec,) = unpacked(packed(kernel.specs, path))
     assert isinstance(spec, Spec) and spec.reference(None, 21) == 42

@@ -16,7 +16,7 @@ def find(name: str) -> Kernel:
     SpecError
         If there is none; with near names.
     """
-    return kernel_of_file(registry.find_file(name, Settings.from_environment()))
+    return kernel_of_file(registry.find_file(name, Settings.from_environment()), name)
 
 
 def find_used(name: str, module: str) -> Kernel:

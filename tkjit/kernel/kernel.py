@@ -15,10 +15,10 @@ from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import locate
-from tkjit.kernel.loaded import Loaded, Origin
+from tkjit.kernel.loaded import Loaded
 from tkjit.kernel.options import Options, read_spec
 from tkjit.kernel.tokens import token_for
-from tkjit.loader import Loader, Opened, Use, WarmStart, loader_for
+from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
 from tkjit.spec import Spec, Variant, variants_of
@@ -231,11 +231,11 @@ def _doc(specs: tuple[Spec, ...]) -> str:
     return f"{signatures}\n\n{specs[0].doc}".rstrip()
 
 
-def kernel_of_file(path: Path) -> Kernel:
-    """What a spec file says, which is run for it."""
-    found = registry.run_spec_file(path)
+def kernel_of_file(path: Path, name: str) -> Kernel:
+    """One of the kernels that a spec file defines; the file is run."""
+    found = registry.run_spec_file(path, name)
     if not isinstance(found, Kernel):
-        raise SpecError(f"{path.stem} is defined as {found!r}; decorate its function with @tkjit.kernel")
+        raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
     return found
 
 
@@ -274,14 +274,14 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
 
 def _of_file(name: str, loader: Loader) -> Kernel:
     """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
-    path = registry.find_file(name, loader.settings)
-    origin = Origin(path, fingerprints.of([str(path)]))
+    path = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
+    origin = Origin(path, name, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
-    if known is None and (warm_start := loader.warm_starts.read(path)) is not None:
+    if known is None and (warm_start := loader.warm_starts.read(path, name)) is not None:
         known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
-        known = loader.kernels[origin] = kernel_of_file(path)
+        known = loader.kernels[origin] = kernel_of_file(path, name)
         known._origin = origin
     return _loaded(known, loader)
 

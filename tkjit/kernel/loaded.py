@@ -6,19 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tkjit.loader import Loader, Opened, Use, WarmStart, first_variant
+from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
 from tkjit.spec.results import result_type
-
-
-class Origin(NamedTuple):
-    """A spec file, and its fingerprint from before it was run."""
-
-    path: Path
-    fingerprint: bytes
 
 
 class Loaded:
@@ -92,7 +84,7 @@ class Loaded:
             loader.forget_failures()
         if self._origin and self._first:
             use, launcher = self._first
-            loader.warm_starts.write(*self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
+            loader.warm_starts.write(self._origin, self.specs, self.__doc__ or "", use, glue, launcher)
         return result
 
     def _resolve(self, overload: int, variant: int, device_type: str, device: int) -> int:

@@ -14,13 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from tkjit import registry
 from tkjit.cache import Cache, Entry, fingerprints
 from tkjit.loader.environment import Environment
 from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
-from tkjit.registry import Reference
+from tkjit.registry import Definitions, Reference
 from tkjit.spec import Spec
 from tkjit.spec.plain import is_plain
+
+
+class Origin(NamedTuple):
+    """A spec file, one of the kernels that it defines, and the file's fingerprint from before it was run."""
+
+    path: Path
+    name: str
+    fingerprint: bytes
 
 
 class Use(NamedTuple):
@@ -78,16 +87,9 @@ class WarmStarts:
         self._loader = loader
         self._not_plain: set[Path] = set()
 
-    def write(
-        self, path: Path, fingerprint: bytes, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened
-    ) -> None:
-        """Record a kernel and the entries of its first call. Of a file that is not plain, record only this fact.
-
-        Parameters
-        ----------
-        fingerprint : bytes
-            The spec file's, from before it was run.
-        """
+    def write(self, origin: Origin, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened) -> None:
+        """Record a kernel and the entries of its first call. Of a file that is not plain, record only this fact."""
+        path, name, fingerprint = origin
         if path in self._not_plain:
             return
         with suppress(OSError, UnicodeDecodeError):
@@ -99,12 +101,12 @@ class WarmStarts:
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
                 return  # its fingerprint could not be taken during the build
             whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
-            more = [use, specs[0].name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
-            self._loader.cache.write_record(self._warm_key(path), entries, whole, more)
+            more = [use, name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
+            self._loader.cache.write_record(self._warm_key(path, name), entries, whole, more)
 
-    def read(self, path: Path) -> WarmStart | None:
+    def read(self, path: Path, name: str) -> WarmStart | None:
         """The kernel of the previous process, if none of its files has changed since."""
-        record = self._loader.cache.read_record(self._warm_key(path))
+        record = self._loader.cache.read_record(self._warm_key(path, name))
         if record is None:
             return None
         if not record.entries:
@@ -117,7 +119,7 @@ class WarmStarts:
                 return None
             if not all(self._loader.cache.use(entry) for entry in record.entries):
                 return None
-            use, name, doc, returns, specs = record.more
+            use, _, doc, returns, specs = record.more
             return WarmStart(
                 Use(*use),
                 name,
@@ -131,8 +133,20 @@ class WarmStarts:
             )
         return None
 
-    def _warm_key(self, path: Path) -> str:
-        return self._loader.env.warm_key(f"kernel-{path.stem}", str(path))
+    def _warm_key(self, path: Path, name: str) -> str:
+        return self._loader.env.warm_key(f"kernel-{name}", str(path))
+
+    def definitions(self, directory: Path) -> Definitions:
+        """``registry.definitions``; if no file of the directory has changed, as the last process read them."""
+        warm_key = self._loader.env.warm_key(f"names-{directory.name}", str(directory))
+        record = self._loader.cache.read_record(warm_key)
+        if record is not None and self._loader.cache.unchanged(record.fingerprint):
+            known: Definitions = record.more
+            return known
+        fingerprint = fingerprints.of([str(directory), *map(str, registry.spec_files(directory))])
+        found = registry.definitions(directory)
+        self._loader.cache.write_record(warm_key, [], fingerprint, found)
+        return found
 
 
 def packed(specs: Sequence[Spec], path: Path) -> str:
@@ -144,8 +158,8 @@ def packed(specs: Sequence[Spec], path: Path) -> str:
 def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
     backward = spec.backward
     if backward is not None and backward.function is not None:
-        backward = replace(backward, function=Reference(path, overload, of_gradients=True))
-    reference = None if spec.reference is None else Reference(path, overload)
+        backward = replace(backward, function=Reference(path, spec.name, overload, of_gradients=True))
+    reference = None if spec.reference is None else Reference(path, spec.name, overload)
     return replace(spec, reference=reference, backward=backward)
 
 
