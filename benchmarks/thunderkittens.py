@@ -34,7 +34,6 @@ from tkjit.headers.install import origin_of
 from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
 
-KERNELS = ROOT / "kernel_sources" / "thunderkittens"
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
 COLD = "Cold builds,"
@@ -82,8 +81,8 @@ def lines() -> Iterator[Line]:
         os.environ["TKJIT_CACHE"] = cache  # for the calls too
         loader = loader_for(Settings.from_environment())
         loader.runtime  # noqa: B018  # its seconds are no kernel's
-        for path in sorted(KERNELS.glob("tk_*.py")):
-            for spec in tkjit.find(path.stem).specs:
+        for name in HELPERS["KERNELS"]:
+            for spec in tkjit.find(name).specs:
                 of_spec = [case for case in cases if case.spec == spec]
                 for variant in variants_of(spec):
                     yield _line(

@@ -11,9 +11,12 @@ import torch
 
 import tkjit
 from tkjit import registry
-from tkjit.config import Settings
 
 Inputs = dict[str, torch.Tensor]
+
+DIRECTORY = registry.bundled_directory() / "thunderkittens"
+# without those that are the old name of another
+KERNELS = [name for name in sorted(registry.definitions(DIRECTORY)) if not tkjit.find(name).specs[0].deprecated]
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Case:
     Parameters
     ----------
     dims : dict
-        The spec's dims.
+        The spec's dims, and the parameters that choose a variant.
     tolerance : float
         The largest error of a row of a result, as a part of the row.
     prepare : callable or None
@@ -49,7 +52,7 @@ class Case:
         generator = torch.Generator().manual_seed(seed)
         made = {}
         for field in self.spec.fields:
-            if field.direction == "out":
+            if field.direction in ("out", "scalar"):
                 continue
             shape = [dim.evaluate(self.dims) for dim in field.dims]
             values = torch.zeros(shape) if field.direction == "inout" else torch.randn(shape, generator=generator)
@@ -61,15 +64,21 @@ class Case:
         made |= self.prepare(made) if self.prepare else {}
         return {name: values.to(device) for name, values in made.items()}
 
+    @property
+    def choices(self) -> dict[str, int]:
+        """The call's numbers."""
+        return {field.name: self.dims[field.name] for field in self.spec.fields if not field.is_tensor}
+
     def expected(self, inputs: Inputs) -> tuple[torch.Tensor, ...]:
         """What the reference gives; the inputs stay as they are."""
-        return _all(tkjit.find(self.kernel).reference(**{name: values.clone() for name, values in inputs.items()}))
+        own = {name: values.clone() for name, values in inputs.items()}
+        return _all(tkjit.find(self.kernel).reference(**own, **self.choices))
 
     def errors(self, device: str) -> list[float]:
         """The error of each result of a call on a GPU."""
         inputs = self.inputs(device)
         expected = self.expected(inputs)
-        results = _all(tkjit.load(self.kernel)(**inputs))
+        results = _all(tkjit.load(self.kernel)(**inputs, **self.choices))
         return [error(got, right) for got, right in zip(results, expected, strict=True)]
 
 
@@ -173,9 +182,9 @@ def _tables(inputs: Inputs) -> Inputs:
     return {"cos": angles.cos().bfloat16(), "sin": angles.sin().bfloat16()}
 
 
-def _gradients_of(forward: str) -> Callable[[Inputs], Inputs]:
+def _gradients(causal: bool) -> Callable[[Inputs], Inputs]:
     def prepare(inputs: Inputs) -> Inputs:
-        o, logsumexp = tkjit.find(forward).reference(inputs["q"], inputs["k"], inputs["v"])
+        o, logsumexp = tkjit.find("tk_mha_forward").reference(inputs["q"], inputs["k"], inputs["v"], causal)
         return {"l": logsumexp, "d": tkjit.find("tk_mha_backward_prep").reference(inputs["og"], o)}
 
     return prepare
@@ -203,10 +212,8 @@ def _steps(inputs: Inputs) -> Inputs:
 def _filters(points: int, behind: int = 132) -> Callable[[Inputs], Inputs]:
     def prepare(inputs: Inputs) -> Inputs:
         heads = inputs["kf_real"].shape[0] - behind
-        file = registry.find_file(f"tk_fftconv_{points}", Settings.from_environment())
-        made = runpy.run_path(str(file))["matrices"](
-            torch.randn(heads, points, generator=torch.Generator().manual_seed(1))
-        )
+        filters = torch.randn(heads, points, generator=torch.Generator().manual_seed(1))
+        made = runpy.run_path(str(DIRECTORY / "fftconv.py"))["matrices"](filters)
         return {**made, "kf_real": made["kf_real"][: heads + behind], "kf_imag": made["kf_imag"][: heads + behind]}
 
     return prepare
@@ -241,14 +248,15 @@ CASES = (
     Case("tk_mxfp8_quantize", {"M": 256, "K": 384}),
     Case("tk_mha_b300", {"B": 2, "H": 3, "Nq": 512, "Nk": 384}),
     Case("tk_mha_b300_causal", {"B": 2, "H": 3, "N": 1024}),
+    *(Case("tk_mha_backward_prep", {**_GROUPED, "D": width}) for width in (64, 128)),
     *(
-        Case(kernel, {**_GROUPED, "D": width})
-        for kernel in ("tk_mha_forward", "tk_mha_forward_causal", "tk_mha_backward_prep")
+        Case("tk_mha_forward", {**_GROUPED, "D": width, "is_causal": causal})
+        for causal in (False, True)
         for width in (64, 128)
     ),
     *(
-        Case(f"tk_mha_backward{causal}", {**_GROUPED, "D": width}, 0.02, _gradients_of(f"tk_mha_forward{causal}"))
-        for causal in ("", "_causal")
+        Case("tk_mha_backward", {**_GROUPED, "D": width, "is_causal": causal}, 0.02, _gradients(causal))
+        for causal in (False, True)
         for width in (64, 128)
     ),
     *(Case("tk_mha_lcf", {**_HEADS, "D": width}) for width in (64, 128)),

@@ -1,7 +1,32 @@
-"""ThunderKittens' linear layer with a GELU behind it, of Flux: in blocks of 192 rows, or else of 128."""
+"""ThunderKittens' linear layers of Flux, with what follows them."""
 
 import tkjit
 from tkjit import CExpr, In, Out, Tensor
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/flux/flux_gate.cu",
+    entry="prototype::lcf::kernel<flux_matmul_gate_template<128, 192, 64, false, true>>",
+    struct="flux_matmul_gate_layout<128, 192, 64, false, true>::globals",
+    fields="lhs rhs bias gate y acc",
+    grid="M // 128, N // 192",
+    block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gate_template<128, 192, 64, false, true>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 128 == 0", "N % 192 == 0", "K % 64 == 0"],
+)
+def tk_flux_gate(
+    lhs: In[Tensor, "bfloat16", "M", "K"],
+    rhs: In[Tensor, "bfloat16", "N", "K"],
+    bias: In[Tensor, "bfloat16", "N"],
+    gate: In[Tensor, "bfloat16", "N"],
+    y: In[Tensor, "bfloat16", "M", "N"],
+    acc: Out[Tensor, "bfloat16", "M", "N"],
+) -> Tensor:
+    """``acc = lhs @ rhs.T * gate + y``; rhs is a linear layer's weight.
+
+    The source reads the bias, and then clears the sum that it has put it in: the bias is not added.
+    """
+    return (lhs.float() @ rhs.float().T * gate.float() + y.float()).to(y.dtype)
 
 
 @tkjit.kernel(

@@ -1,0 +1,200 @@
+"""ThunderKittens' GEMMs of gathered rows: blocks gather while others multiply."""
+
+import tkjit
+from tkjit import In, InOut, ParallelTensor, Tensor
+
+H100 = {
+    "source": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_h100.cu",
+    "struct": "globals",
+    "config": "config",
+    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
+    "constraints": [
+        "M % 2048 == 0",
+        "M == 256 * M_blocks",
+        "N % 256 == 0",
+        "K % 256 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 132",
+    ],
+    "computed": {"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
+    "num_devices": 8,
+}
+
+
+@tkjit.kernel(
+    entry="main_kernel",
+    **H100,
+)
+def tk_all_gather_gemm(
+    A: InOut[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: InOut[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- A @ B, where each device brings its eighth of A's rows, in their place, and gets the others'.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before.
+    B : (K, N) bfloat16 on each
+    C : (M, N) bfloat16 on each
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_epilogue`` clears.
+    num_comm_sms : int
+        How many of 132 blocks gather.
+    """
+    import torch
+
+    rows = A[0].shape[0] // 8
+    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
+    for part, b, c in zip(A, B, C, strict=True):
+        part.copy_(whole)
+        c.copy_(whole.float() @ b.float())
+
+
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    **H100,
+)
+def tk_all_gather_gemm_epilogue(
+    A: In[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: In[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """Clear what ``tk_all_gather_gemm`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+
+
+B200 = {
+    "archs": {"100a": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_b200.cu"},
+    "struct": "globals",
+    "config": "config",
+    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
+    "constraints": [
+        "M % 2048 == 0",
+        "M == 256 * M_blocks",
+        "N % 256 == 0",
+        "K % 128 == 0",
+        "num_comm_sms % 2 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 148",
+    ],
+    "computed": {"dev_idx": "dev_idx", "num_comp_sms": "148 - num_comm_sms"},
+    "num_devices": 8,
+}
+
+
+@tkjit.kernel(
+    entry="main_kernel",
+    **B200,
+)
+def tk_all_gather_gemm_b200(
+    A: InOut[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "N", "K"],
+    C: InOut[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before.
+    B : (N, K) bfloat16 on each
+    C : (M, N) bfloat16 on each
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_b200_epilogue`` clears.
+    num_comm_sms : int
+        How many of 148 blocks gather; they come in clusters of two.
+    """
+    import torch
+
+    rows = A[0].shape[0] // 8
+    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
+    for part, b, c in zip(A, B, C, strict=True):
+        part.copy_(whole)
+        c.copy_(whole.float() @ b.float().T)
+
+
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    **B200,
+)
+def tk_all_gather_gemm_b200_epilogue(
+    A: In[ParallelTensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "N", "K"],
+    C: In[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """Clear what ``tk_all_gather_gemm_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
+
+
+FP8 = {
+    "archs": {"100a": "<thunderkittens>/kernels/parallel/ag_gemm_fp8/ag_gemm_fp8_b200.cu"},
+    "struct": "globals",
+    "config": "config",
+    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
+    "constraints": [
+        "M % 2048 == 0",
+        "M == 256 * M_blocks",
+        "N % 256 == 0",
+        "K % 256 == 0",
+        "num_comm_sms % 2 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 148",
+    ],
+    "computed": {"dev_idx": "dev_idx", "num_comp_sms": "148 - num_comm_sms"},
+    "num_devices": 8,
+}
+
+
+@tkjit.kernel(
+    entry="main_kernel",
+    **FP8,
+)
+def tk_all_gather_gemm_fp8_b200(
+    A: InOut[ParallelTensor, "float8_e4m3fn", "M", "K"],
+    B: In[Tensor, "float8_e4m3fn", "N", "K"],
+    C: InOut[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
+
+    Parameters
+    ----------
+    A : (M, K) float8_e4m3fn on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before.
+    B : (N, K) float8_e4m3fn on each
+    C : (M, N) bfloat16 on each
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, 1, M // 256); what is left in it ``tk_all_gather_gemm_fp8_b200_epilogue`` clears.
+    num_comm_sms : int
+        How many of 148 blocks gather; they come in clusters of two.
+    """
+    import torch
+
+    rows = A[0].shape[0] // 8
+    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
+    for part, b, c in zip(A, B, C, strict=True):
+        part.copy_(whole)
+        c.copy_(whole.float() @ b.float().T)
+
+
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    **FP8,
+)
+def tk_all_gather_gemm_fp8_b200_epilogue(
+    A: In[ParallelTensor, "float8_e4m3fn", "M", "K"],
+    B: In[Tensor, "float8_e4m3fn", "N", "K"],
+    C: In[Tensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """Clear what ``tk_all_gather_gemm_fp8_b200`` has left in ``barrier``, and wait for all; with the same arguments."""

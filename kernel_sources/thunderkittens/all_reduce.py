@@ -1,0 +1,69 @@
+"""ThunderKittens' sums over 8 devices, and the barrier that goes before and after."""
+
+import tkjit
+from tkjit import CExpr, InOut, ParallelTensor
+
+MULTICAST = {
+    "source": "<thunderkittens>/kernels/parallel/all_reduce/all_reduce.cu",
+    "computed": {"dev_idx": "dev_idx"},
+    "num_devices": 8,
+}
+
+
+@tkjit.kernel(
+    entry="all_reduce::kernel",
+    struct="all_reduce::globals",
+    config="all_reduce::config",
+    constraints="tensor.numel % 4096 == 0",
+    **MULTICAST,
+)
+def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
+    """tensor <- the sum of all devices' tensor.
+
+    Parameters
+    ----------
+    tensor : bfloat16 on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+    """
+    total = sum(part.float() for part in tensor)
+    for part in tensor:
+        part.copy_(total)
+
+
+@tkjit.kernel(
+    entry="all_reduce_barrier::kernel",
+    struct="all_reduce_barrier::globals",
+    config="all_reduce_barrier::config",
+    **MULTICAST,
+)
+def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
+    """Wait until all devices have come.
+
+    Parameters
+    ----------
+    barrier : int32 on each of 8 devices, with a multicast address
+        Zeros, at least one.
+    """
+
+
+# shortest sum over 8 devices: a kernel whose argument is the layout itself
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/all_reduce_educational/all_reduce_educational.cu",
+    entry="all_reduce_kernel",
+    args=True,
+    grid=CExpr("N * N / (2 * NUM_THREADS * NUM_DEVICES)"),
+    block=CExpr("NUM_THREADS"),
+    computed={"dev_idx": "dev_idx"},
+    num_devices=8,
+)
+def tk_all_reduce_educational(d_data: InOut[ParallelTensor, "float32", 4096, 4096]) -> None:
+    """d_data <- the sum of all devices' d_data.
+
+    Parameters
+    ----------
+    d_data : (4096, 4096) float32 on each of 8 devices, with a multicast address
+        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+    """
+    total = sum(d_data)
+    for part in d_data:
+        part.copy_(total)

@@ -1,0 +1,65 @@
+"""ThunderKittens' exchanges between 8 devices."""
+
+import tkjit
+from tkjit import In, InOut, ParallelTensor
+
+EXCHANGE = {
+    "struct": "all_to_all::globals",
+    "config": "all_to_all::config",
+    "fields": "output input dev_idx",
+    "constraints": ["N_all == 8 * N", "H_all == 8 * H", "H % 16 == 0", "D % 128 == 0"],
+    "computed": {"dev_idx": "dev_idx"},
+    "num_devices": 8,
+}
+
+
+# exchange of 8 devices: each axis in turn is shared out, and another put together
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/all_to_all/all_to_all.cu",
+    entry="all_to_all::kernel<1, 2>",
+    **EXCHANGE,
+)
+def tk_all_to_all(
+    output: InOut[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
+    input: In[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
+) -> None:
+    """output <- all heads of this device's eighth of the sequence, of which each device brings its own heads.
+
+    Parameters
+    ----------
+    output : (B, N, 8 * H, D) bfloat16 on each of 8 devices
+    input : (B, 8 * N, H, D) bfloat16 on each
+        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+    """
+    import torch
+
+    whole = torch.cat(list(input), 2)
+    for part, tokens in zip(output, whole.chunk(8, 1), strict=True):
+        part.copy_(tokens)
+
+
+# exchange before Ulysses attention: each device gets the whole sequence of its eighth of the heads
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/ulysses_attn/ulysses_attn.cu",
+    entry="all_to_all::kernel<2, 1>",
+    **EXCHANGE,
+)
+def tk_ulysses_all_to_all(
+    output: InOut[ParallelTensor, "bfloat16", "B", "N_all", "H", "D"],
+    input: In[ParallelTensor, "bfloat16", "B", "N", "H_all", "D"],
+) -> None:
+    """output <- the whole sequence of this device's heads, of which each device brings an eighth of the sequence.
+
+    ``tk_all_to_all`` is the way back, after the attention.
+
+    Parameters
+    ----------
+    output : (B, 8 * N, H, D) bfloat16 on each of 8 devices
+    input : (B, N, 8 * H, D) bfloat16 on each
+        No device may still be writing to its part: ``tk_device_barrier`` before and after.
+    """
+    import torch
+
+    whole = torch.cat(list(input), 1)
+    for part, heads in zip(output, whole.chunk(8, 2), strict=True):
+        part.copy_(heads)

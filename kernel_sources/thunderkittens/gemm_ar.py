@@ -1,0 +1,97 @@
+"""ThunderKittens' GEMMs for H100 that sum over 8 devices: blocks sum by multicast while others multiply."""
+
+import tkjit
+from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
+
+SUMMED = {
+    "struct": "globals",
+    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
+    "constraints": [
+        "M == 128 * M_blocks",
+        "N == 256 * N_blocks",
+        "K % 256 == 0",
+        "num_comm_sms > 0",
+        "num_comm_sms < 132",
+    ],
+    "computed": {"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
+    "num_devices": 8,
+}
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
+    entry="main_kernel",
+    config="config",
+    **SUMMED,
+)
+def tk_gemm_all_reduce(
+    A: In[Tensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: InOut[ParallelTensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- the sum of all devices' A @ B, on each.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices
+    B : (K, N) bfloat16 on each
+    C : (M, N) bfloat16 on each, with a multicast address
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, M // 128, N // 256); what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
+    num_comm_sms : int
+        How many of 132 blocks sum.
+    """
+    total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
+    for part in C:
+        part.copy_(total)
+
+
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
+    entry="epilogue_kernel",
+    config="config",
+    **SUMMED,
+)
+def tk_gemm_all_reduce_epilogue(
+    A: In[Tensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: In[ParallelTensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """Clear what ``tk_gemm_all_reduce`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+
+
+# on its template ``lcsc``
+@tkjit.kernel(
+    "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100_lcsc.cu",
+    entry="kittens::prototype::lcsc::main_kernel<config, globals, lcsct>",
+    grid=CExpr("config::NUM_BLOCKS"),
+    block=CExpr("config::NUM_THREADS"),
+    shared_memory=CExpr("config::DYNAMIC_SHARED_MEMORY"),
+    **SUMMED,
+)
+def tk_gemm_all_reduce_lcsc(
+    A: In[Tensor, "bfloat16", "M", "K"],
+    B: In[Tensor, "bfloat16", "K", "N"],
+    C: InOut[ParallelTensor, "bfloat16", "M", "N"],
+    barrier: InOut[ParallelTensor, "int32", 2, "M_blocks", "N_blocks"],
+    num_comm_sms: int = 16,
+) -> None:
+    """C <- the sum of all devices' A @ B, on each.
+
+    Parameters
+    ----------
+    A : (M, K) bfloat16 on each of 8 devices
+    B : (K, N) bfloat16 on each
+    C : (M, N) bfloat16 on each, with a multicast address
+    barrier : int32 on each, with a multicast address
+        Zeros, (2, M // 128, N // 256); what is left in it ``tk_gemm_all_reduce_epilogue`` clears.
+    num_comm_sms : int
+        How many of 132 blocks sum.
+    """
+    total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
+    for part in C:
+        part.copy_(total)

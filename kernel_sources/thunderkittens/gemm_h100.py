@@ -1,0 +1,65 @@
+"""ThunderKittens' GEMMs for H100."""
+
+import tkjit
+from tkjit import CExpr, In, Out, Tensor
+
+
+# GEMM for H100: persistent, warp-specialised, a pipeline of tiles in shared memory
+@tkjit.kernel(
+    "<thunderkittens>/kernels/gemm/bf16_h100/bf16_h100_gemm.cu",
+    entry="prototype::lcf::kernel<matmul_template<2, 4, 8>>",
+    struct="matmul_layout<2, 4>::globals",
+    grid=CExpr("matmul_template<2, 4, 8>::grid(M, N, K)"),
+    block=CExpr("prototype::detail::NUM_THREADS_v<matmul_template<2, 4, 8>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 128 == 0", "N % 256 == 0", "K % 64 == 0"],
+)
+def tk_gemm(
+    A: In[Tensor, "bfloat16", "M", "K"], B: In[Tensor, "bfloat16", "K", "N"], C: Out[Tensor, "bfloat16", "M", "N"]
+) -> Tensor:
+    """C = A @ B."""
+    return A @ B
+
+
+# GEMM of 8-bit floats for H100
+@tkjit.kernel(
+    "<thunderkittens>/kernels/gemm/fp8_h100/fp8_h100_gemm.cu",
+    entry="prototype::lcf::kernel<matmul_template<8>>",
+    struct="matmul_layout::globals",
+    grid=CExpr("matmul_template<8>::grid(M, N, K)"),
+    block=CExpr("prototype::detail::NUM_THREADS_v<matmul_template<8>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 128 == 0", "N % 256 == 0", "K % 128 == 0"],
+)
+def tk_gemm_fp8(
+    A: In[Tensor, "float8_e4m3fn", "M", "K"],
+    B: In[Tensor, "float8_e4m3fn", "N", "K"],
+    C: Out[Tensor, "float8_e4m3fn", "M", "N"],
+) -> Tensor:
+    """C = A @ B.T, summed in float32; what passes 448 in C becomes 448."""
+    return (A.float() @ B.float().T).clamp(-448, 448).to(A.dtype)
+
+
+# GEMM of 8-bit floats for H100, with a scale for each row of A and of B
+@tkjit.kernel(
+    "<thunderkittens>/kernels/gemm/fp8_h100_scaled/fp8_h100_gemm_scaled.cu",
+    entry="prototype::lcf::kernel<matmul_template<8>>",
+    struct="matmul_layout::globals",
+    fields="A B C scale_a scale_b",
+    grid=CExpr("matmul_template<8>::grid(M, N, K)"),
+    block=CExpr("prototype::detail::NUM_THREADS_v<matmul_template<8>>"),
+    shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
+    constraints=["M % 128 == 0", "N % 128 == 0", "K % 128 == 0"],
+)
+def tk_gemm_fp8_scaled(
+    A: In[Tensor, "float8_e4m3fn", "M", "K"],
+    B: In[Tensor, "float8_e4m3fn", "N", "K"],
+    scale_a: In[Tensor, "float32", "M"],
+    scale_b: In[Tensor, "float32", "N"],
+    C: Out[Tensor, "float32", "M", "N"],
+) -> Tensor:
+    """C = (scale_a * A) @ (scale_b * B).T, each scale one of a row.
+
+    The scale of a row is its largest absolute value divided by 448, and the row is divided by it.
+    """
+    return (A.float() @ B.float().T) * scale_a[:, None] * scale_b
