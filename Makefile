@@ -23,18 +23,18 @@ test-all: $(VENV)/.installed-for-tests
 	@$(BIN)/python -m pytest -m slow --collect-only -qq
 	$(PYTEST)
 
-# without compiling anything
+# without compiling anything; what tests/project/test_style.py runs has just been run
 check: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -q -m "not slow" tests/unit tests/golden
+	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu" --ignore tests/project/test_style.py
 
 # a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
-# on a machine with a GPU: tests/gpu, the verification of ThunderKittens' kernels and benchmarks/gpu, in shards of at
+# on a machine with a GPU: the tests marked gpu, the verification of ThunderKittens' kernels and benchmarks/gpu, in shards of at
 # most 8 minutes; writes gpu-results/results.json and .md, and goes on where it was interrupted
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
@@ -45,9 +45,9 @@ gpu: $(VENV)/.installed-for-benchmarks
 thunderkittens: $(VENV)/.installed-for-tests
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
 
-# the rendered texts that tests/golden holds, after a change that was meant
+# the rendered texts that tests/render/golden holds, after a change that was meant
 golden: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -q tests/golden --update-golden
+	$(BIN)/python -m pytest -q tests/render/test_golden.py --update-golden
 
 wheel: $(VENV)/.installed-for-tests
 	$(BIN)/python -m hatchling build -t wheel

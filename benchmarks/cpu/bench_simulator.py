@@ -21,8 +21,8 @@ from statistics import median
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests" / "cpu"))
-from simulator.compiled import Library, compile_source
+sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+from support.simulator.compiled import Library, compile_source
 
 SMALL_KERNEL = """
 #include <cuda_bf16.h>
@@ -225,7 +225,7 @@ def main() -> None:
         directory = Path(name)
         figures = {"compile time of a small bfloat16 kernel, s": compile_seconds(directory)}
         source = directory / "kernels.cu"
-        source.write_text(KERNELS.format(sources=Path(__file__).parents[2] / "tests" / "cpu" / "simulator"))
+        source.write_text(KERNELS.format(sources=Path(__file__).parents[2] / "tests" / "support" / "simulator"))
         library = compile_source(source, directory)
         for workers in (1, 2):
             figures |= measure(library, workers, options.repeats)

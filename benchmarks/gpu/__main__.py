@@ -1,6 +1,6 @@
 """Everything that only a GPU can show, in shards that can be interrupted and resumed: ``python -m benchmarks.gpu``.
 
-A shard is a process of at most ``--minutes``: some tests of ``tests/gpu``, or one benchmark. Its result is a JSON file
+A shard is a process of at most ``--minutes``: some tests that need a GPU, or one benchmark. Its result is a JSON file
 in the output directory, so that another run goes on after it. At the end ``results.json`` and ``results.md`` hold all.
 """
 
@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 from benchmarks import __main__ as runner
 from benchmarks.harness import ROOT
 
-TESTS = "tests/gpu"
+TESTS = "tests/*/test_gpu_*.py"
 TESTS_PER_SHARD = 12
 VERIFICATION = "test_gpu_thunderkittens"  # a minute of nvcc each
 VERIFICATIONS_PER_SHARD = 4
@@ -101,9 +101,10 @@ def shards(nodes: Iterable[str]) -> list[Shard]:
 
 def collected() -> list[str]:
     """The node ids of all tests for a GPU."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", TESTS]
+    files = [str(path.relative_to(ROOT)) for path in sorted(ROOT.glob(TESTS))]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "gpu", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    nodes = [line for line in done.stdout.splitlines() if line.startswith(f"{TESTS}/") and "::" in line]
+    nodes = [line for line in done.stdout.splitlines() if line.startswith("tests/") and "::" in line]
     if not nodes:
         raise SystemExit(f"no test was collected:\n{done.stdout}{done.stderr}")
     return nodes

@@ -1,6 +1,6 @@
 """half and bfloat16: conversions in all roundings, arithmetic, comparisons. Bit for bit.
 
-That the simulator is right is tested for all values elsewhere (tests/cpu/test_simulator_numbers.py); what is not there
+That the simulator is right is tested for all values elsewhere (tests/sim/test_numbers.py); what is not there
 has its reference here.
 """
 

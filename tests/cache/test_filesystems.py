@@ -1,0 +1,257 @@
+"""Disks that are full, read-only, without locks, not for programs: a clear error or a private build, and never a hang.
+
+The disks are mounted in a private namespace, which goes with its processes.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.caches import entries, eventually, stagings
+
+pytestmark = pytest.mark.compiles
+SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
+SPEC = """
+import tkjit
+from tkjit import InOut, Tensor
+
+def numbered(number):
+    source = f"__global__ void f(Globals g) {{ g.x[0] = {number}; }}"
+    @tkjit.kernel(source, entry="f", grid=1, block=1)
+    def numbered(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+    return numbered
+"""
+
+
+@pytest.fixture(scope="session")
+def namespace() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs Python code where a shell has mounted something first, seen by nobody else."""
+    unshare = shutil.which("unshare")
+    words = [unshare, "-m"] if os.geteuid() == 0 else [unshare, "-rm"]
+    probe = "mount -t tmpfs -o size=64k tmpfs /mnt"
+    if unshare is None or subprocess.run([*words, "sh", "-c", probe], capture_output=True).returncode != 0:
+        pytest.skip("mounting needs unshare (util-linux), and root or user namespaces (docker run --privileged)")
+
+    def run(mount: str, code: str, *arguments: object, **environ: str) -> subprocess.CompletedProcess[str]:
+        script = f'{mount} && exec "$0" -c "$@"'
+        command = [*words, "sh", "-c", script, sys.executable, code, *map(str, arguments)]
+        # "never a hang" is this limit
+        return subprocess.run(command, env={**os.environ, **environ}, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+def ended_well(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    path = tmp_path / "disk"
+    path.mkdir()
+    return path
+
+
+# ---- full
+
+SMALL_ON_A_FULL_DISK = """
+import json, os, subprocess, sys
+small, disk, *sizes = sys.argv[1:]
+outcomes = []
+for size in sizes:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], check=True)
+    command = [sys.executable, small, f"{disk}/cache", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    left = [name for _, names, _ in os.walk(disk) for name in names if name.startswith(".staging")]
+    subprocess.run(["mount", "-o", "remount,size=4m", disk], check=True)
+    later = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    outcomes.append([size, done.stdout, done.stderr, left, later.stdout])
+    subprocess.run(["umount", disk], check=True)
+print(json.dumps(outcomes))
+"""
+
+
+@pytest.mark.slow
+def test_wherever_a_disk_becomes_full_it_is_said_and_the_next_build_works(namespace, disk, chance):
+    sizes = [4, *(chance.randrange(8, 120, 4) for _ in range(11)), 400]
+    outcomes = json.loads(ended_well(namespace(":", SMALL_ON_A_FULL_DISK, SMALL, disk, *sizes)))
+    for size, printed, errors, left, later in outcomes:
+        said = errors.rstrip().splitlines()[-1:]
+        full = bool(said) and said[0].startswith("tkjit.errors.CacheError") and "TKJIT_CACHE" in said[0]
+        assert printed == "7\n" or full, f"{size} KiB: {errors}"
+        assert not left and later == "7\n", f"{size} KiB"
+    assert outcomes[0][1] == "" and outcomes[-1][1] == "7\n"
+
+
+CALLS_ON_A_FULL_DISK = (
+    SPEC
+    + """
+import json, os, shutil, sys, torch
+disk, *rooms = sys.argv[1:]
+outcomes = []
+for number, room in enumerate(map(int, rooms)):
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    with open(f"{disk}/filler", "wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, max(1, free - room * 1024))
+    try:
+        said = numbered(number)(torch.zeros(1)).item()
+    except tkjit.CacheError as error:
+        said = str(error)
+    os.unlink(f"{disk}/filler")
+    outcomes.append([room, said, numbered(number)(torch.zeros(1)).item()])
+print(json.dumps(outcomes))
+"""
+)
+
+
+def test_a_call_on_a_full_disk_says_so_and_works_when_there_is_room(namespace, disk, seeded, chance):
+    rooms = [0, *(chance.randrange(4, 200, 4) for _ in range(5)), 2000]
+    mount = f"mount -t tmpfs -o size=16m tmpfs '{disk}' && cp -a '{seeded}' '{disk}/cache'"
+    done = namespace(mount, CALLS_ON_A_FULL_DISK, disk, *rooms, TKJIT_CACHE=f"{disk}/cache")
+    outcomes = json.loads(ended_well(done))
+    for number, (room, said, later) in enumerate(outcomes):
+        assert said == number or ("TKJIT_CACHE" in said and f"{disk}/cache" in said), f"{room} KiB: {said}"
+        assert later == number
+    assert isinstance(outcomes[0][1], str) and outcomes[-1][1] == len(rooms) - 1
+
+
+# ---- read-only, not for programs
+
+CALL = """
+import sys, torch, tkjit
+try:
+    print(tkjit.load("axpy")(torch.ones(1), torch.ones(1), 2.0).item())
+    print(tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half(), 2.0).item())
+except tkjit.TkjitError as error:
+    print(f"{type(error).__name__}: {error}")
+"""
+WARM = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1), torch.ones(1)).item())'
+
+
+def test_a_read_only_cache_serves_what_it_has_and_refuses_the_rest(namespace, fresh, seeded, tmp_path):
+    assert fresh.run(WARM) == "2.0\n"
+    mount = f"mount --bind '{seeded}' '{seeded}' && mount -o remount,bind,ro '{seeded}'"
+    served, refused = ended_well(namespace(mount, CALL)).splitlines()
+    assert served == "3.0"
+    assert refused == (
+        f"CacheError: cannot write to the cache directory {seeded}: Read-only file system; "
+        "set TKJIT_CACHE to another one"
+    )
+    own = {"TKJIT_CACHE": str(tmp_path / "own"), "TKJIT_CACHE_READONLY": str(seeded)}
+    assert ended_well(namespace(mount, CALL, **own)).splitlines() == ["3.0", "3.0"]
+    (built,) = entries(tmp_path / "own")
+    assert json.loads((built / "manifest.json").read_text())["what"].startswith("axpy (T=float16)")
+
+
+def test_a_disk_that_is_not_for_programs_is_refused_by_name(namespace, fresh, seeded, disk):
+    assert fresh.run(WARM) == "2.0\n"
+    reason = f"CacheError: the cache directory {disk}/cache lies on a file system that is mounted noexec"
+    empty = f"mount -t tmpfs -o noexec tmpfs '{disk}'"
+    assert ended_well(namespace(empty, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
+    # what is there cannot be loaded either, and is not worth building again
+    filled = f"{empty} && cp -a '{seeded}' '{disk}/cache'"
+    assert ended_well(namespace(filled, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
+    assert fresh.run(CALL) == "3.0\n3.0\n"
+
+
+# ---- no locks, and clean-up that fails
+
+FAILING = """
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+// only Python's own: compilers remove files for other reasons
+static int fails(const char* variable) {
+    const char* number = strncmp(program_invocation_short_name, "python", 6) ? 0 : getenv(variable);
+    if (number) errno = atoi(number);
+    return number != 0;
+}
+template <class F> static F real(const char* name) { return reinterpret_cast<F>(dlsym(RTLD_NEXT, name)); }
+
+extern "C" int flock(int file, int operation) noexcept {
+    return fails("FAIL_LOCKS") ? -1 : real<int (*)(int, int)>("flock")(file, operation);
+}
+extern "C" int fcntl64(int file, int command, ...) {
+    va_list list;
+    va_start(list, command);
+    void* argument = va_arg(list, void*);
+    va_end(list);
+    if ((command == F_OFD_SETLK || command == F_SETLK) && fails("FAIL_LOCKS")) return -1;
+    return real<int (*)(int, int, ...)>("fcntl64")(file, command, argument);
+}
+extern "C" int unlinkat(int directory, const char* path, int flags) noexcept {
+    return fails("FAIL_CLEANING") ? -1 : real<int (*)(int, const char*, int)>("unlinkat")(directory, path, flags);
+}
+extern "C" int unlink(const char* path) noexcept {
+    // torch's own lock file, beside what load_inline builds, is torch's to remove
+    const bool is_torchs = strlen(path) > 5 && !strcmp(path + strlen(path) - 5, "/lock");
+    return !is_torchs && fails("FAIL_CLEANING") ? -1 : real<int (*)(const char*)>("unlink")(path);
+}
+extern "C" int rmdir(const char* path) noexcept {
+    return fails("FAIL_CLEANING") ? -1 : real<int (*)(const char*)>("rmdir")(path);
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def failing(tmp_path_factory) -> dict[str, str]:
+    """Variables under which a file system fails Python as it is told to."""
+    directory = tmp_path_factory.mktemp("failing")
+    (directory / "failing.cpp").write_text(FAILING)
+    build = ["g++", "-shared", "-fPIC", directory / "failing.cpp", "-o", directory / "failing.so", "-ldl"]
+    subprocess.run(build, check=True)
+    return {"LD_PRELOAD": str(directory / "failing.so")}
+
+
+def small(root: Path, **environ: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, **environ}
+    command = [sys.executable, SMALL, root, "7"]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def no_locks(error: str) -> dict[str, str]:
+    return {"FAIL_LOCKS": str(getattr(errno, error))}
+
+
+@pytest.mark.parametrize("error", ["ENOLCK", "ENOSYS", "EOPNOTSUPP"])
+def test_without_locks_each_builds_for_itself_and_one_is_published(error, failing, compiler, tmp_path):
+    compiler.hold()
+    begun = [small(tmp_path / "cache", **failing, **no_locks(error)) for _ in range(3)]
+    eventually(lambda: len(compiler.compiled) == 3, 30, "all three are at work")
+    compiler.release()
+    ended = [(*process.communicate(timeout=60), process.returncode) for process in begun]
+    assert [(printed, code) for printed, _, code in ended] == [("7\n", 0)] * 3
+    assert all("lies on a file system without locks" in warned for _, warned, _ in ended)
+    assert len(entries(tmp_path / "cache")) == 1 and not stagings(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("error", ["EBUSY", "ESTALE"])
+def test_a_finished_build_is_not_lost_where_nothing_can_be_removed(error, failing, compiler, tmp_path):
+    root = tmp_path / "cache"
+    fails = {**failing, "FAIL_CLEANING": str(getattr(errno, error))}
+    done = small(root, **fails)
+    assert (*done.communicate(timeout=60), done.returncode) == ("7\n", "", 0)
+    assert len(entries(root)) == 1
+    again = small(root)
+    assert (*again.communicate(timeout=60), again.returncode) == ("7\n", "", 0)
+    assert compiler.compiled == ["launcher"]
+
+
+def test_a_call_works_without_locks_and_where_nothing_can_be_removed(failing, seeded):
+    environment = {**os.environ, **failing, **no_locks("ENOLCK"), "FAIL_CLEANING": str(errno.EBUSY)}
+    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, timeout=60)
+    assert ended_well(done) == "3.0\n3.0\n"
+    assert len(entries(seeded)) == 4

@@ -1,0 +1,130 @@
+"""Two hosts that share a cache: processes of two PID, UTS and mount namespaces, which know nothing of each other.
+
+Where namespaces are forbidden, test_locks.py has holders with the names of other machines instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.builders import RECIPE, Builder, below, find, forget_leases
+
+from tkjit.cache import building
+from tkjit.cache.staging import ABANDONED_S
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts a snippet on a host of a name; the host's processes end with it."""
+    unshare = shutil.which("unshare")
+    words = [*([unshare, "--pid", "--fork", "--kill-child", "--uts", "--mount", "--mount-proc"] if unshare else [])]
+    words += [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    if not unshare or subprocess.run([*words, "true"], capture_output=True).returncode:
+        pytest.skip("two hosts need unshare (util-linux), and root or user namespaces (docker run --privileged)")
+    started: list[subprocess.Popen] = []
+
+    def run(name: str, code: str, *arguments: object) -> subprocess.Popen:
+        snippet = f"import socket, sys\nsocket.sethostname({name!r})\nfrom support.builders import *\n{code}"
+        process = subprocess.Popen(
+            [*words, sys.executable, "-c", snippet, *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+BUILD = """
+cache, builder = Cache(Path(sys.argv[1]), ABI), Builder(Path(sys.argv[2]), seconds=0.3)
+says = lambda text: print(text, flush=True)
+print(cache.build(RECIPE, builder, waiting=says).directory.name, builder.calls, this_process().host)
+"""
+
+
+def test_of_two_hosts_one_builds(on_host, entries, header):
+    hosts = [on_host(f"node{number % 2}", BUILD, entries.root, header) for number in range(4)]
+    said = [host.communicate(timeout=60)[0].split() for host in hosts]
+    assert len({name for name, _, _ in said}) == 1
+    assert sorted(calls for _, calls, _ in said) == ["0", "0", "0", "1"]
+    assert {host for _, _, host in said} == {"node0", "node1"}
+
+
+HOLD = """
+def during():
+    print("at work", flush=True)
+    time.sleep(60)
+
+Cache(Path(sys.argv[1]), ABI).build(RECIPE, Builder(Path(sys.argv[2]), during=during))
+"""
+
+
+def test_a_host_that_dies_keeps_nobody_and_its_leftovers_go(on_host, entries, header):
+    dying = on_host("node0", HOLD, entries.root, header)
+    assert dying.stdout.readline() == "at work\n"
+    waiting = on_host("node1", f"print('begun', flush=True)\n{BUILD}", entries.root, header)
+    # a host that begins later may get the number of the dead one's namespace, and then knows that all of it is dead
+    assert waiting.stdout.readline() == "begun\n"
+    dying.send_signal(signal.SIGKILL)
+    dying.wait()
+    start = time.monotonic()
+    assert waiting.communicate(timeout=60)[0].split()[-2:] == ["1", "node1"]
+    assert time.monotonic() - start < 10, "the lock ended with its host"
+    (staging,) = entries.root.rglob(".staging-*")
+    entries.build(RECIPE, Builder(header), instead_of=find(entries))
+    assert staging.exists(), "another machine's may be at work"
+    long_ago = time.time() - ABANDONED_S - 1
+    os.utime(staging, (long_ago, long_ago))
+    building.sweep(entries.base)
+    assert below(entries.root, ".staging-*") == []
+
+
+def test_who_waits_for_another_host_names_it(on_host, entries, header, monkeypatch):
+    monkeypatch.setattr(building, "REPORT_S", 0.0)
+    builder = on_host("node7", HOLD, entries.root, header)
+    assert builder.stdout.readline() == "at work\n"
+    said: list[str] = []
+
+    def hear(text: str) -> None:
+        said.append(text)
+        builder.kill()
+
+    assert entries.build(RECIPE, Builder(header), waiting=hear)
+    assert "on node7 has been building it for" in said[0]
+
+
+USE = """
+from tkjit.cache import eviction
+cache = Cache(Path(sys.argv[1]), ABI)
+if sys.argv[2] == "use":
+    print(find(cache).directory.name, flush=True)
+    time.sleep(60)
+print(len(eviction.clear(cache)))
+"""
+
+
+def test_what_another_host_uses_stays(on_host, entries, header):
+    entries.build(RECIPE, Builder(header))
+    forget_leases(entries)
+    user = on_host("node0", USE, entries.root, "use")
+    assert user.stdout.readline().strip()
+    assert on_host("node1", USE, entries.root, "clear").communicate(timeout=60)[0] == "0\n"
+    user.kill()
+    user.wait()
+    assert on_host("node1", USE, entries.root, "clear").communicate(timeout=60)[0] == "1\n"

@@ -1,0 +1,54 @@
+"""nvcc is a tree of processes, and none of it outlives a warm-up that is killed or interrupted."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tkjit.system.process import name_of, working_in
+
+pytestmark = pytest.mark.nvcc
+SPEC = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel("slow.cu", entry="slow", args=True, grid=1, block=32)
+def slow(x: InOut[Tensor, "float32", "N"]) -> None: ...
+"""
+# keeps the optimiser busy for some seconds
+SOURCE = """
+template <int N> __device__ float step(float x) { return step<N - 1>(x * x + N) * (x - N) + step<N - 1>(x - N); }
+template <> __device__ float step<0>(float x) { return x; }
+__global__ void slow(float* x) { x[threadIdx.x] = step<14>(x[threadIdx.x]); }
+"""
+
+
+def eventually(condition: Callable[[], object], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_nothing_of_nvcc_is_left(number, loader, tmp_path, monkeypatch):
+    assert loader.runtime
+    (tmp_path / "slow.py").write_text(SPEC)
+    (tmp_path / "slow.cu").write_text(SOURCE)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    root = loader.cache.root
+    with subprocess.Popen([sys.executable, "-m", "tkjit", "warmup", "slow", "--arch", "90a"]) as process:
+        try:
+            eventually(lambda: "cicc" in map(name_of, working_in(root)), 30)
+            process.send_signal(number)
+            assert process.wait(timeout=5) == (130 if number == signal.SIGINT else -number)
+        finally:
+            process.kill()
+    eventually(lambda: not working_in(root), 5)
+    eventually(lambda: not list(root.glob("v1/*/*/*/.staging-*")), 5)
+    assert not list(root.glob("v1/*/sm_90a/slow-*/[!.]*")), "it was not too late"

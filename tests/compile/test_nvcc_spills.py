@@ -1,0 +1,189 @@
+"""What nvcc says of a build is kept and shown, spills can be forbidden, and a build depends on what it has read."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit import CompileError, InOut, Tensor
+from tkjit.cli import main
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant
+
+pytestmark = pytest.mark.nvcc
+HOPPER = gpu_target("90a")
+# 64 values that are alive at once
+SOURCE = """
+__global__ void crowded(float* x) {
+    __shared__ float shared[256];
+    float value[64];
+#pragma unroll
+    for (int i = 0; i < 64; ++i) value[i] = x[i * 32 + threadIdx.x];
+    for (int round = 0; round < 9; ++round) {
+#pragma unroll
+        for (int i = 0; i < 64; ++i) value[i] = value[i] * value[(i + 7) % 64] + 1.0f;
+    }
+    shared[threadIdx.x] = value[0];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 64; ++i) x[i * 32 + threadIdx.x] = value[i] + shared[threadIdx.x ^ 1];
+}
+"""
+FILE = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel("crowded.cu", entry="crowded", args=True, grid=1, block=32, flags=["-maxrregcount=32"])
+def crowded(x: InOut[Tensor, "float32", "N"]) -> None: ...
+"""
+
+
+def crowded(**options) -> tkjit.Kernel:
+    @tkjit.kernel(SOURCE, entry="crowded", args=True, grid=1, block=32, **options)
+    def crowded(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    return crowded
+
+
+def test_spills_are_kept_and_shown(loader, tmp_path, monkeypatch, capsys):
+    (tmp_path / "crowded.py").write_text(FILE)
+    (tmp_path / "crowded.cu").write_text(SOURCE)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    assert main(["warmup", "crowded", "--arch", "90a"]) == 0
+    entry = loader.launcher(tkjit.find("crowded").specs[0], Variant(), HOPPER)
+    manifest = entry.manifest
+    assert manifest["registers"] == 32 and manifest["shared_memory_bytes"] == 1024
+    assert manifest["spill_store_bytes"] > 0 and manifest["spill_load_bytes"] > 0
+    assert manifest["seconds"] > 0.1 and manifest["peak_memory_bytes"] > 1 << 24
+    spilled = manifest["spill_store_bytes"] + manifest["spill_load_bytes"]
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("crowded for sm_90a ")]
+    shown = rf".* \d+\.\d s  32 registers, {spilled} B spilled, 1024 B shared memory, compiler \d+\.\d MiB"
+    assert re.fullmatch(shown, line), line
+
+
+def test_a_build_that_spills_fails_where_that_is_forbidden(loader):
+    flags = ["-maxrregcount=32"]
+    allowed = loader.launcher(crowded(flags=flags).specs[0], Variant(), HOPPER).manifest
+    with pytest.raises(CompileError) as raised:  # what is allowed lies in the cache, and is not for this one
+        loader.launcher(crowded(flags=flags, forbid_spills=True).specs[0], Variant(), HOPPER)
+    assert raised.value.summary == (
+        "it spills registers, which its spec forbids (forbid_spills): "
+        f"{allowed['spill_store_bytes']} bytes of stores, {allowed['spill_load_bytes']} bytes of loads"
+    )
+    assert "bytes spill stores" in raised.value.log and raised.value.log_path.is_file()
+
+
+def test_a_build_that_does_not_spill_passes(loader):
+    manifest = loader.launcher(crowded(forbid_spills=True).specs[0], Variant(), HOPPER).manifest
+    assert manifest["registers"] > 64
+    assert manifest["spill_store_bytes"] == manifest["spill_load_bytes"] == 0
+
+
+NEIGHBOURS = """
+template <int N>
+__global__ void quiet(float* x) { x[threadIdx.x] = N; }
+void launch_each(float* x) {
+    quiet<1><<<1, 32>>>(x);
+    quiet<2><<<1, 32>>>(x);
+    crowded<<<1, 32>>>(x);
+}
+"""
+QUIET = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel(
+    "quiet.cu", entry="quiet<1>", args=True, grid=1, block=32, flags=["-maxrregcount=32"], forbid_spills=True
+)
+def quiet(x: InOut[Tensor, "float32", "N"]) -> None: ...
+"""
+
+
+def test_the_other_kernels_of_a_file_are_told_apart(loader, tmp_path, monkeypatch, capsys):
+    (tmp_path / "quiet.py").write_text(QUIET)
+    (tmp_path / "quiet.cu").write_text(SOURCE + NEIGHBOURS)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    assert main(["warmup", "quiet", "--arch", "90a"]) == 0
+    manifest = loader.launcher(tkjit.find("quiet").specs[0], Variant(), HOPPER).manifest
+    assert manifest["registers"] < 32 and manifest["spill_store_bytes"] == manifest["shared_memory_bytes"] == 0
+    assert set(manifest["other_kernels"]) == {"void quiet<2>(float*)", "crowded(float*)"}
+    crowded_takes = manifest["other_kernels"]["crowded(float*)"]
+    assert crowded_takes["registers"] == 32 and crowded_takes["spill_store_bytes"] > 0
+    assert ", 2 other kernels, compiler " in capsys.readouterr().out
+    assert main(["show", "quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B shared memory\n" in shown
+    assert "\n    also in the file: crowded(float*): 32 registers, " in shown
+
+
+def test_a_host_function_may_launch_each_kernel_of_its_file(loader):
+    flags = ["-maxrregcount=32"]
+
+    @tkjit.kernel(SOURCE + NEIGHBOURS, entry="launch_each", args=True, host=True, flags=flags, forbid_spills=True)
+    def launches_each(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(CompileError, match=r"forbid_spills\): \d+ bytes of stores in crowded\(float\*\), "):
+        loader.launcher(launches_each.specs[0], Variant(), HOPPER)
+
+
+def test_a_header_three_includes_deep_is_compared_by_its_content(loader, tmp_path):
+    for name, text in (("one.h", '#include "two.h"\n'), ("two.h", '#include "three.h"\n')):
+        (tmp_path / name).write_text(text)
+    header = tmp_path / "three.h"
+    header.write_text("#define VALUE 1\n")
+
+    @tkjit.kernel(
+        '#include "one.h"\n__global__ void deep(float* x) { x[0] = VALUE; }\n',
+        entry="deep",
+        args=True,
+        grid=1,
+        block=1,
+        include_dirs=[tmp_path],
+    )
+    def deep(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    def built() -> Path:
+        return loader.launcher(deep.specs[0], Variant(), HOPPER).directory
+
+    first = built()
+    os.utime(header, (1, 1))
+    assert built() == first
+    header.write_text("#define VALUE 2\n")
+    second = built()
+    assert second.parent == first.parent and second != first
+    header.write_text("#define VALUE 1\n")
+    assert built() == first
+
+
+def test_a_static_library_that_is_replaced_under_its_name_is_seen(loader, tmp_path):
+    def library(value: int) -> None:
+        (tmp_path / "value.cpp").write_text(f"int value() {{ return {value}; }}\n")
+        subprocess.run([*"g++ -O2 -fPIC -c value.cpp -o value.o".split()], cwd=tmp_path, check=True)
+        (tmp_path / "libvalue.a").unlink(missing_ok=True)
+        subprocess.run([*"ar rcsD libvalue.a value.o".split()], cwd=tmp_path, check=True)
+
+    @tkjit.kernel(
+        "int value();\n__global__ void f(float* x, int n) { x[0] = n; }\n"
+        "void linking(float* x) { f<<<1, 1>>>(x, value()); }\n",
+        entry="linking",
+        args=True,
+        host=True,
+        flags=[f"-L{tmp_path}"],
+        libraries=["value"],
+    )
+    def linking(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    def built() -> Path:
+        return loader.launcher(linking.specs[0], Variant(), HOPPER).directory
+
+    library(1)
+    first = built()
+    library(1)
+    assert built() == first
+    library(2)
+    assert built() != first

@@ -1,0 +1,214 @@
+"""Kernels on a header library of another shape than tkjit's own: each way to describe one, against references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from support.mittens.library import MITTENS, ROOT
+from support.mittens.specs import KERNELS
+from support.sampling import sample
+
+import tkjit
+from tkjit import CompileError, In, InOut, LaunchError, Out, ShapeError, Tensor, ToolchainError
+from tkjit.config import Settings
+from tkjit.headers.install import install
+
+pytestmark = pytest.mark.compiles
+INPUTS = {
+    "gemm": lambda: (torch.randn(40, 32).bfloat16(), torch.randn(32, 24).bfloat16()),
+    "complex_product": lambda: tuple(torch.randn(100) for _ in range(4)),
+    "row_sums": lambda: (torch.randn(6, 70),),
+    "row_sums_by_host": lambda: (torch.randn(6, 70),),
+    "copy_early": lambda: (torch.randn(100),),
+}
+
+
+@pytest.mark.parametrize("name", sample(sorted(INPUTS), "copy_early", "gemm", "row_sums", "row_sums_by_host"))
+def test_a_kernel_does_what_its_reference_does(name):
+    inputs = INPUTS[name]()
+    kernel = KERNELS[name]
+    outputs = [None] * len(kernel.specs[0].outputs)
+    by_name = dict(zip((f.name for f in kernel.specs[0].outputs), outputs, strict=True))
+    torch.testing.assert_close(kernel(*inputs), kernel.reference(*inputs, **by_name))
+
+
+@pytest.mark.parametrize("cols", [32, 128])
+def test_a_variant_is_an_extent_that_the_structs_type_fixes(cols):
+    """The struct is nested in a template, deduced from the entry, and says its own grid, block and shared memory."""
+    x = torch.randn(5, cols)
+    assert torch.equal(KERNELS["row_scale"](x, 3.0), x.flip(1) * 3)
+
+
+def test_another_extent_has_no_variant():
+    with pytest.raises(ShapeError, match="D is 32 or 128"):
+        KERNELS["row_scale"](torch.randn(5, 64), 3.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_integers_that_no_call_gives_in_the_struct_and_behind_it(dtype):
+    x, residual = torch.randn(7, 50).to(dtype), torch.randn(7, 50).to(dtype)
+    assert torch.equal(KERNELS["add_residual"](x, residual), x + residual)
+
+
+def test_a_parallel_layout_of_the_librarys():
+    parts, sums = [torch.randn(9), torch.randn(9)], [torch.zeros(9), torch.zeros(9)]
+    KERNELS["device_sums"](parts, sums)
+    for device in (0, 1):
+        assert torch.equal(sums[device], parts[0] + parts[1] + device)
+
+
+def test_a_parallel_layout_of_another_number_of_devices_is_refused():
+    parts, sums = [torch.randn(9) for _ in range(3)], [torch.zeros(9) for _ in range(3)]
+    with pytest.raises(tkjit.TkjitError, match=r"device_sums: .*2"):
+        KERNELS["device_sums"](parts, sums)
+
+
+def test_the_simulator_has_no_clusters_and_says_so():
+    with pytest.raises(LaunchError, match="copy_in_clusters: the simulator has no clusters of blocks"):
+        KERNELS["copy_in_clusters"](torch.randn(100))
+
+
+def test_the_librarys_flags_reach_the_simulators_compiler_and_no_architectures_macro_does():
+    assert KERNELS["built_for"](torch.zeros(2, dtype=torch.int32)).tolist() == [0, 7]
+
+
+# ---- what a spec says wrongly
+
+
+def test_a_member_of_another_name_is_named():
+    @tkjit.kernel(
+        "<mittens>/kernels/row_scale.cu", headers=MITTENS, entry="row_scale<32>", struct="auto", fields="x y times"
+    )
+    def scale(x: In[Tensor, "float32", "N", "K"], times: float, y: Out[Tensor, "float32", "N", "K"]) -> Tensor: ...
+
+    with pytest.raises(CompileError, match=r"times.*row_scale_layout<32>::globals"):  # the member is called factor
+        scale(torch.randn(2, 32), 1.0)
+
+
+def test_a_tensor_that_contradicts_a_fixed_extent_is_refused():
+    @tkjit.kernel(
+        "<mittens>/kernels/row_scale.cu", headers=MITTENS, entry="row_scale<32>", struct="auto", fields="x y factor"
+    )
+    def scale(x: In[Tensor, "float32", "N", "K"], factor: float, y: Out[Tensor, "float32", "N", "K"]) -> Tensor: ...
+
+    with pytest.raises(ShapeError, match="x has cols=64; its type fixes 32"):
+        scale(torch.randn(2, 64), 1.0)
+    assert scale(torch.ones(2, 32), 2.0).sum() == 128
+
+
+def described_as(dtype: str, fields: int) -> tkjit.Kernel:
+    """The struct of gemm.cu, as a spec that may be wrong has it."""
+    options = {
+        "headers": MITTENS,
+        "entry": "mittens::kernel<gemm_template<16>>",
+        "struct": "gemm_layout<16>::globals",
+        "grid": 1,
+        "block": 32,
+    }
+    source = "<mittens>/kernels/gemm.cu"
+    scope = {"In": In, "InOut": InOut, "Tensor": Tensor}
+    names = "ABCDE"[:fields]
+    parameters = ", ".join(f'{name}: InOut[Tensor, "{dtype}", "M", "K"]' for name in names)
+    exec(f"def wrong({parameters}): ...", scope)
+    return tkjit.kernel(source, **options)(scope["wrong"])
+
+
+def test_a_wrong_dtype_is_named():
+    with pytest.raises(
+        CompileError, match=r"the type of gemm_layout<16>::globals::A; the spec of wrong says otherwise"
+    ):
+        described_as("float32", 3)(*(torch.zeros(2, 2) for _ in range(3)))
+
+
+@pytest.mark.parametrize("fields", [2])
+def test_a_wrong_number_of_fields_is_named(fields):
+    with pytest.raises(CompileError, match=r"the number of fields of gemm_layout<16>::globals; the spec of wrong says"):
+        described_as("bfloat16", fields)(*(torch.zeros(2, 2).bfloat16() for _ in range(fields)))
+
+
+# ---- where the library lies
+
+
+def sums_of(library: tkjit.HeaderLibrary) -> tkjit.Kernel:
+    @tkjit.kernel(
+        "<mittens>/kernels/row_sums.cu",
+        headers=library,
+        entry="row_sums::kernel",
+        struct="row_sums::globals",
+        config="row_sums::config",
+    )
+    def sums_somewhere(x: In[Tensor, "float32", "M", "N"], sums: Out[Tensor, "float32", "M"]) -> Tensor: ...
+
+    return sums_somewhere
+
+
+def test_a_library_in_the_cache(seeded):
+    library = replace(MITTENS, root=None)
+    with pytest.raises(ToolchainError, match="the headers of mittens are not found"):
+        sums_of(library)(torch.ones(2, 3))
+    install(library, Settings.from_environment(), ROOT)
+    assert sums_of(library)(torch.ones(2, 3)).tolist() == [3, 3]
+
+
+def test_a_library_that_is_not_where_the_spec_says(tmp_path):
+    with pytest.raises(
+        ToolchainError, match=r"mittens is not in .*, which the spec names: there is no include/mittens\.h"
+    ):
+        sums_of(replace(MITTENS, root=tmp_path))(torch.ones(2, 3))
+
+
+def test_a_library_that_only_gpus_take():
+    with pytest.raises(ToolchainError, match="sums_somewhere is written on mittens, which compiles for GPUs alone"):
+        sums_of(replace(MITTENS, runs_on_cpu=False))(torch.ones(2, 3))
+
+
+# ---- bundles
+
+SPEC = """
+import tkjit
+from tkjit import In, Out, Tensor
+
+PAWS = tkjit.HeaderLibrary("paws", proof="include/mittens.h", flags=("-DMITTENS_FLAVOUR=7", "-include", "cstdint"))
+
+@tkjit.kernel(
+    "<paws>/kernels/row_scale.cu", headers=PAWS, entry="row_scale<D>", struct="auto", fields="x y factor",
+    variants={"D": (32, 128)},
+)
+def rows_of_paws(x: In[Tensor, "float32", "N", "D"], factor: float, y: Out[Tensor, "float32", "N", "D"]) -> Tensor: ...
+
+
+@tkjit.kernel(
+    "#include <mittens.h>\\n__global__ void own(Globals g) { g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }",
+    headers=PAWS, entry="own", grid=1, block="N",
+)
+def on_paws(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+"""
+
+
+def test_a_bundle_carries_the_sources_of_its_header_libraries(tmp_path, fresh, seeded, operators, monkeypatch):
+    kernels, bundle, other = tmp_path / "kernels", tmp_path / "bundle", tmp_path / "other"
+    kernels.mkdir()
+    for name in ("rows_of_paws", "on_paws"):
+        (kernels / f"{name}.py").write_text(SPEC)
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(kernels))
+    operators(seeded)
+    install(replace(MITTENS, name="paws", root=None), Settings.from_environment(), ROOT)
+    fresh.tkjit("bundle", "rows_of_paws", "--device", "cpu", "-o", bundle).printed()
+    fresh.tkjit("bundle", "on_paws", "--device", "cpu", "-o", other).printed()
+    carried = sorted(path.name for path in (bundle / "headers").rglob("*") if path.is_file())
+    assert carried == ["row_scale.cu"] and not (other / "headers").exists()
+    assert fresh.tkjit("cache", "verify", bundle).printed().endswith(" 0 problems\n")
+
+    # on a machine that has the bundles, and neither the library nor leave to compile
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("TKJIT_CACHE_READONLY", f"{other}:{bundle}")
+    rows = "import torch, tkjit; print(tkjit.load('rows_of_paws')(torch.arange(32.0).view(1, 32), 2.0)[0, 0].item())"
+    assert fresh.run(rows, TKJIT_JIT="0") == "62.0\n"
+    assert fresh.run("import torch, tkjit; print(tkjit.load('on_paws')(torch.ones(3)).tolist())") == "[2.0, 2.0, 2.0]\n"
+    for launcher in bundle.glob("v1/*/cpu-*/rows_of_paws-*/*/launcher.so"):
+        launcher.unlink()
+    compiled = fresh.tkjit("warmup", "rows_of_paws", "--device", "cpu")
+    assert compiled.code == 1
+    assert "of a bundle, has none of its headers; give HeaderLibrary('paws', root=...)" in compiled.stderr

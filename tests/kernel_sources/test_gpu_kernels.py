@@ -1,0 +1,133 @@
+"""The bundled kernels on a GPU: results against float64, devices, streams, errors. Nothing here is run by CI."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import ArgumentError, CacheError, LaunchError
+
+pytestmark = pytest.mark.gpu
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+ROUNDING = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-9, torch.float16: 2.0**-12}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (128, 128, 128), (130, 257, 70), (64, 32, 0), (1000, 999, 1001)])
+def test_gemm(gpu, dtype, m, n, k):
+    a = torch.randn(m, k, dtype=dtype, device=gpu)
+    b = torch.randn(k, n, dtype=dtype, device=gpu)
+    c = tkjit.load("gemm")(a, b)
+    exact = a.double() @ b.double()
+    # one rounding of the result, and the sum's own error in float32
+    bound = ROUNDING[dtype] * exact.abs() + k * 2.0**-23 * (a.double().abs() @ b.double().abs()) + 1e-30
+    assert c.dtype == dtype and c.device == a.device
+    assert bool(((c.double() - exact).abs() <= bound).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (33, 1000), (2, 3, 5, 257)])
+def test_softmax(gpu, dtype, shape):
+    x = torch.randn(shape, dtype=dtype, device=gpu) * 5
+    y = tkjit.load("softmax")(x)
+    exact = x.double().softmax(-1)
+    assert bool(((y.double() - exact).abs() <= (ROUNDING[dtype] + 1e-5) * exact + 1e-7).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_axpy_in_place(gpu, dtype):
+    x, y = (torch.randn(100_003, dtype=dtype, device=gpu) for _ in range(2))
+    exact = 0.5 * x.double() + y.double()
+    assert tkjit.load("axpy")(x, y, alpha=0.5) is y
+    assert bool(((y.double() - exact).abs() <= 2 * ROUNDING[dtype] * exact.abs() + 1e-3 * ROUNDING[dtype]).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_simulator_gives_the_same_product(gpu, dtype):
+    a, b = torch.randint(-8, 8, (2, 96, 96)).to(dtype)  # small integers: every sum is exact
+    on_cpu = tkjit.load("gemm")(a, b)
+    assert torch.equal(tkjit.load("gemm")(a.to(gpu), b.to(gpu)).cpu(), on_cpu)
+
+
+def test_the_current_stream_is_used_and_can_be_overridden(gpu):
+    axpy = tkjit.load("axpy")
+    x, y = torch.randn(1 << 20, device=gpu), torch.zeros(1 << 20, device=gpu)
+    axpy(x, y)  # built before the streams are held up
+    side = torch.cuda.Stream(gpu)
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(200_000_000)
+        axpy(x, y)
+        assert not side.query(), "the call waits in the stream, and did not synchronise"
+    axpy(x, y, stream=side)
+    axpy(x, y, stream=side.cuda_stream)
+    torch.cuda.synchronize()
+    assert torch.allclose(y, 4 * x, rtol=1e-6)
+
+
+def test_a_captured_launch_replays(gpu):
+    axpy = tkjit.load("axpy")
+    x, y = torch.randn(1000, device=gpu), torch.zeros(1000, device=gpu)
+    axpy(x, torch.zeros_like(x))
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        axpy(x, y)
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.allclose(y, 3 * x, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+@pytest.mark.parametrize("is_known", [False, True], ids=["kernel", "variant"])
+def test_a_miss_while_a_graph_is_captured_names_the_command_and_a_warm_call_helps(gpu, is_known, tmp_path):
+    source = f"template <class T> __global__ void add(Globals g) {{ g.x[threadIdx.x] += T(1); }}  // {tmp_path}"
+
+    @tkjit.kernel(source, entry="add<T>", grid=1, block="N", variants={"T": ("float32", "float16")})
+    def captured(x: tkjit.InOut[tkjit.Tensor, "T", "N"]) -> tkjit.Tensor: ...
+
+    add = tkjit.load(captured)
+    if is_known:  # its glue is there, and another variant
+        add(torch.zeros(8, device=gpu))
+    x = torch.zeros(8, device=gpu, dtype=torch.float16)
+    torch.cuda.synchronize()
+    command = r"build it ahead of time: python -m tkjit warmup captured .*, or call it once before the capture"
+    with pytest.raises(CacheError, match=command), torch.cuda.graph(torch.cuda.CUDAGraph()):
+        add(x)
+    assert x.sum().item() == 0
+    add(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        add(x)
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert x.tolist() == [4.0] * 8
+
+
+def test_mixed_devices_are_refused(gpu):
+    with pytest.raises(ArgumentError, match=r"axpy: y is \(8,\) float32 on cpu; expected cuda:0, where x is"):
+        tkjit.load("axpy")(torch.randn(8, device=gpu), torch.randn(8))
+
+
+def test_a_failed_launch_is_an_error_and_the_next_one_works(gpu):
+    @tkjit.kernel("__global__ void many(float* x) {}", entry="many", args=True, grid="1, N", block=1)
+    def many(x: tkjit.InOut[tkjit.Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(LaunchError, match="many: grid y is 70000; the limit is 65535"):
+        many(torch.randn(70_000, device=gpu))
+    many(torch.randn(7, device=gpu))
+
+
+@pytest.mark.parametrize("way", ["kernel", "host"])
+def test_a_foreign_program_runs(gpu, way):
+    foreign = runpy.run_path(str(Path(__file__).parents[1] / "support/kernels/foreign.py"))
+    x = torch.randn(5, 300, device=gpu)
+    sizes = {"kernel": (300,), "host": (5, 300)}[way]
+    assert torch.equal(foreign[way](x, *sizes), x.flip(1))

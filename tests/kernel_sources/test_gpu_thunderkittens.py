@@ -1,0 +1,37 @@
+"""ThunderKittens' kernels on a GPU against their references: random inputs, and the error of the worst row."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.thunderkittens import CASES, arch_of
+
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.headers import locate
+from tkjit.loader import loader_for
+
+pytestmark = pytest.mark.gpu
+CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
+MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
+# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+SETTINGS = Settings.from_environment()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_agrees_with_its_reference(gpu, case, monkeypatch):
+    arch = arch_of(case.spec)
+    if torch.cuda.get_device_capability(gpu) != CAPABILITIES[arch]:
+        name = torch.cuda.get_device_name(gpu)
+        pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")
+    try:
+        libraries = locate(case.spec, SETTINGS).headers
+    except ToolchainError as error:
+        pytest.skip(str(error))
+    for library in libraries:
+        if library.root:
+            monkeypatch.setenv(library.variable, str(library.root))
+        elif not (loader_for(SETTINGS).toolchain.cuda_root / "include" / library.proof).is_file():
+            pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
+    errors = case.errors(gpu)
+    assert errors and all(error <= case.tolerance for error in errors), errors

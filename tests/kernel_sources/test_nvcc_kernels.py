@@ -1,0 +1,93 @@
+"""Every bundled kernel compiles for three generations of GPUs, on a machine without one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+from tkjit import ToolchainError
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant, variants_of
+
+pytestmark = pytest.mark.nvcc
+ARCHS = ("80", "90a", "100a")
+NAMES = ("axpy", "gemm", "softmax")
+
+
+@pytest.mark.slow
+def test_a_warmup_of_all_variants_and_architectures():
+    command = [sys.executable, "-m", "tkjit", "warmup", *NAMES, "--arch", ",".join(ARCHS), "--jobs", "2"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("sm_") == len(ARCHS) * sum(len(tkjit.find(name).variants) for name in NAMES)
+
+
+@pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
+@pytest.mark.parametrize("name", NAMES)
+def test_is_one_architecture_without_spills(loader, sass, name, arch):
+    spec = tkjit.find(name).specs[0]
+    entry = loader.launcher(spec, variants_of(spec)[1], gpu_target(arch))
+    assert entry.manifest["registers"] > 0
+    assert entry.manifest["spill_store_bytes"] == 0
+    code = sass(entry.shared_object)
+    assert {line.split()[-1] for line in code.splitlines() if line.startswith("arch = ")} == {f"sm_{arch}"}
+
+
+@pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
+@pytest.mark.parametrize(("dtype", "uses_tensor_cores"), [("bfloat16", True), ("float16", True), ("float32", False)])
+def test_gemm_uses_tensor_cores_for_16_bit_types(loader, sass, arch, dtype, uses_tensor_cores):
+    spec = tkjit.find("gemm").specs[0]
+    entry = loader.launcher(spec, Variant((("T", dtype),)), gpu_target(arch))
+    code = sass(entry.shared_object)
+    assert ("HMMA" in code) is uses_tensor_cores
+    assert ("FFMA" in code) is not uses_tensor_cores
+
+
+def test_without_a_driver_a_launch_fails_in_words(loader):
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU: test_gpu_kernels.py launches for real")
+    import ctypes
+
+    spec = tkjit.find("axpy").specs[0]
+    entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
+    launch = ctypes.CDLL(str(entry.shared_object)).tkjit_launch
+    launch.restype = ctypes.c_char_p
+    args = (ctypes.c_int64 * (3 * 6))()
+    args[4] = args[6 + 4] = 1000  # the last extent of x and y
+    error = launch(args, 0, None).decode()
+    assert "CUDA" in error and "cudaError" in error, error
+    assert error.endswith("; grid (4, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory")
+    assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_synchronous").value == 0
+
+
+def test_an_unknown_architecture_is_refused_with_those_there_are(loader):
+    spec = tkjit.find("axpy").specs[0]
+    with pytest.raises(ToolchainError, match=r"cannot compile for sm_77; it knows .*90a"):
+        loader.launcher(spec, variants_of(spec)[0], gpu_target("77"))
+    with pytest.raises(ToolchainError, match="'hopper' is not a GPU architecture"):
+        gpu_target("hopper")
+
+
+def test_flags_with_arch_in_a_directory_name_change_nothing(loader, tmp_path):
+    # load_inline drops all its own architecture flags when any flag contains these four letters
+    directory = tmp_path / "research"
+    directory.mkdir()
+    (directory / "factor.h").write_text("#define FACTOR 2.0f\n")
+
+    @tkjit.kernel(
+        '#include "factor.h"\n__global__ void scale(float* x) { x[threadIdx.x] *= FACTOR; }\n',
+        entry="scale",
+        args=True,
+        grid=1,
+        block="N",
+        include_dirs=[directory],
+    )
+    def scale(x: tkjit.InOut[tkjit.Tensor, "float32", "N"]) -> None: ...
+
+    entry = loader.launcher(scale.specs[0], Variant(), gpu_target("90a"))
+    assert "-gencode=arch=compute_90a,code=sm_90a" in entry.manifest["command"]

@@ -1,0 +1,91 @@
+"""ThunderKittens' kernels compile for the GPU that they are written for, from their own sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.thunderkittens import CASES, CASES_OF_8, DIRECTORY, KERNELS, arch_of
+
+import tkjit
+from tkjit import registry
+from tkjit.compile.targets import gpu_target
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.headers import locate
+from tkjit.spec import variants_of
+from tkjit.spec.plain import is_plain
+
+pytestmark = pytest.mark.nvcc
+CHOICES = [
+    pytest.param(spec, variant, id=" ".join(filter(None, (spec.name, f"{number or ''}", str(variant)))))
+    for name in KERNELS
+    for number, spec in enumerate(tkjit.find(name).specs)
+    for variant in variants_of(spec)
+]
+# as it is before the tests have a cache of their own: what `headers add` installs lies in the user's
+SETTINGS = Settings.from_environment()
+
+
+@pytest.fixture
+def placed(loader):
+    """A function: a spec whose headers are found; without them the test is skipped, and says what to do."""
+
+    def place(spec):
+        try:
+            found = locate(spec, SETTINGS)
+        except ToolchainError as error:
+            pytest.skip(str(error))
+        for library in found.headers:
+            # one that comes with a whole toolkit may lie there
+            if library.root is None and not (loader.toolchain.cuda_root / "include" / library.proof).is_file():
+                pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
+        return found
+
+    return place
+
+
+@pytest.mark.parametrize(("spec", "variant"), CHOICES)
+def test_compiles(loader, placed, spec, variant):
+    entry = loader.launcher(placed(spec), variant, gpu_target(arch_of(spec)))
+    assert entry.manifest["registers"] > 0
+
+
+@pytest.mark.parametrize("case", [*CASES, *CASES_OF_8], ids=str)
+def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, case, monkeypatch):
+    for library in placed(case.spec).headers:
+        if library.root:
+            monkeypatch.setenv(library.variable, str(library.root))
+    if hasattr(case, "inputs"):
+        (found,) = tkjit.make_globals(case.kernel, **case.inputs(), **case.choices)
+    else:
+        parts = {name: [case.part(name, rank) for rank in range(8)] for name in case.shapes}
+        *_, found = tkjit.make_globals(case.kernel, **parts)
+    assert set(found) == {field.name for field in case.spec.struct_fields}
+
+
+def test_every_source_with_a_kernel_has_a_spec(placed):
+    root = placed(tkjit.find("tk_gemm").specs[0]).headers[0].root
+    named = {source.place for name in KERNELS for spec in tkjit.find(name).specs for _, source in spec.sources}
+    there = {path.relative_to(root).as_posix() for path in (root / "kernels").rglob("*.cu")}
+    without = {path for path in there if f"<thunderkittens>/{path}" not in named}
+    assert {Path(path).name for path in without if "/baselines/" not in path} == {"launch.cu"}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_is_listed_and_names_only_sources_of_the_library(name):
+    kernel = tkjit.find(name)
+    assert name in tkjit.kernels()
+    assert kernel.__doc__
+    if not any(field.is_parallel for field in kernel.specs[0].fields):  # a barrier of devices computes nothing
+        assert kernel.reference
+    for spec in kernel.specs:
+        assert spec.name == name
+        for _, source in spec.sources:
+            assert source.place.startswith("<thunderkittens>/kernels/")
+            assert source.text is None
+
+
+@pytest.mark.parametrize("path", registry.spec_files(DIRECTORY), ids=lambda path: path.stem)
+def test_a_spec_file_is_plain(path):
+    assert is_plain(path.read_text()), "a warm call would run the file"

@@ -1,0 +1,184 @@
+"""What a running process sees: edits between two loads, forks during a build, and the notes that the runtime reads."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import InOut, Tensor
+from tkjit.cache import fingerprints
+from tkjit.cli import main
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+
+pytestmark = pytest.mark.compiles
+FILL = '#include "value.h"\n__global__ void fill(float* x) { x[0] = VALUE; }\n'
+
+
+@pytest.fixture
+def fill(tmp_path):
+    """A kernel that writes what a header says, and the header."""
+    (tmp_path / "fill.cu").write_text(FILL)
+    (tmp_path / "value.h").write_text("#define VALUE 1\n")
+
+    @tkjit.kernel(tmp_path / "fill.cu", entry="fill", args=True, grid=1, block=1)
+    def fill(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+
+    return fill, tmp_path / "value.h"
+
+
+def test_a_load_after_an_edit_of_a_header_sees_it(fill):
+    kernel, header = fill
+    first = tkjit.load(kernel)
+    assert first(torch.zeros(1)).item() == 1
+    assert tkjit.load(kernel) is first
+    header.write_text("#define VALUE 22\n")
+    second = tkjit.load(kernel)
+    assert second is not first
+    assert second(torch.zeros(1)).item() == 22
+    assert tkjit.load(kernel) is second
+    assert first(torch.zeros(1)).item() == 1, "an object stays what it was"
+
+
+FORK_DURING_A_BUILD = """
+import os, sys, threading, torch, tkjit
+from tkjit.compile import compiler
+from tkjit import InOut, Tensor
+
+def kernel(value):
+    source = "__global__ void f(float* x) { x[0] = %d; }" % value
+    def fill(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+    fill.__name__ = "fill_%d" % value
+    return tkjit.load(tkjit.kernel(source, entry="f", args=True, grid=1, block=1)(fill))
+
+kernels = [kernel(1), kernel(2)]
+building, forked = threading.Event(), threading.Event()
+compile_module = compiler.compile_module
+
+def slowly(*arguments, **options):
+    with compiler._load_inline_lock:
+        building.set()
+        forked.wait(30)
+    return compile_module(*arguments, **options)
+
+compiler.compile_module = slowly
+thread = threading.Thread(target=lambda: print(kernels[0](torch.zeros(1)).item(), flush=True))
+thread.start()
+building.wait(30)
+child = os.fork()
+if child == 0:
+    compiler.compile_module = compile_module
+    print(kernels[1](torch.zeros(1)).item(), flush=True)
+    os._exit(0)
+print(os.waitpid(child, 0)[1], flush=True)
+forked.set()
+thread.join()
+"""
+
+
+def test_a_child_forked_during_a_build_builds_and_calls(session_cache):
+    assert loader_for(Settings.from_environment()).runtime
+    done = subprocess.run([sys.executable, "-c", FORK_DURING_A_BUILD], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["2.0", "0", "1.0"], done.stderr
+
+
+@pytest.fixture
+def compiled():
+    return loader_for(Settings.from_environment()).runtime
+
+
+def test_the_runtime_reads_a_note_as_the_cache_does(compiled, tmp_path):
+    names = ("plain", "with space", "n\N{LATIN SMALL LETTER O WITH DIAERESIS}")
+    for name in names:
+        (tmp_path / name).write_text(name)
+    lines = fingerprints.of([*(str(tmp_path / name) for name in names), str(tmp_path)])
+    checks = (fingerprints.unchanged, compiled.unchanged)
+    assert all(check(lines) for check in checks)
+    for place in range(len(lines) - 1):
+        flipped = bytearray(lines)
+        flipped[place] ^= 1
+        assert not any(check(bytes(flipped)) for check in checks), bytes(flipped)
+    os.utime(tmp_path / names[1], ns=(1, 1))
+    assert not any(check(lines) for check in checks)
+
+
+def test_the_runtime_sees_what_has_come(compiled, tmp_path):
+    checks = (fingerprints.unchanged, compiled.unchanged)
+    lines = fingerprints.of([str(tmp_path / "gone")])
+    assert all(check(lines) and check(b"") for check in checks)
+    (tmp_path / "gone").write_text("")
+    assert not any(check(lines) for check in checks)
+    assert not any(check(b"1 2 3\n") or check(b"\n") for check in checks)
+
+
+def test_a_warm_up_goes_on_after_specs_and_sources_that_cannot_be_read(capsys, tmp_path, monkeypatch):
+    (tmp_path / "good.py").write_text(
+        "import tkjit\nfrom tkjit import InOut, Tensor\n"
+        '@tkjit.kernel("__global__ void f(float* x) { x[0] = 1; }", entry="f", args=True, grid=1, block=1)\n'
+        'def good(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...\n'
+    )
+    (tmp_path / "unreadable.py").write_text("def unreadable(:\n")
+    (tmp_path / "sourceless.py").write_text(
+        (tmp_path / "good.py")
+        .read_text()
+        .replace('"__global__ void f(float* x) { x[0] = 1; }"', '"gone.cu"')
+        .replace("def good", "def sourceless")
+    )
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    assert main(["warmup", "unreadable", "sourceless", "good", "--device", "cpu"]) == 1
+    printed = capsys.readouterr()
+    assert "good for cpu" in printed.out
+    assert "2 failed" in printed.out.splitlines()[-1]
+    assert "unreadable.py:1: SyntaxError" in printed.err and "cannot read the source" in printed.err
+    assert main(["why", "unreadable", "good", "--device", "cpu"]) == 1
+    printed = capsys.readouterr().out
+    assert "hit   good for cpu" in printed and "SyntaxError" in printed
+
+
+def test_a_warm_up_compiles_where_programs_may_not(capsys, monkeypatch):
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    assert main(["warmup", "axpy", "--device", "cpu", "--types", "float16"]) == 0
+    assert tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half()).item() == 2
+
+
+def test_a_miss_names_a_way_that_works_for_a_kernel_without_a_file(monkeypatch):
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    source = f"__global__ void f(float* x) {{ x[0] = {time.time_ns()}; }}"
+
+    @tkjit.kernel(source, entry="f", args=True, grid=1, block=1)
+    def nameless(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
+
+    with pytest.raises(tkjit.CacheError, match=r"warmup --record used\.jsonl -- COMMAND"):
+        nameless(torch.zeros(1))
+
+
+def test_verify_and_bundle_refuse_directories_that_are_none_of_theirs(capsys, tmp_path, monkeypatch):
+    assert main(["cache", "verify", str(tmp_path)]) == 1
+    assert "is neither a cache nor a bundle" in capsys.readouterr().err
+    (tmp_path / "mine.txt").write_text("")
+    assert main(["bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", str(tmp_path)]) == 1
+    assert "is there and is no bundle" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").unlink()
+    assert main(["bundle", "axpy", "--device", "cpu", "--types", "float32", "-o", "."]) == 0
+    assert main(["cache", "verify", str(tmp_path)]) == 0
+
+
+def test_threads_that_load_after_an_edit_get_one_result(fill):
+    kernel, header = fill
+    assert tkjit.load(kernel)(torch.zeros(1)).item() == 1
+    header.write_text("#define VALUE 333\n")
+    results: list[float] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(tkjit.load(kernel)(torch.zeros(1)).item())) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [333.0] * 4

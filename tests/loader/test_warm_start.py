@@ -1,0 +1,225 @@
+"""What one process leaves for the next: a kernel that has not changed is loaded without running its spec file."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support.caches import eventually
+from support.sampling import sample
+
+pytestmark = pytest.mark.compiles
+SOURCE = """
+#include "value.h"
+__global__ void fill(float* x) {
+    x[0] = VALUE;
+#ifdef MORE
+    x[0] += 1;
+#endif
+}
+"""
+SPEC = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel("fill.cu", entry="fill", args=True, grid=1, block=1)
+def fill(x: InOut[Tensor, "float32", "N"]) -> Tensor:
+    return x.fill_(7)
+"""
+# whether the spec file was run comes first
+CALL = """
+import torch, tkjit
+from tkjit import registry
+run, ran = registry._run, []
+registry._run = lambda *file: ran.append(file) or run(*file)
+print(tkjit.load("fill")(torch.zeros(1)).item())
+print(bool(ran))
+"""
+
+
+@pytest.fixture
+def fill(seeded, tmp_path, monkeypatch) -> Path:
+    """The directory of a kernel that writes what a header says."""
+    directory = tmp_path / "kernels"
+    directory.mkdir()
+    (directory / "fill.py").write_text(SPEC)
+    (directory / "fill.cu").write_text(SOURCE)
+    (directory / "value.h").write_text("#define VALUE 1\n")
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))
+    return directory
+
+
+@pytest.fixture
+def call(fresh):
+    """What a call in a new process gives, and whether the spec file was run for it."""
+
+    def run(code: str = CALL) -> tuple[float, bool]:
+        value, ran = fresh.run(code).split()
+        return float(value), ran == "True"
+
+    return run
+
+
+@pytest.fixture
+def remembered(fill, call) -> Path:
+    """The same, once a process has found everything as the one before left it."""
+    time.sleep(0.1)  # nothing is noted of files that have just been written
+    assert call() == (1, True)
+    time.sleep(0.1)
+
+    def is_remembered() -> bool:
+        value, ran = call()
+        assert value == 1
+        return not ran
+
+    eventually(is_remembered, 20)
+    return fill
+
+
+def test_a_spec_file_that_has_not_changed_is_not_run(remembered, call):
+    assert call() == (1, False)
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
+def edit_the_header(directory: Path) -> None:
+    rewrite(directory / "value.h", "1", "2")
+
+
+def edit_the_source(directory: Path) -> None:
+    rewrite(directory / "fill.cu", "VALUE;", "VALUE + 1;")
+
+
+def edit_the_spec(directory: Path) -> None:
+    rewrite(directory / "fill.py", "args=True", 'args=True, flags="-DMORE"')
+
+
+def point_the_spec_elsewhere(directory: Path) -> None:
+    (directory / "other.cu").write_text(SOURCE.replace("VALUE;", "2;"))
+    rewrite(directory / "fill.py", "fill.cu", "other.cu")
+
+
+def hide_the_spec(directory: Path) -> None:
+    first = directory / "first"
+    first.mkdir()
+    for name in ("fill.py", "fill.cu", "value.h"):
+        (first / name).write_text((directory / name).read_text())
+    edit_the_header(first)
+    os.environ["TKJIT_KERNEL_PATH"] = f"{first}:{directory}"
+
+
+@pytest.mark.parametrize(
+    "change", [edit_the_header, edit_the_source, edit_the_spec, point_the_spec_elsewhere, hide_the_spec]
+)
+def test_a_change_is_seen(remembered, call, change, monkeypatch):
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(remembered))
+    change(remembered)
+    assert call() == (2, True)
+
+
+RECORDED_AT_ONCE = "from tkjit.cache import fingerprints; fingerprints.SETTLED_NS = -(1 << 62)\n"
+
+
+@pytest.mark.parametrize(
+    ("settled", "glue_is_there"),
+    [
+        ("", False),
+        (RECORDED_AT_ONCE, True),
+        pytest.param("", True, marks=pytest.mark.slow),
+        pytest.param(RECORDED_AT_ONCE, False, marks=pytest.mark.slow),
+    ],
+)
+def test_an_edit_while_the_first_process_runs_is_seen_by_the_next(fill, call, settled, glue_is_there):
+    """What it has built is not taken for what was made of the edited source, also if it was noted at once."""
+    source = fill / "fill.cu"
+    if glue_is_there:
+        rewrite(source, "VALUE;", "VALUE + 8;")
+        assert call() == (9, True)
+        source.write_text(SOURCE)
+    time.sleep(0.1)
+    edit = f"open({str(source)!r}, 'w').write({SOURCE.replace('VALUE;', 'VALUE + 1;')!r})\n"
+    assert call(settled + CALL.replace("print(bool", f"{edit}print(bool")) == (1, True)
+    for _ in range(3):
+        assert call()[0] == 2
+        time.sleep(0.1)
+
+
+def test_a_file_that_computes_is_run_each_time(fill, call, monkeypatch):
+    spec = SPEC.replace("import tkjit\n", "import os\nimport tkjit\n", 1)
+    (fill / "fill.py").write_text(spec.replace("args=True", 'args=True, defines={"ADDED": os.environ["MORE"]}'))
+    rewrite(fill / "fill.cu", "VALUE;", "VALUE + ADDED;")
+    for more in (1, 2, 1, 2, 1):
+        monkeypatch.setenv("MORE", str(more))
+        time.sleep(0.1)
+        assert call() == (1 + more, True)
+
+
+def test_what_is_remembered_is_recorded_and_is_of_its_settings_alone(remembered, call, monkeypatch, tmp_path):
+    monkeypatch.setenv("TKJIT_RECORD", str(tmp_path / "used.jsonl"))
+    assert call() == (1, False)
+    assert "fill" in (tmp_path / "used.jsonl").read_text(), "what is remembered is used like anything else"
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(tmp_path))
+    assert call() == (1, True), "compilers may find other headers"
+
+
+def test_another_variant_than_the_remembered_one(fresh, warmed):
+    call = "import torch, tkjit\naxpy = tkjit.load('axpy')\nx = torch.ones(1)\nprint(axpy(x, x.clone(), 2.0).item())\n"
+    half = call.replace("print(", "print(axpy(x.half(), x.half(), 3.0).item(), ")
+    for _ in range(3):
+        time.sleep(0.1)
+        assert fresh.run(call) == "3.0\n"
+    assert fresh.run(half) == "4.0 3.0\n"
+
+
+def test_the_rest_of_the_kernel_is_there(remembered, fresh):
+    code = CALL.split("print(", 1)[0] + (
+        "kernel = tkjit.load('fill')\n"
+        "same = (kernel.signature, kernel.__doc__) == (tkjit.find('fill').signature, tkjit.find('fill').__doc__)\n"
+        "print(same, kernel.reference(torch.zeros(1)).item(), kernel.variants)\n"
+        "print(kernel.name, kernel.__name__, kernel, hasattr(kernel, 'no'))\n"
+    )
+    described = "fill fill <tkjit kernel fill(x: Tensor, *, stream=None)> False\n"
+    assert fresh.run(code) == f"True 7.0 (Variant(values=()),)\n{described}"
+
+
+def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
+    code = CALL.replace(
+        "print(bool(ran))",
+        "first = tkjit.load('fill')\n"
+        f"open({str(remembered / 'value.h')!r}, 'w').write('#define VALUE 5')\n"
+        "second = tkjit.load('fill')\n"
+        "print(first(torch.zeros(1)).item(), second(torch.zeros(1)).item(), tkjit.load('fill') is second, bool(ran))",
+    )
+    assert fresh.run(code).split() == ["1.0", "1.0", "5.0", "True", "True"], "and then the spec file is run"
+
+
+@pytest.mark.parametrize(
+    ("harm", "room"),
+    sample(
+        [(harm, room) for room in ("runtime", "glue", "cpu-*") for harm in ("cut", "gone")],
+        "cut-runtime",
+        "gone-glue",
+        "cut-cpu-*",
+        name="-".join,
+    ),
+)
+def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, seeded, call, room, harm):
+    (module,) = [path for path in seeded.glob(f"v1/*/{room}/*/[!.]*/*.so") if "fill" in str(path) or room == "runtime"]
+    if harm == "cut":
+        os.truncate(module, module.stat().st_size // 2)
+    else:
+        module.unlink()
+    assert call()[0] == 1
+
+
+def test_any_flipped_byte_of_the_note_costs_a_run_and_no_more(remembered, seeded, call, chance):
+    (note,) = seeded.glob("v1/*/notes/kernel-fill-*")
+    content = note.read_bytes()
+    for _ in range(25):
+        place = chance.randrange(len(content) - 1)
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << chance.randrange(8)
+        note.write_bytes(bytes(flipped))
+        assert call()[0] == 1, place

@@ -1,0 +1,92 @@
+"""``make gpu``: how its tests are cut into shards, what a report says, and that a run goes on where one ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu import __main__ as gpu
+from benchmarks.gpu.__main__ import Result, Shard, add_tests, finished, markdown, run, shards
+
+REPORT = """<testsuites><testsuite>
+<testcase name="test_a"/>
+<testcase name="test_b"><failure message="assert 1 == 2&#10;more"/></testcase>
+<testcase name="test_c"><skipped message="no multicast"/></testcase>
+<testcase name="test_d"><error message=""/></testcase>
+</testsuite></testsuites>"""
+
+
+def result(**changes: object) -> Result:
+    return Result(**{"shard": "one", "commit": "abc", "device": "H100", "command": [], "ended": "ended", **changes})
+
+
+def test_every_test_is_in_one_shard_and_every_benchmark_too():
+    nodes = [f"tests/runtime/test_gpu_calls.py::test_{i}" for i in range(30)]
+    nodes += [f"tests/kernel_sources/test_gpu_thunderkittens.py::test_agrees[{i}]" for i in range(9)]
+    found = shards(nodes)
+    assert [node for shard in found for node in shard.tests] == nodes
+    assert [len(shard.tests) for shard in found] == [12, 12, 6, 4, 4, 1, 0, 0]
+    assert len({shard.name for shard in found}) == len(found)
+    assert [shard.benchmark for shard in found if shard.benchmark] == ["gpu.bench_call", "gpu.bench_kernels"]
+
+
+def test_a_report_is_counted_with_the_reasons(tmp_path: Path):
+    (tmp_path / "one.xml").write_text(REPORT)
+    one = result()
+    add_tests(one, tmp_path / "one.xml")
+    assert (one.passed, one.failed, one.skipped) == (1, 2, 1) and not one.is_good
+    assert one.failures == ["test_b: assert 1 == 2", "test_d: no message"]
+
+
+def test_a_shard_that_has_ended_is_not_run_again_until_the_commit_is_another(tmp_path: Path):
+    shard = Shard("one", ("tests/runtime/test_gpu_calls.py::test_a",))
+    assert finished(shard, tmp_path, "abc") is None
+    (tmp_path / "one.json").write_text(json.dumps(asdict(result(passed=3))))
+    assert finished(shard, tmp_path, "abc").passed == 3
+    assert finished(shard, tmp_path, "another") is None
+    (tmp_path / "one.json").write_text(json.dumps(asdict(result(ended="killed after 480 s"))))
+    assert finished(shard, tmp_path, "abc") is None
+
+
+def test_a_shard_that_hangs_is_killed_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sleeping = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
+    monkeypatch.setattr(Shard, "command", lambda self, out, seconds: sleeping)
+    one = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 1, "abc", "H100")
+    assert one.ended == "killed after 1 s" and "begun" in one.output
+    assert json.loads((tmp_path / "one.json").read_text())["ended"] == one.ended
+
+
+def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    report = f"open({str(tmp_path / 'one.xml')!r}, 'w').write({REPORT!r})"
+    monkeypatch.setattr(Shard, "command", lambda self, out, seconds: [sys.executable, "-c", report])
+    tests = tuple(f"tests/sim/test_gpu_a.py::test_{i}" for i in range(6))
+    one = run(Shard("one", tests), tmp_path, 20, "abc", "H100")
+    assert one.ended == "2 of 6 tests not run: the time was over" and not one.is_good
+
+
+def test_a_report_of_an_earlier_run_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "one.xml").write_text(REPORT)
+    monkeypatch.setattr(Shard, "command", lambda self, out, seconds: [sys.executable, "-c", "raise SystemExit(4)"])
+    one = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 20, "abc", "H100")
+    assert one.ended == "exit 4" and (one.passed, one.failed, one.skipped) == (0, 0, 0)
+
+
+def test_the_report_has_the_device_the_rows_and_the_failures():
+    row = {"what": "gemm", "peer": "cuBLAS", "ours": 2.0, "theirs": 4.0, "unit": "us", "limit": None, "ratio": 0.5}
+    text = markdown([result(passed=2), result(shard="two", rows=[row], failed=1, failures=["test_a: `x` is wrong"])])
+    assert text.startswith("Device: H100; commit abc;")
+    assert "| one | 2 | 0 | 0 | 0 | ended |" in text and "| gemm | 2 us | cuBLAS | 4 us | 0.500 |" in text
+    assert "* `test_a: 'x' is wrong`" in text
+
+
+def test_without_a_gpu_nothing_is_started_and_the_reason_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu, "missing", lambda: (["torch sees no GPU"], ["CuPy is missing"]))
+    monkeypatch.setattr(gpu, "collected", lambda: ["tests/sim/test_gpu_a.py::test_a"])
+    monkeypatch.setattr(gpu, "run", lambda *arguments: pytest.fail("nothing can run"))
+    assert gpu.main(["--out", str(tmp_path / "results")]) == 1
+    assert capsys.readouterr().err == "torch sees no GPU\nCuPy is missing\n"
+    assert not (tmp_path / "results").exists()

@@ -1,0 +1,81 @@
+"""Names of parameters and dims, whatever they are: the kernel computes what it should, or its spec is refused."""
+
+from __future__ import annotations
+
+import keyword
+import random
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from support.sampling import sample
+
+import tkjit
+from tkjit import In, Out, SpecError, Tensor
+from tkjit.spec.checks import CPP_KEYWORDS, MACROS
+
+pytestmark = pytest.mark.compiles
+PACKAGE = Path(tkjit.__file__).parent
+HEADERS = [*PACKAGE.glob("runtime/*.h"), *PACKAGE.glob("include/tkjit/*.h")]
+WORDS = {word for path in HEADERS for word in re.findall(r"\b[A-Za-z_]\w{0,20}\b", path.read_text())}
+OURS = sorted(word for word in WORDS if not keyword.iskeyword(word))  # which could not name a parameter
+CPPS = sorted({*CPP_KEYWORDS, *MACROS, "final", "override", "module", "std", "size_t", "main"} - {*keyword.kwlist})
+SOURCE = """
+__global__ void sum_into(const __grid_constant__ Globals g) {
+    float total = g.FACTOR;
+    for (int at = 0; at < g.XS.count; ++at)
+        for (int column = 0; column < g.X.cols(); ++column) total += float(g.XS[at][column]) * float(g.X[column]);
+    g.Y[0] = total;
+}
+"""
+
+
+def summed(xs: str, x: str, y: str, factor: str, dim: str, *, order: str = "") -> tkjit.Kernel:
+    """The sum of the products of a list's vectors with another vector; by the names that are given."""
+    code = f"def sum_into({x}: X, {xs}: XS, {factor}: float, {y}: Y) -> Tensor: ..."
+    if order == "list first":
+        code = f"def sum_into({xs}: XS, {x}: X, {factor}: float, {y}: Y) -> Tensor: ..."
+    space = {
+        "XS": In[list[Tensor], "float32", dim],
+        "X": In[Tensor, "float32", dim],
+        "Y": Out[Tensor, "float32", 1],
+        "Tensor": Tensor,
+    }
+    exec(compile(code, "<names>", "exec", dont_inherit=True), space)
+    names = {"XS": xs, "X": x, "Y": y, "FACTOR": factor}
+    source = re.sub(r"\bg\.([A-Z]+)", lambda match: f"g.{names[match[1]]}", SOURCE)
+    return tkjit.kernel(source, entry="sum_into", grid=f"min({dim}, 1)", block=1)(space["sum_into"])
+
+
+def call(kernel: tkjit.Kernel, xs: str, x: str, factor: str) -> float:
+    vectors = [torch.arange(5.0), torch.ones(5)]
+    return kernel(**{xs: vectors, x: torch.full((5,), 2.0), factor: 0.5}).item()
+
+
+@pytest.mark.parametrize("order", ["tensor first", "list first"])
+def test_a_dim_with_the_name_of_a_loops_variable_is_compared_all_the_same(order):
+    kernel = summed("xs", "x", "y", "factor", "i", order=order)
+    assert call(kernel, "xs", "x", "factor") == 30.5
+    lists = [[torch.ones(0)], [torch.ones(5), torch.ones(4)], [torch.ones(0), torch.ones(1), torch.ones(2)]]
+    for wrong in lists:
+        with pytest.raises(tkjit.ShapeError):
+            kernel(xs=wrong, x=torch.ones(5), factor=0.5)
+
+
+def drawn(number: int) -> list[str]:
+    """Five different names: of our own vocabulary, of C++'s, and what is made from another name."""
+    chance = random.Random(number)
+    names = [*chance.sample(OURS, 3), chance.choice(CPPS if number % 2 else OURS)]
+    return chance.sample([*names, chance.choice(["v_", "list_of_", "item_of_", "shape_of_"]) + names[0]], 5)
+
+
+@pytest.mark.parametrize("number", sample(range(24), "0", "1", "2"))
+def test_any_name_works_or_is_refused(number):
+    xs, x, y, factor, dim = drawn(number)
+    try:
+        kernel = summed(xs, x, y, factor, dim)
+    except SpecError as error:
+        assert any(name in str(error) for name in (xs, x, y, factor, dim)), error
+        return
+    assert call(kernel, xs, x, factor) == 30.5, (xs, x, y, factor, dim)

@@ -1,0 +1,672 @@
+"""What a loaded kernel refuses: the exact words, the right class, nothing half-done, and the same again later.
+
+Everything here runs twice: tensors are read through their TensorImpl, and through DLPack, as other versions of torch
+need.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from support.forking import Server
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tkjit
+from tkjit import ArgumentError, In, InOut, LaunchError, Out, Scalar, ShapeError, Tensor, TkjitError
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(params=["TensorImpl", "exchange API", "__dlpack__"], autouse=True)
+def reading(request: pytest.FixtureRequest, session_cache) -> Iterator[str]:
+    runtime = loader_for(Settings.from_environment()).runtime
+    runtime.read_tensors_through(request.param)
+    try:
+        assert runtime.reads_tensors_through() == request.param
+        yield request.param
+    finally:
+        runtime.read_tensors_through("TensorImpl")
+
+
+@tkjit.kernel(
+    """
+    __global__ void f(Globals g) {
+        const int i = threadIdx.x;
+        g.y[i] = g.x(0, i);
+        if (i < g.acc.cols()) g.acc[i] += T(g.alpha * g.count);
+    }
+    """,
+    entry="f",
+    grid="count",
+    block="N",
+    variants={"T": ("float32", "bfloat16")},
+    constraints=["N % divisor == 0", "M < 100"],
+)
+def probe(
+    x: In[Tensor, "T", "M", "N"],
+    acc: InOut[Tensor, "T", "M"],
+    bias: In[Tensor, "int32", "N"] | None = None,
+    alpha: float = 1.0,
+    count: int = 1,
+    flag: bool = False,
+    divisor: int = 1,
+    *,
+    y: Out[Tensor, "T", "N"] = None,
+) -> Tensor: ...
+
+
+@tkjit.kernel(
+    "__global__ void f(Globals g) { g.y[0] = g.x[0]; g.z[0] = g.x[0]; }",
+    entry="f",
+    grid="2 * n * n, m",
+    block="block",
+)
+def launch(
+    x: In[Tensor, "float32", "... N"],
+    n: Scalar[int, "int64_t"] = 1,
+    m: Scalar[int, "int64_t"] = 1,
+    block: Scalar[int, "int64_t"] = 1,
+    *,
+    y: Out[Tensor, "float32", "... N"] = None,
+    z: Out[Tensor, "float32", "max(n, 1) - 1 + N"] = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+class Case(NamedTuple):
+    """One bad call: what it changes in a good one, and what must be said."""
+
+    change: Callable[[], dict]
+    kind: type[TkjitError]
+    message: str
+
+
+def x23() -> torch.Tensor:
+    return torch.arange(6, dtype=torch.float32).view(2, 3)
+
+
+class Subclass(torch.Tensor):
+    pass
+
+
+def fake() -> torch.Tensor:
+    with FakeTensorMode():
+        return torch.empty(2, 3)
+
+
+def complex_view(view: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[], dict]:
+    return lambda: {"x": view(torch.zeros(2, 3, dtype=torch.complex64))}
+
+
+def negative_view() -> torch.Tensor:
+    return torch.zeros(2, 3, dtype=torch.complex64).conj().imag
+
+
+TENSORS = {
+    "not contiguous": Case(
+        lambda: {"x": x23().t().contiguous().t()},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu with strides (1, 2); expected contiguous; pass x.contiguous()",
+    ),
+    "every second element": Case(
+        lambda: {"acc": torch.zeros(4)[::2]},
+        ArgumentError,
+        "probe: acc is (2,) float32 on cpu with strides (2,); expected contiguous; pass acc.contiguous()",
+    ),
+    "expanded": Case(
+        lambda: {"acc": torch.zeros(1).expand(2)},
+        ArgumentError,
+        "probe: acc is (2,) float32 on cpu with strides (0,); expected contiguous; pass acc.contiguous()",
+    ),
+    "dtype of no variant": Case(
+        lambda: {"x": x23().double()},
+        ArgumentError,
+        "probe: x is (2, 3) float64 on cpu; expected (M, N) float32 or bfloat16",
+    ),
+    "dtype unlike another argument's": Case(
+        lambda: {"acc": torch.zeros(2, dtype=torch.bfloat16)},
+        ArgumentError,
+        "probe: acc is (2,) bfloat16 on cpu; expected (M=2,) of x's type float32",
+    ),
+    "dtype of an optional argument": Case(
+        lambda: {"bias": torch.zeros(3)},
+        ArgumentError,
+        "probe: bias is (3,) float32 on cpu; expected (N=3,) int32",
+    ),
+    "complex": Case(
+        lambda: {"x": torch.zeros(2, 3, dtype=torch.complex64)},
+        ArgumentError,
+        "probe: x is (2, 3) complex64 on cpu; expected (M, N) float32 or bfloat16",
+    ),
+    "complex for an integer": Case(
+        lambda: {"bias": torch.zeros(3, dtype=torch.complex128)},
+        ArgumentError,
+        "probe: bias is (3,) complex128 on cpu; expected (N=3,) int32",
+    ),
+    "dim unlike another argument's": Case(
+        lambda: {"acc": torch.zeros(3)},
+        ShapeError,
+        "probe: acc is (3,) float32 on cpu; expected (M=2,) of x's type float32",
+    ),
+    "dim of an optional argument": Case(
+        lambda: {"bias": torch.zeros(2, dtype=torch.int32)},
+        ShapeError,
+        "probe: bias is (2,) int32 on cpu; expected (N=3,) int32",
+    ),
+    "too few dims": Case(
+        lambda: {"x": torch.zeros(3)},
+        ShapeError,
+        "probe: x is (3,) float32 on cpu; expected (M, N) float32 or bfloat16",
+    ),
+    "no dims": Case(
+        lambda: {"acc": torch.tensor(1.0)},
+        ShapeError,
+        "probe: acc is () float32 on cpu; expected (M=2,) of x's type float32",
+    ),
+    "too many dims for the spec": Case(
+        lambda: {"x": torch.zeros(1, 2, 3)},
+        ShapeError,
+        "probe: x is (1, 2, 3) float32 on cpu; expected (M, N) float32 or bfloat16",
+    ),
+    "five dims": Case(
+        lambda: {"x": torch.zeros(1, 1, 1, 2, 3)},
+        ShapeError,
+        "probe: x is (1, 1, 1, 2, 3) float32 on cpu, of 5 dimensions; expected at most 4",
+    ),
+    "extent over 31 bits": Case(
+        lambda: {"x": torch.empty(2**31, 0)},
+        ShapeError,
+        "probe: x is (2147483648, 0) float32 on cpu; an extent must fit in 31 bits",
+    ),
+    "meta": Case(
+        lambda: {"x": torch.empty(2, 3, device="meta")},
+        ArgumentError,
+        "probe: acc is (2,) float32 on cpu; expected (M=2,) float32 on meta",
+    ),
+    "meta beside cpu": Case(
+        lambda: {"acc": torch.empty(2, device="meta")},
+        ArgumentError,
+        "probe: acc is (2,) float32 on meta; expected (M=2,) float32 on cpu",
+    ),
+    "sparse": Case(
+        lambda: {"x": x23().to_sparse()},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu with the layout torch.sparse_coo; expected a dense, strided tensor; "
+        "pass x.to_dense()",
+    ),
+    "sparse rows": Case(
+        lambda: {"x": sparse_rows()},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu with the layout torch.sparse_csr; expected a dense, strided tensor; "
+        "pass x.to_dense()",
+    ),
+    "conjugate": Case(
+        complex_view(torch.conj),
+        ArgumentError,
+        "probe: x is (2, 3) complex64 on cpu, a conjugate view; pass x.resolve_conj()",
+    ),
+    "negative": Case(
+        lambda: {"x": negative_view()},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu, a negative view; pass x.resolve_neg()",
+    ),
+    "requires grad": Case(
+        lambda: {"x": x23().requires_grad_()},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu and requires a gradient, which this kernel does not record; "
+        "call it under torch.no_grad(), or pass x.detach()",
+    ),
+    "parameter": Case(
+        lambda: {"acc": torch.nn.Parameter(torch.zeros(2))},
+        ArgumentError,
+        "probe: acc is (2,) float32 on cpu and requires a gradient, which this kernel does not record; "
+        "call it under torch.no_grad(), or pass acc.detach()",
+    ),
+    "result of a recorded operation": Case(
+        lambda: {"x": x23().requires_grad_() * 2},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu and requires a gradient, which this kernel does not record; "
+        "call it under torch.no_grad(), or pass x.detach()",
+    ),
+    "zero tensor": Case(
+        lambda: {"x": torch._efficientzerotensor(2, 3)},
+        ArgumentError,
+        "probe: x is (2, 3) float32 on cpu with strides (0, 0); expected contiguous; pass x.contiguous()",
+    ),
+}
+
+
+def sparse_rows() -> torch.Tensor:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls them beta
+        return x23().to_sparse_csr()
+
+
+NOT_TENSORS = {
+    "list": Case(
+        lambda: {"x": [[1.0, 2.0]]}, ArgumentError, "probe: x is [[1.0, 2.0]] (list); expected a torch.Tensor"
+    ),
+    "none": Case(lambda: {"x": None}, ArgumentError, "probe: x is None (NoneType); expected a torch.Tensor"),
+    "float": Case(lambda: {"acc": 1.5}, ArgumentError, "probe: acc is 1.5 (float); expected a torch.Tensor"),
+    "long text": Case(
+        lambda: {"x": "a" * 100},
+        ArgumentError,
+        "probe: x is '" + "a" * 59 + "... (str); expected a torch.Tensor",
+    ),
+    "class": Case(
+        lambda: {"x": torch.Tensor},
+        ArgumentError,
+        "probe: x is <class 'torch.Tensor'> (torch._C._TensorMeta); expected a torch.Tensor",
+    ),
+}
+
+SCALARS = {
+    "str for float": Case(lambda: {"alpha": "1"}, ArgumentError, "probe: alpha is '1' (str); expected a float"),
+    "complex for float": Case(lambda: {"alpha": 1j}, ArgumentError, "probe: alpha is 1j (complex); expected a float"),
+    "none for float": Case(lambda: {"alpha": None}, ArgumentError, "probe: alpha is None (NoneType); expected a float"),
+    "float for int": Case(lambda: {"count": 1.0}, ArgumentError, "probe: count is 1.0 (float); expected an int"),
+    "bool for int": Case(lambda: {"count": True}, ArgumentError, "probe: count is True (bool); expected an int"),
+    "str for int": Case(lambda: {"count": "1"}, ArgumentError, "probe: count is '1' (str); expected an int"),
+    "int too large": Case(
+        lambda: {"count": 2**31},
+        ArgumentError,
+        "probe: count is 2147483648 (int); expected an int from -2147483648 to 2147483647",
+    ),
+    "int far too large": Case(
+        lambda: {"count": -(10**30)},
+        ArgumentError,
+        "probe: count is -1" + "0" * 30 + " (int); expected an int from -2147483648 to 2147483647",
+    ),
+    "int for bool": Case(lambda: {"flag": 1}, ArgumentError, "probe: flag is 1 (int); expected a bool"),
+    "constraint": Case(
+        lambda: {"divisor": 2}, ShapeError, "probe: the constraint N % divisor == 0 does not hold (N=3, divisor=2)"
+    ),
+    "division by zero": Case(
+        lambda: {"divisor": 0},
+        ShapeError,
+        "probe: the constraint N % divisor == 0 overflows or divides by zero (N=3, divisor=0)",
+    ),
+    "stream on the cpu": Case(
+        lambda: {"stream": 1},
+        ArgumentError,
+        "probe: stream is 1 (int); expected no stream, since the tensors are on the cpu",
+    ),
+}
+
+OUTPUTS = {
+    "shape of out": Case(
+        lambda: {"out": torch.zeros(2)},
+        ShapeError,
+        "probe: y is (2,) float32 on cpu; expected (N=3,) of x's type float32",
+    ),
+    "dims of out": Case(
+        lambda: {"y": torch.zeros(1, 3)},
+        ShapeError,
+        "probe: y is (1, 3) float32 on cpu; expected (N=3,) of x's type float32",
+    ),
+    "dtype of out": Case(
+        lambda: {"out": torch.zeros(3, dtype=torch.float64)},
+        ArgumentError,
+        "probe: y is (3,) float64 on cpu; expected (N=3,) of x's type float32",
+    ),
+    "out not contiguous": Case(
+        lambda: {"out": torch.zeros(6)[::2]},
+        ArgumentError,
+        "probe: y is (3,) float32 on cpu with strides (2,); expected contiguous; pass y.contiguous()",
+    ),
+    "out on meta": Case(
+        lambda: {"out": torch.zeros(3, device="meta")},
+        ArgumentError,
+        "probe: y is (3,) float32 on meta; expected (N=3,) float32 on cpu",
+    ),
+    "out requires grad": Case(
+        lambda: {"out": torch.zeros(3, requires_grad=True)},
+        ArgumentError,
+        "probe: y is (3,) float32 on cpu and requires a gradient, which this kernel does not record; "
+        "call it under torch.no_grad(), or pass y.detach()",
+    ),
+    "out no tensor": Case(
+        lambda: {"out": (torch.zeros(3),)},
+        ArgumentError,
+        "probe: y is (tensor([0., 0., 0.]),) (tuple); expected a torch.Tensor",
+    ),
+    "out twice": Case(
+        lambda: {"out": torch.zeros(3), "y": torch.zeros(3)},
+        ArgumentError,
+        "probe: y is given both by name and in out=",
+    ),
+}
+
+CASES = {**TENSORS, **NOT_TENSORS, **SCALARS, **OUTPUTS}
+
+
+class Seen(TorchDispatchMode):
+    """Makes every call one of its operator."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def good_arguments() -> dict:
+    return {"x": x23(), "acc": torch.zeros(2), "bias": torch.ones(3, dtype=torch.int32)}
+
+
+def is_plain(value: object) -> bool:
+    return type(value) is torch.Tensor and value.layout == torch.strided and value.device.type == "cpu"
+
+
+# torch's dispatcher makes these plain before an operator sees them, and names its own types in short
+NOT_OF_OPERATORS = ("conjugate", "negative", "class")
+
+
+def refused(
+    kernel: Callable, keywords: dict, kind: type[TkjitError], message: str, *positional: object, operator: bool = True
+) -> None:
+    """The call is refused in these words, and leaves its arguments as they were."""
+    values = [value for value in (*positional, *keywords.values()) if is_plain(value) and not value.is_neg()]
+    before = [value.detach().clone() for value in values]
+    for mode in [nullcontext(), Seen()][: 1 + operator]:  # a plain call, and one through the kernel's operator
+        with mode, pytest.raises(TkjitError) as raised:
+            kernel(*positional, **keywords)
+        assert str(raised.value) == message
+        assert type(raised.value) is kind
+    assert isinstance(raised.value, {ArgumentError: TypeError, ShapeError: ValueError, LaunchError: RuntimeError}[kind])
+    assert all(map(torch.equal, values, before))
+
+
+def good_calls(count: int) -> None:
+    loaded, arguments = tkjit.load(probe), good_arguments()
+    for _ in range(count):
+        y = loaded(**arguments)
+    assert y.tolist() == [0, 1, 2] and arguments["acc"].tolist() == [count, count]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_call(name):
+    case = CASES[name]
+    keywords = good_arguments() | case.change()
+    loaded = tkjit.load(probe)
+    good_calls(1)
+    operator = name not in NOT_OF_OPERATORS
+    refused(loaded, keywords, case.kind, case.message, operator=operator)
+    good_calls(1000)
+    refused(loaded, keywords, case.kind, case.message, operator=operator)
+
+
+COUNTED = """
+import sys, torch
+made = []
+real, torch.empty = torch.empty, lambda *args, **kwargs: made.append(1) or real(*args, **kwargs)
+sys.path[:0] = {directories!r}
+import tkjit, test_bad_input as cases
+loaded = tkjit.load(cases.probe)
+for name, case in cases.CASES.items():
+    keywords = cases.good_arguments() | case.change()
+    made.clear()
+    try:
+        loaded(**keywords)
+        print(name, "was taken")
+    except tkjit.TkjitError:
+        print(f"{{name}} allocated" if made else "", end="")
+made.clear()
+loaded(**cases.good_arguments())
+print("a good call allocated", len(made))
+"""
+
+
+def test_a_call_that_is_refused_allocates_nothing(fresh: Server):
+    # the runtime looks torch.empty up once, so it is counted in a process of its own
+    assert (
+        fresh.run(COUNTED.format(directories=[str(Path(__file__).parent), str(Path(__file__).parents[1])])).strip()
+        == "a good call allocated 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("positional", "keywords", "message"),
+    [
+        ((x23(),) * 8, {}, "probe: takes at most 7 positional arguments, got 8"),
+        ((), {}, "probe: the argument x is missing"),
+        ((x23(),), {}, "probe: the argument acc is missing"),
+        ((x23(), torch.zeros(2)), {"x": x23()}, "probe: the argument x is given twice"),
+        ((x23(), torch.zeros(2)), {"gamma": 1.0}, "probe: unknown argument gamma"),
+        ((x23(), torch.zeros(2)), {"Alpha": 1.0}, "probe: unknown argument Alpha"),
+        ((x23(), torch.zeros(2)), {"\u03b1": 1.0}, "probe: unknown argument \u03b1"),
+    ],
+)
+def test_bad_argument_list(positional, keywords, message):
+    loaded = tkjit.load(probe)
+    refused(loaded, keywords, ArgumentError, message, *positional)
+    good_calls(1000)
+    refused(loaded, keywords, ArgumentError, message, *positional)
+
+
+def test_a_nested_tensor_is_refused():
+    for layout in (torch.strided, torch.jagged):
+        nested = nested_tensor(layout)
+        with pytest.raises(ArgumentError, match=r"^probe: x is .*nested|^probe: x is .*NestedTensor"):
+            tkjit.load(probe)(nested, torch.zeros(2))
+
+
+def nested_tensor(layout: torch.layout) -> torch.Tensor:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch calls them a prototype
+        return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)], layout=layout)
+
+
+def test_a_quantized_tensor_is_refused():
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated, and still there
+        quantized = torch.quantize_per_tensor(x23(), 0.1, 0, torch.qint8)
+    keywords = good_arguments() | {"x": quantized}
+    with pytest.raises(ArgumentError, match=r"^probe: x is \(2, 3\) qint8 on cpu") as raised:
+        tkjit.load(probe)(**keywords)
+    # its layout is strided, and to_dense() fails on it
+    assert "quantized" in str(raised.value) and "dequantize()" in str(raised.value)
+
+
+@pytest.mark.parametrize("held_bytes", [0, 20])
+def test_a_freed_storage_is_refused(held_bytes):
+    # what training code leaves of a parameter that it has gathered and let go; torch itself crashes on reading it
+    x = x23()
+    x.untyped_storage().resize_(held_bytes)
+    said = r"^probe: x is \(2, 3\) float32 on cpu, but its storage holds less: it was freed or resized$"
+    with pytest.raises(ArgumentError, match=said):
+        tkjit.load(probe)(x, torch.zeros(2))
+
+
+def test_gradients_are_no_matter_where_none_is_recorded():
+    parameter = torch.nn.Parameter(x23())
+    with torch.no_grad():
+        assert tkjit.load(probe)(parameter, torch.zeros(2)).tolist() == [0, 1, 2]
+    with torch.inference_mode():
+        assert tkjit.load(probe)(x23().requires_grad_(), torch.zeros(2)).tolist() == [0, 1, 2]
+    y = tkjit.load(probe)(parameter.detach(), torch.zeros(2))
+    assert not y.requires_grad
+    frozen = torch.nn.Parameter(x23(), requires_grad=False)
+    assert tkjit.load(probe)(frozen, torch.zeros(2)).tolist() == [0, 1, 2]
+
+
+def test_a_plain_subclass_is_taken():
+    y = tkjit.load(probe)(x23().as_subclass(Subclass), torch.zeros(2))
+    assert torch.equal(torch.Tensor(y), torch.tensor([0.0, 1.0, 2.0]))
+
+
+def test_a_copy_on_write_tensor_is_written_without_its_original():
+    original = torch.zeros(2)
+    lazy = torch._lazy_clone(original)
+    tkjit.load(probe)(x23(), lazy)
+    assert lazy.tolist() == [1, 1] and original.tolist() == [0, 0]
+
+
+def test_numbers_that_are_not_pythons_own():
+    loaded = tkjit.load(probe)
+    acc = torch.zeros(2)
+    loaded(x23(), acc, alpha=np.float32(0.5), count=np.int64(1))
+    loaded(x23(), acc, alpha=2)
+    loaded(x23(), acc, alpha=torch.tensor(0.25), count=torch.tensor(1))
+    loaded(x23(), acc, flag=np.bool_(True))
+    loaded(x23(), acc, flag=torch.tensor(True))
+    with Seen():
+        loaded(x23(), acc, alpha=np.float32(0.5), count=np.int64(1), flag=np.bool_(True))
+        loaded(x23(), acc, alpha=torch.tensor(0.25), count=torch.tensor(1), flag=torch.tensor(True))
+    assert acc.tolist() == [5.5, 5.5]
+    refused(
+        loaded,
+        {"x": x23(), "acc": acc, "flag": torch.tensor(1.0)},
+        ArgumentError,
+        "probe: flag is () float32 on cpu; expected a bool",
+    )
+
+
+def test_an_object_that_fails_as_an_index():
+    class Odd:
+        def __index__(self) -> int:
+            raise ValueError("no")
+
+        def __repr__(self) -> str:
+            return "Odd()"
+
+    refused(
+        tkjit.load(probe),
+        good_arguments() | {"count": Odd()},
+        ArgumentError,
+        "probe: count is Odd() (Odd); expected an int",
+    )
+
+
+# ---- grids and several outputs
+
+LAUNCHES = {
+    "grid too large": ({"n": 2**20}, LaunchError, "launch: grid x is 2199023255552; the limit is 2147483647"),
+    "second dimension too large": ({"m": 65536}, LaunchError, "launch: grid y is 65536; the limit is 65535"),
+    "grid negative": ({"m": -1}, LaunchError, "launch: grid y is -1; the limit is 65535"),
+    "grid overflows": ({"n": 2**62}, LaunchError, "launch: grid x: overflow or division by zero"),
+    "block too large": ({"block": 1025}, LaunchError, "launch: block x is 1025; the limit is 1024"),
+    "block empty": ({"block": 0}, LaunchError, "launch: threads a block is 0; the limit is 1024"),
+}
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_bad_launch_shape(name):
+    keywords, kind, message = LAUNCHES[name]
+    out = torch.full((2,), 7.0), torch.full((keywords.get("n", 1) - 1 + 2,), 7.0) if name != "grid overflows" else None
+    if name == "grid overflows":  # the output's own dim is too large before that; half of the square fits
+        keywords = {"n": -(2**62)}
+        out = torch.full((2,), 7.0), torch.full((2,), 7.0)
+    loaded = tkjit.load(launch)
+    for _ in range(2):
+        with pytest.raises(LaunchError) as raised:
+            loaded(torch.ones(2), **keywords, out=out)
+        assert str(raised.value) == message and type(raised.value) is kind
+        assert all((tensor == 7).all() for tensor in out)
+        assert loaded(torch.ones(2)).y.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "kind", "message"),
+    [
+        ({"n": 2**62}, ShapeError, "launch: an extent of the output z would be 4611686018427387905"),
+        ({"out": torch.ones(2)}, ArgumentError, "launch: out= must be a tuple of 2 tensors, one for each output"),
+        ({"out": (torch.ones(2),)}, ArgumentError, "launch: out= must be a tuple of 2 tensors, one for each output"),
+        (
+            {"out": (torch.ones(2),) * 3},
+            ArgumentError,
+            "launch: out= must be a tuple of 2 tensors, one for each output",
+        ),
+        (
+            {"out": (None, torch.ones(2)), "z": torch.ones(2)},
+            ArgumentError,
+            "launch: z is given both by name and in out=",
+        ),
+        (
+            {"out": (torch.ones(2), torch.ones(3))},
+            ShapeError,
+            "launch: z is (3,) float32 on cpu; expected (max(n, 1) - 1 + N=2,) float32",
+        ),
+        ({"y": torch.ones(1, 2)}, ShapeError, "launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32"),
+    ],
+)
+def test_bad_outputs(keywords, kind, message):
+    loaded = tkjit.load(launch)
+    loaded(torch.ones(2))
+    # torch's dispatcher makes all outputs together, and a given one gets a copy
+    refused(loaded, {"x": torch.ones(2), **keywords}, kind, message, operator="y" not in keywords)
+    with Seen(), pytest.raises(kind):
+        loaded(torch.ones(2), **keywords)
+
+
+# ---- a kernel that has not been called yet
+
+
+@pytest.mark.parametrize(
+    "bad", [[1.0], None, torch.empty(2, 2), torch.empty(2, dtype=torch.int8)], ids=["list", "None", "matrix", "int8"]
+)
+def test_a_first_call_may_be_bad(bad):
+    @tkjit.kernel(
+        "template <class T> __global__ void f(Globals g) { g.x[threadIdx.x] += T(mode); }",
+        entry="f<T>",
+        grid=1,
+        block="N",
+        variants={"T": ("float32",), "mode": (1, 2)},
+    )
+    def first(x: InOut[Tensor, "T", "N"], mode: int = 1) -> Tensor: ...
+
+    with pytest.raises((ArgumentError, ShapeError), match=r"^first: x is "):
+        first(bad)
+    with pytest.raises(ArgumentError, match=r"^first: mode is 'two' \(str\); expected an int$"):
+        tkjit.Kernel(*first.specs)(torch.ones(2), "two")
+    with pytest.raises(ShapeError, match=r"^first: the constraint mode is 1 or 2 does not hold \(mode=3\)$"):
+        tkjit.Kernel(*first.specs)(torch.ones(2), 3)
+    assert first(torch.zeros(2), 2).tolist() == [2, 2]
+
+
+class Surrogate:
+    """Its text has a character that UTF-8 has no bytes for."""
+
+    def __repr__(self) -> str:
+        return "\ud800"
+
+
+def test_texts_that_are_not_utf8():
+    loaded = tkjit.load(probe)
+    with pytest.raises(ArgumentError, match=r"probe: x is \\ud800 \(Surrogate\); expected a torch.Tensor"):
+        loaded(Surrogate(), torch.zeros(2))
+    with pytest.raises(ArgumentError, match="é" * 59 + r"\.\.\. \(str\); expected a torch.Tensor"):
+        loaded("é" * 100, torch.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"alpha": torch.ones(1)}, r"alpha is \(1,\) float32 on cpu; expected a float"),
+        ({"alpha": torch.tensor(2.0, requires_grad=True)}, r"alpha is \(\) float32 on cpu; expected a float"),
+        ({"alpha": torch.tensor(1j)}, r"alpha is \(\) complex64 on cpu; expected a float"),
+        ({"alpha": np.complex64(1)}, r"alpha is np.complex64\(1\+0j\) \(numpy.complex64\); expected a float"),
+        ({"count": torch.ones(1, dtype=torch.int64)}, r"count is \(1,\) int64 on cpu; expected an int"),
+    ],
+)
+def test_what_is_no_single_real_number(keywords, message):
+    with pytest.raises(ArgumentError, match=f"^probe: {message}$"):
+        tkjit.load(probe)(x23(), torch.zeros(2), **keywords)
+
+
+def test_ctrl_c_in_a_conversion_is_not_swallowed():
+    class Interrupted:
+        def __float__(self) -> float:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        tkjit.load(probe)(x23(), torch.zeros(2), alpha=Interrupted())

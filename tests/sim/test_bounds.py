@@ -1,0 +1,83 @@
+"""TKJIT_SIM_BOUNDS=1: an index outside of a global layout raises, with the tensor's name."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, LaunchError, Out, Tensor
+
+pytestmark = pytest.mark.compiles
+SOURCE = r"""
+__global__ void edges(const __grid_constant__ Globals g) {
+    const int i = threadIdx.x;
+    if (i == 5) switch (g.what) {
+        case 1: g.y[g.y.numel()] = 1; break;  // line 5
+        case 2: g.y[-1] = 1; break;
+        case 3: g.y[~0ull] = 1; break;
+        case 4: g.x(g.x.rows(), 0) = 1; break;
+        case 5: g.x(1, -1) = 2; break;
+        case 6: g.z(0, 2, 0, 0) = 1; break;
+        case 7: g.z(0, 1, 2, 4) = 1; break;
+        case 8: g.y[0] = g.bias[0]; break;
+        case 9: g.y[0] = g.xs[1][unsigned(7)]; break;
+        case 10: *(g.y.raw_ptr + 70) = 1; break;  // raw pointers are not covered
+    }
+    // the last elements of all, and rows that are counted over all matrices
+    g.y[g.y.numel() - 1] = g.x(2, 39) + g.z(0, 1, 2, 3) + g.z(5, 3) + g.xs[1][short(6)];
+    g.y[i] = g.x(0, i);
+}
+"""
+
+
+def _spec(kernel: str, **options: object):
+    @tkjit.kernel(SOURCE, entry="edges", grid=1, block=32, **options)
+    def edges(
+        x: In[Tensor, "float32", "M", "N"],
+        xs: In[list[Tensor], "float32", "K"],
+        z: In[Tensor, "float32", "1", "2", "3", "4"],
+        y: Out[Tensor, "float32", 64],
+        what: int,
+        bias: In[Tensor, "float32", "N"] | None = None,
+    ) -> Tensor: ...
+
+    return edges
+
+
+EXPECTED = {
+    1: ("y[64] is out of bounds: y has 64 elements", 5),
+    2: ("y[-1] is out of bounds: y has 64 elements", 6),
+    3: ("y[18446744073709551615] is out of bounds: y has 64 elements", 7),
+    4: ("x: row 3 is out of bounds: the extent is 3", 8),
+    5: ("x: col -1 is out of bounds: the extent is 40", 9),
+    6: ("z: depth 2 is out of bounds: the extent is 2", 10),
+    7: ("z: col 4 is out of bounds: the extent is 4", 11),
+    8: ("bias is indexed, and the call left it out", 12),
+    9: ("xs[1][7] is out of bounds: xs[1] has 7 elements", 13),
+}
+
+
+def _arguments(what: int) -> tuple[object, ...]:
+    return torch.zeros(3, 40), [torch.ones(7), torch.ones(7)], torch.ones(1, 2, 3, 4), what
+
+
+def test_an_index_outside_raises_with_name_index_extent_and_line(monkeypatch):
+    edges = _spec("edges")
+    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "1")
+    for what, (text, line) in EXPECTED.items():
+        with pytest.raises(LaunchError) as error:
+            edges(*_arguments(what))
+        place = f", in block (0, 0, 0), thread (5, 0, 0) (inline.cu:{line})"
+        assert str(error.value).startswith(f"edges: {text}{place}")
+    y = torch.zeros(128)
+    assert edges(*_arguments(0))[63] == 3
+    assert edges(*_arguments(10), out=y[:64]).shape == (64,)
+
+
+def test_without_the_variable_nothing_is_compared(monkeypatch):
+    edges = _spec("edges")
+    y = torch.zeros(128)
+    monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
+    assert edges(*_arguments(1), out=y[:64])[63] == 3  # another entry of the cache than with it
+    assert y[64] == 1

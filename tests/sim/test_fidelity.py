@@ -1,0 +1,21 @@
+"""The kernels with which a GPU is compared to the simulator give, on the CPU, what NumPy and PyTorch compute."""
+
+import pytest
+from support.fidelity.case import Case, differences
+from support.fidelity.cases import CASES
+from support.sampling import sample
+
+pytestmark = pytest.mark.compiles
+QUICK = "fp8_conversions float_functions half_arithmetic integer_intrinsics matrices mma_fp8 registers warp_functions"
+
+
+@pytest.mark.parametrize("case", sample(CASES, *QUICK.split(), name=lambda case: case.name))
+def test_the_simulator_is_right(case: Case):
+    results = case.run("cpu")
+    expected = case.expected(*case.inputs())
+    wrong = {
+        name: text
+        for name, wanted in expected.items()
+        if (text := differences(results[name], wanted, case.expected_bounds.get(name)))
+    }
+    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())

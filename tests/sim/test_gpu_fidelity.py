@@ -1,0 +1,30 @@
+"""A GPU and the simulator give the same: conversions, integers, IEEE arithmetic, matrix moves bit for bit, the rest
+within the errors that are documented. The inputs are random and the same on both.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.fidelity.case import Case, differences
+from support.fidelity.cases import CASES
+
+pytestmark = pytest.mark.gpu
+
+
+# What a case needs beyond sm_80.
+CAPABILITIES = {"mma_fp8": (8, 9), "matrices": (9, 0), "registers": (9, 0)}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_gpu_agrees_with_the_simulator(gpu, case: Case):
+    needed = CAPABILITIES.get(case.name, (8, 0))
+    if torch.cuda.get_device_capability(gpu) < needed:
+        pytest.skip(f"{case.name} needs compute capability {needed}")
+    on_cpu, on_gpu = case.run("cpu"), case.run(gpu)
+    wrong = {
+        name: text
+        for name, wanted in on_cpu.items()
+        if (text := differences(on_gpu[name], wanted, case.device_bounds.get(name)))
+    }
+    assert not wrong, "\n".join(f"{name}: {text}" for name, text in wrong.items())

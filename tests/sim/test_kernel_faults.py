@@ -1,0 +1,202 @@
+"""A kernel's ordinary mistakes raise, and do not end the process; what must end it says which thread it was."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from support import faulty
+from support.forking import Child, Server
+
+from tkjit import LaunchError
+
+pytestmark = pytest.mark.compiles
+
+
+# in a process of its own
+IMPORTS = f"""
+import faulthandler, os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+import torch
+from support.faulty import faulty
+x = torch.zeros(256, dtype=torch.int32)
+x[1] = 1
+def caught(mistake):
+    try:
+        faulty(x, mistake)
+    except RuntimeError as error:
+        return str(error)
+"""
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    x = torch.zeros(256, dtype=torch.int32)
+    x[1] = 1
+    return x
+
+
+@pytest.fixture(autouse=True)
+def the_next_call_works(x):
+    yield
+    assert faulty.faulty(x, 0)[:64].tolist() == [*range(63, -1, -1)]
+
+
+def test_a_mistake_raises_with_its_line_and_thread(x):
+    # one test and not many: each is a call of a hundredth of a second
+    for mistake, (what, mark) in {
+        1: ("an integer division by zero", "divide"),
+        2: ("an integer division by zero", "remainder"),
+        3: ("a write to address 0x0, through a null pointer", "null"),
+        4: ("a read of address 0x123456789000, where no memory is", "wild"),
+        6: ("stack overflow: the thread's stack is 1020 KiB", ""),
+        11: ("a point that the compiler takes for impossible", "trap"),
+        12: ("a call of address 0x0, where no function is", "call"),
+        13: ("a read of address 0x0, through a null pointer", "virtual"),
+        14: ("an access to a misaligned vector, or to an address that no machine has", "impossible"),
+        15: ("which does not allow it", "literal"),
+    }.items():
+        with pytest.raises(LaunchError) as error:
+            faulty.faulty(x, mistake)
+        text = str(error.value)
+        assert text.startswith("faulty: ") and what in text, text
+        assert "in block (1, 0, 0), thread (36, 0, 0)" in text
+        assert f"({faulty.line(mark)})" in text if mark else "(inline.cu:" in text, text
+        assert "python -m tkjit check faulty" in text
+        assert faulty.faulty(x, 0)[64] == 127
+
+
+def test_runaway_recursion_is_a_stack_overflow(x):
+    with pytest.raises(LaunchError, match=r"stack overflow.* thread \(36, 0, 0\) \(inline\.cu:"):
+        faulty.faulty(x, 5)
+
+
+def test_what_only_host_code_may_do_raises(x):
+    for mistake, (what, mark) in {
+        7: ("the kernel threw a C++ exception, which device code cannot: no such thing", "throw"),
+        8: ("one of a type that is not std::exception", "throw 7"),
+        9: ("abort() was called", "abort"),
+        10: ("exit() was called", "exit"),
+        16: ("vector::_M_range_check", ""),
+    }.items():
+        with pytest.raises(LaunchError) as error:
+            faulty.faulty(x, mistake)
+        assert what in str(error.value)
+        assert "thread (36, 0, 0)" in str(error.value)
+        assert faulty.line(mark) in str(error.value) if mark else True, str(error.value)
+
+
+def test_a_kernel_that_host_code_launches(x):
+    with pytest.raises(LaunchError, match=r"division by zero.* \(inline\.cu:4\).*launched at inline\.cu:8"):
+        faulty.host(x[:100], 1)
+    assert faulty.host(x[:100], 0).unique().tolist() == [3]
+
+
+def test_the_least_integer_divided_by_minus_one_is_what_a_gpu_makes_of_it(x):
+    assert [int(faulty.faulty(x, mistake)[100]) for mistake in (20, 21, 22, 23)] == [-(2**31), 0, 1, 1]
+    assert faulty.faulty(x, 20, who=-1).unique().tolist() == [-(2**31)]  # each thread of the grid
+
+
+def test_many_threads_at_once_fail_once(x):
+    many = torch.zeros(64 * 4000, dtype=torch.int32)
+    for mistake in (1, 3, 5, 7):
+        with pytest.raises(LaunchError, match=r"thread \(\d+, 0, 0\)"):
+            faulty.faulty(many, mistake, who=64 * 3000)
+        with pytest.raises(LaunchError):
+            faulty.faulty(many, mistake, who=-1)
+
+
+def test_launches_of_several_threads_fail_each_by_itself(x):
+    texts: list[str] = []
+
+    def call(mistake: int) -> None:
+        for _ in range(5):
+            with pytest.raises(LaunchError) as error:
+                faulty.faulty(x, mistake)
+            texts.append(str(error.value))
+            assert faulty.faulty(x, 0)[0] == 63
+
+    threads = [threading.Thread(target=call, args=(mistake,)) for mistake in (1, 3, 5, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted("overflow" in text for text in texts) == [False] * 10 + [True] * 10
+
+
+def test_faults_leave_no_stacks_behind(x):
+    def mappings() -> int:
+        return len(Path("/proc/self/maps").read_text().splitlines())
+
+    def fail() -> None:
+        for mistake in (1, 5, 7):
+            with pytest.raises(LaunchError):
+                faulty.faulty(x, mistake)
+
+    fail()
+    before = mappings()
+    for _ in range(10):
+        thread = threading.Thread(target=fail)  # which gives its signal stack back
+        thread.start()
+        thread.join()
+    assert mappings() <= before + 10
+
+
+@pytest.mark.parametrize("before", ["", "faulthandler.enable()\n"], ids=["no other handler", "a handler from before"])
+def test_a_fault_in_a_library_ends_the_process_and_says_where(fresh: Server, before):
+    child = ended(fresh, f"{IMPORTS}{before}caught(1)\nfaulty(x, 30)")
+    assert child.code == -11
+    (line,) = [line for line in child.stderr.splitlines() if line.startswith("tkjit: ")]
+    assert line == (
+        "tkjit: SIGSEGV in a library that the kernel faulty called, in block (1, 0, 0), thread (36, 0, 0); "
+        "the process cannot go on; python -m tkjit check faulty says more"
+    )
+    assert ("Fatal Python error: Segmentation fault" in child.stderr) == bool(before)
+
+
+def test_a_fault_elsewhere_while_a_kernel_runs_names_the_kernel(fresh: Server):
+    code = """
+import ctypes, threading
+y = torch.zeros_like(x)
+threading.Thread(target=lambda: faulty(x, 29, out=y), daemon=True).start()
+while y[0] == 0:
+    pass
+ctypes.string_at(0)
+"""
+    child = ended(fresh, IMPORTS + code)
+    assert child.code == -11
+    assert child.stderr == "tkjit: SIGSEGV outside of kernels, while the kernel faulty ran\n"
+
+
+def test_a_handler_that_is_installed_later_does_not_end_the_process(fresh: Server):
+    code = f"{IMPORTS}\ncaught(0)\nfaulthandler.enable()\nprint(caught(3))\nprint(caught(1))\nfaulthandler.disable()"
+    printed = fresh.run(code)
+    assert "null pointer" in printed and "division by zero" in printed
+
+
+def test_other_signals_and_faults_are_nobodys_of_ours(fresh: Server):
+    sent = ended(fresh, f"{IMPORTS}\ncaught(1)\nos.kill(os.getpid(), signal.SIGSEGV)")
+    elsewhere = ended(fresh, f"{IMPORTS}\nimport ctypes\ncaught(1)\nctypes.string_at(0)")
+    aborted = ended(fresh, f"{IMPORTS}\ncaught(1)\nos.abort()")
+    assert [sent.code, elsewhere.code, aborted.code] == [-11, -11, -6]
+    assert sent.stderr == elsewhere.stderr == aborted.stderr == ""
+    handled = "signal.signal(signal.SIGFPE, lambda number, frame: print('handled', number))\n"
+    own = fresh.run(f"{IMPORTS}{handled}caught(1)\nsignal.raise_signal(signal.SIGFPE)\nprint(caught(1))")
+    assert own.startswith("handled 8") and "division by zero" in own
+
+
+def test_after_fork(fresh: Server):
+    code = """
+caught(0)
+if (child := os.fork()) == 0:
+    os._exit(0 if "null pointer" in caught(3) and "overflow" in caught(5) and caught(0) is None else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), caught(5))
+"""
+    printed = fresh.run(IMPORTS + code)
+    assert printed.startswith("0 ") and "stack overflow" in printed
+
+
+def ended(fresh: Server, code: str) -> Child:
+    return fresh.start(code).wait()
