@@ -1,0 +1,241 @@
+"""A spec that contradicts itself is refused by name."""
+
+from typing import Any
+
+import pytest
+from support.specs import F32, by_hand, field, refusal
+
+from tkjit.spec import Field
+from tkjit.spec.expr import Expr
+
+
+def test_the_plain_spec_is_accepted():
+    assert by_hand(field()).name == "scale"
+
+
+CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
+    "duplicate field": ([field(), field()], {"order": ("x",)}, "the field x is given twice"),
+    "unknown dtype": ([field("x", "in", "float31", "N")], {}, "x: unknown dtype 'float31'; known are bool, uint8"),
+    "unknown dtype beside variants": (
+        [field("x", "in", "T"), field("y", "in", "U")],
+        {"variants": (("T", (F32,)),)},
+        "y: unknown dtype 'U'; known are T, bool",
+    ),
+    "unknown dtype option": (
+        [field("x", "in", "T")],
+        {"variants": (("T", (F32, "half")),)},
+        "variants['T']: unknown dtype 'half'; known are bool",
+    ),
+    "unknown scalar type": (
+        [field(), Field("n", "scalar", "long")],
+        {},
+        "n: unknown scalar type 'long'; known are bool, float",
+    ),
+    "undefined dim of an output": (
+        [field("x", "in", F32, "N"), field("y", "out", F32, "N", "Q")],
+        {},
+        "y's dims: undefined dim Q in 'Q'; defined are N",
+    ),
+    "undefined dim of an input": (
+        [field("x", "in", F32, "N + Q")],
+        {},
+        "x's dims: undefined dim N in 'N + Q'; defined are none",
+    ),
+    "undefined dim in grid": ([field()], {"grid": (Expr("cdiv(Q, 2)"),)}, "grid: undefined dim Q in 'cdiv(Q, 2)'"),
+    "undefined dim in block": ([field()], {"block": (Expr("Q"),)}, "block: undefined dim Q"),
+    "undefined dim in shared memory": ([field()], {"shared_memory": Expr("Q")}, "shared_memory: undefined dim Q"),
+    "undefined dim in constraint": ([field()], {"constraints": (Expr("Q < 1"),)}, "constraints: undefined dim Q"),
+    "undefined dim in dims": ([field()], {"derived": (("P", Expr("Q")),)}, "dims['P']: undefined dim Q"),
+    "a float in an expression": (
+        [field("x", "in", F32, "N"), Field("alpha", "scalar", "float")],
+        {"grid": (Expr("alpha"),)},
+        "grid: undefined dim alpha in 'alpha'; defined are N",
+    ),
+    "an output's extents": (
+        [field("x", "in", F32, "N"), field("y", "out", F32, "N")],
+        {"grid": (Expr("y.rows"),)},
+        "grid: undefined dim y.rows",
+    ),
+    "extents of no tensor": ([field()], {"grid": (Expr("z.rows"),)}, "grid: undefined dim z.rows"),
+    "circular shape": (
+        [field("x", "in", F32, "N"), field("y", "out", F32, "P")],
+        {"derived": (("P", Expr("Q + 1")), ("Q", Expr("P + N")))},
+        "circular shape: ",
+    ),
+    "circular by itself": ([field()], {"derived": (("P", Expr("P + 1")),)}, "circular shape: P -> P"),
+    "a dim bound twice": (
+        [field("x", "in", F32, "N")],
+        {"derived": (("N", Expr("3")),)},
+        "dims['N'] is already bound by an argument",
+    ),
+    "negative dim": ([field("x", "in", F32, "N", "-1")], {}, "x: the dim -1 is negative"),
+    "negative dim that is computed": ([field("x", "in", F32, "3 - 5")], {}, "x: the dim 3 - 5 is negative"),
+    "a dim that has no value": ([field("x", "in", F32, "1 // 0")], {}, "x"),
+    "too many dims": ([field("x", "in", F32, *"ABCDE")], {}, "x has 5 dims; a global layout has at most 4"),
+    "leading dims from nowhere": (
+        [field("x", "in", F32, "N"), field("y", "out", F32, "N", leading=True)],
+        {},
+        "y: no argument says what its leading dims '...' are",
+    ),
+    "C++ keyword as field": ([field("template")], {}, "the name template cannot be used in C++"),
+    "C++ keyword as dim": ([field("x", "in", F32, "double")], {}, "the name double cannot be used in C++"),
+    "C++ keyword as variant": (
+        [field("x", "in", "auto")],
+        {"variants": (("auto", (F32,)),)},
+        "the name auto cannot be used in C++",
+    ),
+    "C++ keyword as derived dim": ([field()], {"derived": (("int", Expr("3")),)}, "the name int cannot be used in C++"),
+    "name outside ASCII": ([field("größe")], {}, "the name größe cannot be used in C++"),
+    **{
+        f"reserved field {name}": ([field(name)], {}, f"a field cannot be named {name}: the name is tkjit's")
+        for name in ("out", "stream", "self", "Globals", "min", "max", "cdiv", "tkjit_x")
+    },
+    **{
+        f"reserved dim {name}": ([field("x", "in", F32, name)], {"grid": (Expr(f"min({name}, 3)"),)}, name)
+        for name in ("Globals", "min", "max", "cdiv", "tkjit_x")
+    },
+    **{
+        f"{name} as field": ([field(name)], {}, f"{name} is a macro of C, and cannot be the name of a member")
+        for name in ("NULL", "EOF", "errno", "linux")
+    },
+    **{
+        f"{name} as dim": ([field("x", "in", F32, name)], {}, f"{name} is reserved for compilers and for tkjit's own")
+        for name in ("__x", "_X", "TKJIT_EXPORT")
+    },
+    "a macro as computed member": ([field()], {"computed": (("stdin", Expr("N")),)}, "stdin is a macro of C"),
+    "a macro as variant": ([field("x", "in", "NAN")], {"variants": (("NAN", (F32,)),)}, "NAN is a macro of C"),
+    "a tensor that is a dim": (
+        [field("x", "in", F32, "y"), field("y", "in", F32, "N")],
+        {},
+        "y names a tensor and a dim or variant",
+    ),
+    "a dim that is a dtype variant": ([field("x", "in", "T", "T")], {"variants": (("T", (F32,)),)}, "T"),
+    "a derived dim that is a dtype variant": (
+        [field("x", "in", "T")],
+        {"variants": (("T", (F32,)),), "derived": (("T", Expr("3")),)},
+        "T",
+    ),
+    "a dim that is a float": ([field("x", "in", F32, "alpha"), Field("alpha", "scalar", "float")], {}, "alpha"),
+    "a derived dim that is a float": (
+        [field(), Field("alpha", "scalar", "float")],
+        {"derived": (("alpha", Expr("3")),)},
+        "alpha",
+    ),
+    "order names a field twice": (
+        [field("x"), field("y")],
+        {"order": ("x", "y", "x")},
+        "fields='x y x' names a field twice",
+    ),
+    "order leaves one out": (
+        [field("x"), field("y")],
+        {"order": ("x",)},
+        "fields='x' does not name each parameter once: x, y",
+    ),
+    "order names a stranger": (
+        [field("x")],
+        {"order": ("x", "z")},
+        "fields='x z' does not name each parameter once: x",
+    ),
+    "no options": (
+        [field("x", "in", "T")],
+        {"variants": (("T", ()),)},
+        "variants['T'] is (); expected dtype names, or integers",
+    ),
+    "mixed options": ([field("x", "in", "T")], {"variants": (("T", (F32, 3)),)}, "variants['T'] is ('float32', 3)"),
+    "options of a third kind": ([field("x", "in", "T")], {"variants": (("T", (1.5,)),)}, "variants['T'] is (1.5,)"),
+    "option twice": (
+        [field("x", "in", "T")],
+        {"variants": (("T", (F32, F32)),)},
+        "variants['T'] names an option twice",
+    ),
+    "a field that is a dtype variant": (
+        [field("x", "in", "n"), Field("n", "scalar", "int")],
+        {"variants": (("n", (F32,)),)},
+        "n is a field and a dtype variant",
+    ),
+    "a type variant bound by nothing": (
+        [field("x", "in", F32)],
+        {"variants": (("T", (F32,)),)},
+        "no required tensor argument has the dtype T, so a call cannot choose its variant",
+    ),
+    "a type variant bound by an output": (
+        [field("x", "in", F32, "N"), field("y", "out", "T", "N")],
+        {"variants": (("T", (F32,)),)},
+        "no required tensor argument has the dtype T",
+    ),
+    "a type variant bound by an optional tensor": (
+        [field("x", "in", F32), field("y", "in", "T", optional=True)],
+        {"variants": (("T", (F32,)),)},
+        "no required tensor argument has the dtype T",
+    ),
+    "an integer variant bound by nothing": (
+        [field("x", "in", F32, "N")],
+        {"variants": (("D", (64, 128)),)},
+        "no argument's dim and no integer is named D, so a call cannot choose its variant",
+    ),
+    "no tensor": (
+        [Field("n", "scalar", "int")],
+        {},
+        "no required tensor argument, so a call cannot say on which device",
+    ),
+    "only optional tensors": ([field(optional=True)], {}, "no required tensor argument"),
+    "only outputs": ([field("y", "out", F32, "3")], {}, "no required tensor argument"),
+    "33 results": (
+        [field(), *(field(f"y{i}", "inout", F32, "3") for i in range(33))],
+        {"returns": tuple(f"y{i}" for i in range(33))},
+        "a call would return 33 tensors; the most is 32",
+    ),
+    "no grid": ([field()], {"grid": ()}, "grid is missing; only a source's own struct or config may say it instead"),
+    "no block": ([field()], {"block": ()}, "block is missing; only a source's own struct or config may say it instead"),
+    "no grid for plain arguments": ([field()], {"grid": (), "args": True}, "grid is missing"),
+    "args with struct": (
+        [field()],
+        {"args": True, "struct": "globals"},
+        "args=True takes plain arguments, struct= a globals struct; give one of them",
+    ),
+    "host with grid": ([field()], {"host": True, "block": ()}, "a host function launches by itself: grid, block"),
+    "host with block": ([field()], {"host": True, "grid": ()}, "a host function launches by itself"),
+    "host with shared memory": (
+        [field()],
+        {"host": True, "grid": (), "block": (), "shared_memory": Expr("3")},
+        "a host function launches by itself",
+    ),
+    "no entry": ([field()], {"entry": "  "}, "entry is empty; expected the name of a __global__ function"),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_spec_that_contradicts_itself(case):
+    fields, changes, said = CONTRADICTIONS[case]
+    text = refusal(lambda: by_hand(*fields, **changes))
+    assert text.startswith("scale: ")
+    assert said in text
+
+
+def test_a_name_that_is_no_identifier():
+    assert refusal(lambda: by_hand(field(), name="a b")) == "a b: the kernel's name 'a b' is not an identifier"
+
+
+def test_a_circle_is_named_whole():
+    derived = (("P", Expr("Q")), ("Q", Expr("R")), ("R", Expr("P")))
+    text = refusal(lambda: by_hand(field(), derived=derived))
+    names = text.removeprefix("scale: circular shape: ").split(" -> ")
+    assert names[0] == names[-1] and set(names) == {"P", "Q", "R"} and len(names) == 4
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grid": (), "block": (), "struct": "globals"},
+        {"grid": (), "block": (), "host": True},
+        {"args": True},
+        {"derived": (("P", Expr("Q")), ("Q", Expr("2")))},
+    ],
+)
+def test_what_looks_like_a_contradiction_and_is_none(changes):
+    assert by_hand(field(), **changes)
+
+
+def test_a_dim_may_be_an_integer_argument():
+    spec = by_hand(field("x", "in", F32, "n"), Field("n", "scalar", "int"), grid=(Expr("n"),))
+    assert spec.dim_names == ("n",)
