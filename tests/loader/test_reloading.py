@@ -182,3 +182,39 @@ def test_threads_that_load_after_an_edit_get_one_result(fill):
     for thread in threads:
         thread.join()
     assert results == [333.0] * 4
+
+
+# ---- notebooks
+
+
+def test_a_cell_that_is_run_again_with_another_source():
+    cell = """
+import tkjit
+from tkjit import InOut, Tensor
+
+@tkjit.kernel(
+    "__global__ void add(Globals g) {{ g.x[threadIdx.x] += {step}; }}",
+    entry="add", grid=1, block="N",
+)
+def in_a_cell(x: InOut[Tensor, "int32", "N"]) -> Tensor:
+    "Adds {step}."
+"""
+    scope: dict = {"__name__": "__main__"}
+
+    def run(step: int):
+        exec(compile(cell.format(step=step), "<ipython-input-1>", "exec"), scope)
+        return scope["in_a_cell"]
+
+    def zeros() -> torch.Tensor:
+        return torch.zeros(2, dtype=torch.int32)
+
+    first = run(1)
+    assert first(zeros()).tolist() == [1, 1]
+    second = run(2)
+    assert second(zeros()).tolist() == [2, 2]
+    assert first(zeros()).tolist() == [1, 1]
+    assert second.__doc__.endswith("Adds 2.")
+    assert "in_a_cell(x: Tensor" in repr(second)
+    third = run(1)  # the text of the first one again: nothing is compiled
+    assert third is not first
+    assert third(zeros()).tolist() == [1, 1]

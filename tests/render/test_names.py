@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.define import define, floats
 from support.sampling import sample
 
 import tkjit
@@ -79,3 +80,41 @@ def test_any_name_works_or_is_refused(number):
         assert any(name in str(error) for name in (xs, x, y, factor, dim)), error
         return
     assert call(kernel, xs, x, factor) == 30.5, (xs, x, y, factor, dim)
+
+
+def test_parameters_with_names_that_the_rendered_code_uses():
+    taken = "args call given stream_ shape device globals result empty launch text entry tkjit_ kernel".split()
+    taken = [name for name in taken if not name.startswith("tkjit_")]
+    fields = ", ".join(f"{name}: int" for name in taken)
+    total = " + ".join(f"g.{name}" for name in taken)
+    kernel = define(
+        f"__global__ void add(Globals g) {{ g.state[0] = g.view[0] + {total}; }}",
+        f'(view: In[Tensor, "int32", "leading"], {fields}, *, state: Out[Tensor, "int32", "leading"] = None) -> Tensor',
+        entry="add",
+        grid="min(args, 1) * max(call // call, 1)",
+        block="cdiv(shape, shape) + given - given + stream_ - stream_",
+        constraints=["leading == 1", "device < entry"],
+    )
+    values = range(1, len(taken) + 1)
+    x = torch.tensor([1000], dtype=torch.int32)
+    assert kernel(x, *values).tolist() == [1000 + sum(values)]
+    assert kernel(view=x, **dict(zip(taken, values, strict=True))).tolist() == [1000 + sum(values)]
+
+
+def test_every_name_of_the_glues_own_may_be_a_parameters():
+    words = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'//.*|"[^"]*"', "", tkjit.find("gemm").render().glue)))
+    taken = {"x", "n", "out", "stream", "self", "Globals", "None", "True", "False", "min", "max", "cdiv"}
+    usable = sorted(w for w in words - taken if w.isidentifier() and not keyword.iskeyword(w) and w not in CPP_KEYWORDS)
+    usable = [
+        w for w in usable if not re.match(r"tkjit_|Tkjit|TKJIT|TORCH|Py|overload_|signature_|parameters_|[abcTMKN]$", w)
+    ]
+    assert {"call", "given", "launch_function", "args"} <= set(usable)
+    parameters = ", ".join(f"{word}: int = {i}" for i, word in enumerate(usable))
+    kernel = define(
+        f"__global__ void f(Globals g) {{ g.x[0] = g.{usable[-1]}; }}",
+        f'(x: InOut[Tensor, "float32", 1], {parameters}) -> Tensor',
+        entry="f",
+        grid=1,
+        block=1,
+    )
+    assert kernel(floats(-1)).item() == len(usable) - 1

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.define import define
 
 import tkjit
-from tkjit import In, InOut, Out, Tensor
+from tkjit import In, InOut, Out, Scalar, Tensor
 
 pytestmark = pytest.mark.compiles
 
@@ -100,6 +101,72 @@ def test_another_thread_counts_while_a_kernel_runs_for_a_second():
 def test_without_a_gil():
     test_eight_threads_call_one_kernel()
     assert not sys._is_gil_enabled(), "a module switched the GIL on"
+
+
+@tkjit.kernel(
+    "__global__ void spin(Globals g) {"
+    " volatile int64_t n = g.rounds; for (int64_t i = 0; i < n; ++i) {} g.x[0] += 1; }",
+    entry="spin",
+    grid=1,
+    block=1,
+)
+def spin(x: InOut[Tensor, "int32", 1], rounds: Scalar[int, "int64_t"]) -> Tensor: ...
+
+
+def test_other_threads_run_during_a_kernel():
+    x = torch.zeros(1, dtype=torch.int32)
+    spin(x, 1)
+    start = time.monotonic()
+    spin(x, 10_000_000)
+    rounds = int(10_000_000 * 0.3 / max(time.monotonic() - start, 1e-4))  # about 0.3 s
+    ticks, stop = [], threading.Event()
+
+    def tick() -> None:
+        while not stop.wait(0.005):
+            ticks.append(time.monotonic())
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    start = time.monotonic()
+    spin(x, rounds)
+    end = time.monotonic()
+    stop.set()
+    thread.join()
+    assert end - start > 0.05
+    assert sum(start < at < end for at in ticks) >= 5
+
+
+def test_eight_threads_make_the_first_call_together():
+    kernel = define(
+        "template <class T> __global__ void add(Globals g) { g.x[threadIdx.x] += T(g.step); }",
+        '(x: InOut[Tensor, "T", "N"], step: int) -> Tensor',
+        entry="add<T>",
+        grid=1,
+        block="N",
+        variants={"T": ("int32", "float32")},
+    )
+    loaded = tkjit.load(kernel)
+    barrier = threading.Barrier(8)
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        dtype = torch.int32 if number % 2 else torch.float32
+        x = torch.zeros(16, dtype=dtype)
+        barrier.wait()
+        try:
+            for step in range(200):
+                (loaded if number < 4 else kernel)(x, step + number)
+        except Exception as error:
+            wrong.append(error)
+        if x.tolist() != [200 * 199 / 2 + 200 * number] * 16:
+            wrong.append((number, x))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 # ---- references

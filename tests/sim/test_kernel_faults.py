@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 from support import faulty
+from support.define import define
 from support.forking import Child, Server
 
-from tkjit import LaunchError
+import tkjit
+from tkjit import InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
 
@@ -200,3 +202,47 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), caught(5))
 
 def ended(fresh: Server, code: str) -> Child:
     return fresh.start(code).wait()
+
+
+# ---- faults that the simulator itself finds
+
+
+@tkjit.kernel(
+    """
+    __global__ void stuck(Globals g) {
+        if (g.hang && threadIdx.x < 32) {
+            __syncthreads();
+        } else if (g.hang) {
+            if (threadIdx.x != 40) __syncwarp();
+            __syncthreads();
+        }
+        g.x[0] = 1;
+    }
+    """,
+    entry="stuck",
+    grid=1,
+    block=64,
+)
+def deadlock(x: InOut[Tensor, "int32", "N"], hang: bool) -> Tensor: ...
+
+
+def test_a_deadlock_is_an_error_with_the_place():
+    x = torch.zeros(1, dtype=torch.int32)
+    assert deadlock(x, False).item() == 1
+    for _ in range(2):
+        with pytest.raises(tkjit.LaunchError, match=r"^deadlock: .*deadlock") as raised:
+            deadlock(x, True)
+        assert "(inline.cu:4)" in str(raised.value) and "(inline.cu:6)" in str(raised.value)
+        assert isinstance(raised.value, RuntimeError)
+    assert deadlock(x, False).item() == 1
+
+
+def test_a_failed_assertion_is_an_error_with_the_place():
+    options = {"entry": "f", "grid": 1, "block": 1}
+    kernel = define(
+        "#include <cassert>\n__global__ void f(Globals g) { assert(g.x[0] > 0); }",
+        '(x: InOut[Tensor, "int32", "N"])',
+        **options,
+    )
+    with pytest.raises(tkjit.LaunchError, match=r"assertion `g\.x\[0\] > 0` failed, .*\(inline\.cu:2\)"):
+        kernel(torch.zeros(1, dtype=torch.int32))

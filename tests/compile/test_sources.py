@@ -1,0 +1,94 @@
+"""Sources by architecture, and the headers, defines, flags and libraries that they are compiled with."""
+
+import subprocess
+
+import pytest
+import torch
+from support.define import define, floats
+
+import tkjit
+from tkjit import InOut, Tensor
+
+pytestmark = pytest.mark.compiles
+
+
+def test_sources_by_architecture_and_for_the_cpu():
+    def source(value: int) -> str:
+        return f"__global__ void fill(Globals g) {{ g.x[0] = {value}; }}"
+
+    options = {"entry": "fill", "grid": 1, "block": 1}
+    signature = '(x: InOut[Tensor, "float32", 1]) -> Tensor'
+    own = define(source(1), signature, archs={"90a": source(2), "80": source(3)}, cpu=source(4), **options)
+    assert own(torch.zeros(1)).item() == 4
+    common = define(source(1), signature, archs={"90a": source(2)}, **options)
+    assert common(torch.zeros(1)).item() == 1
+    only = define(None, signature, archs={"90a": source(2)}, **options)
+    assert only(torch.zeros(1)).item() == 2
+    several = define(None, signature, archs={"90a": source(2), "80": source(3)}, **options)
+    with pytest.raises(tkjit.ToolchainError, match=r"feature_\d+ has no source for cpu.*it has sources for 90a, 80"):
+        several(torch.zeros(1))
+
+
+def test_headers_and_defines():
+    @tkjit.kernel(
+        "../support/kernels/shifted.cu",
+        entry="shifted",
+        grid=1,
+        block="N",
+        include_dirs=["../support/kernels/include"],
+        defines={"STEP": 3},
+    )
+    def shifted(x: InOut[Tensor, "int32", "N"]) -> Tensor: ...
+
+    assert shifted(torch.tensor([1, 2], dtype=torch.int32)).tolist() == [124, 125]
+
+
+def test_flags_defines_and_standard_reach_the_compiler():
+    kernel = define(
+        "__global__ void fill(Globals g) { g.x[0] = FLAGGED * 100 + DEFINED; g.x[1] = __cplusplus > 202002L; }",
+        '(x: InOut[Tensor, "int32", 2]) -> Tensor',
+        entry="fill",
+        grid=1,
+        block=1,
+        flags=["-DFLAGGED=4", "--use_fast_math"],
+        defines={"DEFINED": "(1 + 1)"},
+        std="c++23",
+    )
+    assert kernel(torch.zeros(2, dtype=torch.int32)).tolist() == [402, 1]
+
+
+# ---- libraries
+
+
+def test_a_static_library_is_linked_behind_the_source(tmp_path):
+    (tmp_path / "seven.cpp").write_text('extern "C" int seven() { return 7; }\n')
+    build = "g++ -fPIC -c seven.cpp -o seven.o && ar rc libseven.a seven.o"
+    subprocess.run(build, shell=True, check=True, cwd=tmp_path)
+    kernel = define(
+        'extern "C" int seven();\n__global__ void f(Globals g) { g.x[0] = seven(); }',
+        '(x: InOut[Tensor, "float32", 1]) -> Tensor',
+        entry="f",
+        grid=1,
+        block=1,
+        flags=f"-L{tmp_path}",
+        libraries="seven",
+    )
+    assert kernel(floats(0)).item() == 7
+
+
+def test_a_directory_in_a_define_is_a_value(tmp_path):
+    results = []
+    for name in ("one", "another"):
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "length.cu").write_text("__global__ void f(Globals g) { g.x[0] = sizeof(HERE) - 1; }\n")
+        kernel = define(
+            directory / "length.cu",
+            '(x: InOut[Tensor, "float32", 1]) -> Tensor',
+            entry="f",
+            grid=1,
+            block=1,
+            defines={"HERE": f'"{directory}"'},
+        )
+        results.append(kernel(floats(0)).item() - len(str(directory)))
+    assert results == [0, 0]
