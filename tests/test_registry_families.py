@@ -4,6 +4,7 @@ import pytest
 
 import tkjit
 from tkjit import SpecError, registry
+from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 
@@ -91,6 +92,12 @@ def definitions(cache):
         return loader.warm_starts.definitions(directory)
 
     return of
+
+
+@pytest.fixture
+def records_at_once(monkeypatch):
+    """A record is written of files that have just changed too."""
+    monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 
 @pytest.fixture
