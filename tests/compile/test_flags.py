@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.specs import changed, spec_of
 
 from tkjit.compile import flags
 from tkjit.compile.flags import Flags, launcher_flags
 from tkjit.compile.targets import Target
-from tkjit.spec import Field, Source, Spec
+from tkjit.spec import Field, Source
 from tkjit.spec.expr import Expr
 
-SPEC = Spec(
+SPEC = spec_of(
     name="f",
     entry="f",
     fields=(Field("x", "in", "float32", dims=(Expr("N"),)),),
@@ -50,7 +50,7 @@ def test_the_flags_for_the_cpu():
 
 def test_of_a_specs_flags_every_compiler_gets_the_preprocessors_and_the_linkers():
     given = ("-include", "chrono", "-lineinfo", "-L/lib", "-Wl,-rpath,/lib", "-isystem", "/x", "-Xptxas=-O1", "-lfoo")
-    found = launcher_flags(replace(SPEC, flags=given, libraries=()), CPU, None)
+    found = launcher_flags(changed(SPEC, flags=given, libraries=()), CPU, None)
     assert found.compile[-4:] == ("-include", "chrono", "-isystem", "/x")
     assert found.link == ("-L/lib", "-Wl,-rpath,/lib", "-lfoo")
 
@@ -61,13 +61,13 @@ def test_the_order_of_flags_is_always_the_same(target):
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "change",
     [{"flags": ("-DOTHER",)}, {"defines": ()}, {"include_dirs": ()}, {"libraries": ()}, {"std": "c++20"}],
-    ids=lambda changed: next(iter(changed)),
+    ids=lambda change: next(iter(change)),
 )
 @pytest.mark.parametrize("target", [GPU, CPU], ids=["gpu", "cpu"])
-def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, changed):
-    assert launcher_flags(replace(SPEC, **changed), target, None) != launcher_flags(SPEC, target, None)
+def test_whatever_a_spec_says_to_the_compiler_is_in_its_flags(target, change):
+    assert launcher_flags(changed(SPEC, **change), target, None) != launcher_flags(SPEC, target, None)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_the_libraries_that_are_linked(given, names):
 
 
 def test_every_directory_in_which_something_is_looked_for():
-    spec = replace(SPEC, flags=("-I/a", "-isystem", "/b", "-L/lib", "-O3"), include_dirs=(Path("/given"),))
+    spec = changed(SPEC, flags=("-I/a", "-isystem", "/b", "-L/lib", "-O3"), include_dirs=(Path("/given"),))
     for target in (Target("90a"), Target("cpu", "x86-64-v3")):
         search = launcher_flags(spec, target, Path("/kernels")).search
         assert {Path(place) for place in ("/a", "/b", "/lib", "/given", "/kernels")} <= set(search)

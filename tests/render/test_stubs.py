@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.specs import changed
 from support.stubs import OPTIONS, SOURCE, calls, docs, scale, stub
 
 import tkjit
@@ -97,7 +98,7 @@ def test_parameters_are_those_of_a_call():
 def test_a_default_is_shown_where_a_literal_says_it(default, text):
     spec = scale.specs[0]
     fields = tuple(replace(f, default=default) if f.name == "alpha" else f for f in spec.fields)
-    rendered = render_module_stub("", {"scale": [replace(spec, fields=fields)]})
+    rendered = render_module_stub("", {"scale": [changed(spec, fields=fields)]})
     assert f"alpha: float = {text}," in rendered
     ast.parse(rendered)
 
@@ -107,7 +108,7 @@ def test_a_dtype_is_a_default_too():
 
     spec = scale.specs[0]
     fields = tuple(replace(f, default=torch.bfloat16) if f.name == "alpha" else f for f in spec.fields)
-    assert "= torch.bfloat16," in render_module_stub("", {"scale": [replace(spec, fields=fields)]})
+    assert "= torch.bfloat16," in render_module_stub("", {"scale": [changed(spec, fields=fields)]})
 
 
 def test_nothing_is_returned():
@@ -154,7 +155,7 @@ def test_several_outputs_come_back_as_a_named_tuple():
     ],
 )
 def test_docstrings_survive(doc):
-    assert docs(render_module_stub("", {"scale": [replace(scale.specs[0], doc=doc)]})) == [doc]
+    assert docs(render_module_stub("", {"scale": [changed(scale.specs[0], doc=doc)]})) == [doc]
 
 
 # ---- overloads

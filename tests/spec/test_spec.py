@@ -4,11 +4,11 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from support.specs import F32, by_hand, field, read, refusal
+from support.specs import F32, PARTS, by_hand, field, read, refusal
 
 import tkjit
 from tkjit import In, Kernel, Tensor
-from tkjit.spec import BY_NAME, DTYPES, Source
+from tkjit.spec import BY_NAME, DTYPES, Operator, Source
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.expr import Expr
 
@@ -56,6 +56,27 @@ def test_a_dim_is_bound_by_a_required_tensor_where_there_is_one():
     assert spec.dim_names == ("N", "M")
     binder, axis = spec.binder("N")
     assert (binder.name, axis) == ("x", 1)
+
+
+def test_each_attribute_of_a_part_is_an_attribute_of_the_spec():
+    spec = by_hand(field())
+    for part, kind in PARTS.items():
+        for name in (f.name for f in dataclasses.fields(kind)):
+            assert getattr(spec, name) is getattr(getattr(spec, part), name), name
+            with pytest.raises(dataclasses.FrozenInstanceError):
+                setattr(spec, name, None)
+
+
+def test_the_text_of_a_spec_names_all_that_decides_what_is_compiled():
+    """Warm keys hash it."""
+    text = repr(by_hand(field()))
+    told = {f.name for kind in PARTS.values() for f in dataclasses.fields(kind) if f.repr}
+    assert all(f"{name}=" in text for name in told) and {
+        f.name for f in dataclasses.fields(Operator) if not f.repr
+    } == {
+        "module",
+        "reference",
+    }
 
 
 def test_a_spec_is_a_frozen_value():

@@ -1,8 +1,9 @@
 """Variants: every combination of a spec's options, in the order whose positions the glue computes."""
 
 import pytest
+from support.specs import changed, spec_of
 
-from tkjit.spec import Field, Source, Spec, Variant, variants_of
+from tkjit.spec import Field, Source, Variant, variants_of
 from tkjit.spec.expr import Expr
 
 FIELDS = (
@@ -10,7 +11,7 @@ FIELDS = (
     Field("w", "in", "W", dims=(Expr("D"),)),
     Field("b", "in", "int8", dims=(Expr("D"),)),
 )
-SPEC = Spec(
+SPEC = spec_of(
     name="f",
     entry="f<T, W, D>",
     fields=FIELDS,
@@ -56,9 +57,7 @@ def test_a_variant_says_each_fields_dtype():
 
 
 def test_a_spec_without_variants_has_one():
-    assert variants_of(Spec("f", "f", (FIELDS[2],), ("b",), SPEC.sources, grid=SPEC.grid, block=SPEC.block)) == (
-        Variant(),
-    )
+    assert variants_of(changed(SPEC, fields=(FIELDS[2],), order=("b",), variants=())) == (Variant(),)
     assert str(Variant()) == ""
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tkjit import Spec, SpecError
-from tkjit.spec import Field, Source, spec_of_function
+from tkjit.spec import Compilation, Field, Launch, Operator, Parameters, Source, spec_of_function
 from tkjit.spec.expr import Expr
 
 SOURCE = "template <class T> __global__ void scale(const __grid_constant__ Globals g) {}"
 F32 = "float32"
+PARTS = {"parameters": Parameters, "launch": Launch, "compilation": Compilation, "operator": Operator}
 
 
 def read(function: Callable[..., Any], source: str | None = SOURCE, **options: Any) -> Spec:
@@ -26,7 +28,6 @@ def field(name: str = "x", direction: str = "in", dtype: str = F32, *dims: str, 
 def by_hand(*fields: Field, **changes: Any) -> Spec:
     """A spec built without a function, as tools do."""
     plain: dict[str, Any] = {
-        "name": "scale",
         "entry": "scale",
         "fields": fields,
         "order": tuple(f.name for f in fields),
@@ -34,7 +35,24 @@ def by_hand(*fields: Field, **changes: Any) -> Spec:
         "grid": (Expr.parse(1),),
         "block": (Expr.parse(32),),
     }
-    return Spec(**plain | changes)
+    return spec_of(**{"name": "scale", **plain, **changes})
+
+
+def spec_of(name: str, **attributes: Any) -> Spec:
+    """A spec by its attributes, whichever part they belong to."""
+    parts = {part: kind(**_of(kind, attributes)) for part, kind in PARTS.items()}
+    assert not set(attributes) - {name for kind in PARTS.values() for name in _of(kind, attributes)}
+    return Spec(name, **parts)
+
+
+def changed(spec: Spec, **attributes: Any) -> Spec:
+    """A spec with other attributes."""
+    parts = {part: dataclasses.replace(getattr(spec, part), **_of(kind, attributes)) for part, kind in PARTS.items()}
+    return dataclasses.replace(spec, **parts)
+
+
+def _of(kind: Any, attributes: dict[str, Any]) -> dict[str, Any]:
+    return {f.name: attributes[f.name] for f in dataclasses.fields(kind) if f.name in attributes}
 
 
 def refusal(make: Callable[[], object]) -> str:

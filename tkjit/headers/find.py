@@ -67,7 +67,8 @@ def locate(spec: Spec, settings: Settings) -> Spec:
         root = roots.get(source.library)
         return replace(source, path=root / source.path, library="") if root and source.path else source
 
-    return replace(spec, headers=libraries, sources=tuple((arch, place(source)) for arch, source in spec.sources))
+    sources = tuple((arch, place(source)) for arch, source in spec.sources)
+    return replace(spec, compilation=replace(spec.compilation, headers=libraries, sources=sources))
 
 
 def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> Path | None:

@@ -160,7 +160,7 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
     if backward is not None and backward.function is not None:
         backward = replace(backward, function=Reference(path, spec.name, overload, of_gradients=True))
     reference = None if spec.reference is None else Reference(path, spec.name, overload)
-    return replace(spec, reference=reference, backward=backward)
+    return replace(spec, operator=replace(spec.operator, reference=reference, backward=backward))
 
 
 def unpacked(text: str) -> tuple[Spec, ...]:

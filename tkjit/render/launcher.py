@@ -68,7 +68,7 @@ def render_launcher(
 
 def _used_by_host(spec: Spec) -> frozenset[str]:
     """The names of the source that the launcher's host code uses."""
-    names = (part.names for _, part in spec.launch if isinstance(part, CExpr))
+    names = (part.names for _, part in spec.launch.shape if isinstance(part, CExpr))
     return frozenset([spec.entry] if spec.host else []).union(*names)
 
 
@@ -145,10 +145,10 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
 
 def _dims(spec: Spec) -> list[str]:
     """The names that the grid, the block and the shared memory use, as 64-bit integers."""
-    expressions = [expr for _, part in spec.launch if isinstance(part, tuple) for expr in part]
+    expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
     expressions += computed_members(spec).values()
     expressions += [
-        Expr.parse(name) for _, part in spec.launch if isinstance(part, CExpr) for name in _used(spec, part)
+        Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used(spec, part)
     ]
     derived = derived_in_order(spec, expressions)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
@@ -195,7 +195,7 @@ def _shape(spec: Spec) -> list[str]:
         return []
     spell = speller(spec)
     lines = ["tkjit::LaunchShape shape;"]
-    for what, part in spec.launch:
+    for what, part in spec.launch.shape:
         if isinstance(part, CExpr):
             lines += _shape_in_cpp(spec, what, part)
         elif part:

@@ -15,7 +15,7 @@ from tkjit.spec.annotations import (
 )
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import Field, Source
+from tkjit.spec.model import Compilation, Field, Launch, Operator, Parameters, Source
 from tkjit.spec.read import spec_of_function
 from tkjit.spec.spec import Spec
 from tkjit.spec.variants import Variant, variants_of
@@ -28,15 +28,19 @@ __all__ = [
     "Align",
     "CExpr",
     "CType",
+    "Compilation",
     "DType",
     "Field",
     "HeaderLibrary",
     "In",
     "InOut",
+    "Launch",
     "MaxLength",
     "Member",
+    "Operator",
     "Out",
     "ParallelLayout",
+    "Parameters",
     "Scalar",
     "Source",
     "Spec",

@@ -7,9 +7,10 @@ from graphlib import CycleError, TopologicalSorter
 from math import prod
 
 from tkjit.errors import ShapeError, SpecError
+from tkjit.spec.description import Description
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
-from tkjit.spec.model import Description, Field
+from tkjit.spec.model import Field
 
 MAX_DIMS = 4
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
@@ -236,7 +237,7 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
     return [
         *((f"{f.name}'s dims", dim) for f in spec.tensors for dim in f.dims),
         *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
-        *((what, expr) for what, part in spec.launch if isinstance(part, tuple) for expr in part),
+        *((what, expr) for what, part in spec.launch.shape if isinstance(part, tuple) for expr in part),
         *((f"computed[{name!r}]", expr) for name, expr in spec.computed),
         *(("constraints", expr) for expr in spec.constraints),
     ]

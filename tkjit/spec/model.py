@@ -1,4 +1,4 @@
-"""The frozen values of one overload's description. ``tkjit/spec/spec.py`` adds the checks of a spec."""
+"""The frozen values that a spec is made of."""
 
 from __future__ import annotations
 
@@ -156,46 +156,128 @@ class Backward:
 
 
 @dataclass(frozen=True)
-class Description:
-    """Everything about one overload.
+class Parameters:
+    """What a kernel takes and returns.
 
     Parameters
     ----------
-    entry : str
-        The ``__global__`` function, with template arguments: ``"axpy<T>"``; a host function where ``host``.
     fields : tuple of Field
         In the order of the kernel's parameters.
     order : tuple of str
         The fields' names in the order of the struct, those that are computed among them. A parameter that is a variant
         may be missing: it is a template argument and no member.
-    computed : tuple of (str, Expr)
-        Integer members of the struct that no call gives.
-    behind : tuple of str
-        Fields that the entry takes as arguments of their own, behind the struct.
-    sources : tuple of (str, Source)
-        By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
+    returns : tuple of str
+        The fields that a call returns.
     variants : tuple of (str, tuple)
         Each template parameter with its dtype names, integers or bools.
     derived : tuple of (str, Expr)
         Dims computed from others.
+    constraints : tuple of Expr
+        What must hold of a call.
+    struct : str or None
+        The source's own struct; ``"auto"`` for the type of the entry's first parameter; None where one is rendered.
+    args : bool
+        Whether the entry takes plain arguments, and no struct.
+    computed : tuple of (str, Expr)
+        Integer members of the struct that no call gives.
+    behind : tuple of str
+        Fields that the entry takes as arguments of their own, behind the struct.
+    """
+
+    fields: tuple[Field, ...]
+    order: tuple[str, ...]
+    returns: tuple[str, ...] = ()
+    variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
+    derived: tuple[tuple[str, Expr], ...] = ()
+    constraints: tuple[Expr, ...] = ()
+    struct: str | None = None
+    args: bool = False
+    computed: tuple[tuple[str, Expr], ...] = ()
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched.
+
+    Parameters
+    ----------
+    entry : str
+        The ``__global__`` function, with template arguments: ``"axpy<T>"``; a host function where ``host``.
+    host : bool
+        Whether the entry is a host function, which launches by itself.
+    grid, block : tuple of Expr, or CExpr
+        Up to three extents; empty where the source says them.
+    shared_memory : Expr, CExpr or None
+        Dynamic shared memory, in bytes.
     cooperative : bool
         Whether all blocks run at once, and may wait for each other.
-    forbid_spills : bool
-        Whether a build for a GPU that spills registers to local memory fails.
     cluster : tuple of int
         How many blocks are a cluster, by axis; empty where the source says it.
     pdl : bool
         Whether a launch may begin before the one before it in the stream has ended (programmatic dependent launch).
     config : str or None
         The source's struct of launch constants, for an entry that is a ``__device__`` function.
-    headers : tuple of HeaderLibrary
-        What the source is written on.
     num_devices : int
         On how many devices a kernel with parallel layouts runs, where the source fixes it; 0 where the call says it.
-    returns : tuple of str
-        The fields that a call returns.
+    """
+
+    entry: str
+    host: bool = False
+    grid: tuple[Expr, ...] | CExpr = ()
+    block: tuple[Expr, ...] | CExpr = ()
+    shared_memory: Expr | CExpr | None = None
+    cooperative: bool = False
+    cluster: tuple[int, ...] = ()
+    pdl: bool = False
+    config: str | None = None
+    num_devices: int = 0
+
+    @property
+    def shape(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:
+        """The grid, the block and the shared memory by their names; one that the spec does not say is empty."""
+        shared = self.shared_memory
+        return (
+            ("grid", self.grid),
+            ("block", self.block),
+            ("shared_memory", (shared,) if isinstance(shared, Expr) else shared or ()),
+        )
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """What a kernel is compiled from, and how.
+
+    Parameters
+    ----------
+    sources : tuple of (str, Source)
+        By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
+    headers : tuple of HeaderLibrary
+        What the source is written on.
+    forbid_spills : bool
+        Whether a build for a GPU that spills registers to local memory fails.
+    """
+
+    sources: tuple[tuple[str, Source], ...]
+    headers: tuple[HeaderLibrary, ...] = ()
+    std: str = "c++20"
+    flags: tuple[str, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    include_dirs: tuple[Path, ...] = ()
+    libraries: tuple[str, ...] = ()
+    forbid_spills: bool = False
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What Python and PyTorch know of a kernel.
+
+    Parameters
+    ----------
     module : str
         The Python module that defines the kernel.
+    reference : callable or None
+        The function's own body.
     backward : Backward or None
         What computes the gradients.
     deprecated : str
@@ -205,131 +287,9 @@ class Description:
         that; None leaves them.
     """
 
-    name: str
-    entry: str
-    fields: tuple[Field, ...]
-    order: tuple[str, ...]
-    sources: tuple[tuple[str, Source], ...]
-    variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
-    derived: tuple[tuple[str, Expr], ...] = ()
-    computed: tuple[tuple[str, Expr], ...] = ()
-    behind: tuple[str, ...] = ()
-    grid: tuple[Expr, ...] | CExpr = ()
-    block: tuple[Expr, ...] | CExpr = ()
-    shared_memory: Expr | CExpr | None = None
-    constraints: tuple[Expr, ...] = ()
-    struct: str | None = None
-    args: bool = False
-    host: bool = False
-    flags: tuple[str, ...] = ()
-    defines: tuple[tuple[str, str], ...] = ()
-    include_dirs: tuple[Path, ...] = ()
-    libraries: tuple[str, ...] = ()
-    std: str = "c++20"
-    cooperative: bool = False
-    forbid_spills: bool = False
-    cluster: tuple[int, ...] = ()
-    pdl: bool = False
-    config: str | None = None
-    headers: tuple[HeaderLibrary, ...] = ()
-    num_devices: int = 0
-    returns: tuple[str, ...] = ()
     doc: str = ""
-    module: str = field(default="", compare=False, repr=False)
-    reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     backward: Backward | None = None
     deprecated: str = ""
     autocast: str | None = None
-
-    @property
-    def struct_fields(self) -> tuple[Field, ...]:
-        """The fields in the order of the struct, which is that of a launcher's arguments."""
-        by_name = {f.name: f for f in self.fields}
-        return tuple(by_name[name] for name in self.order if name in by_name)
-
-    @property
-    def launch(self) -> tuple[tuple[str, tuple[Expr, ...] | CExpr], ...]:
-        """The parts of the launch by their names; one that the spec does not say is empty."""
-        shared = self.shared_memory
-        return (
-            ("grid", self.grid),
-            ("block", self.block),
-            ("shared_memory", (shared,) if isinstance(shared, Expr) else shared or ()),
-        )
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether it is launched on several devices: it has a parallel layout."""
-        return any(f.is_parallel for f in self.fields)
-
-    @property
-    def tensors(self) -> tuple[Field, ...]:
-        return tuple(f for f in self.fields if f.is_tensor)
-
-    @property
-    def inputs(self) -> tuple[Field, ...]:
-        """The tensors that a call brings, those that every call brings first: the first one says the device."""
-        return tuple(sorted((f for f in self.tensors if f.direction != "out"), key=lambda f: f.optional))
-
-    @property
-    def outputs(self) -> tuple[Field, ...]:
-        return tuple(f for f in self.fields if f.direction == "out")
-
-    @property
-    def dim_names(self) -> tuple[str, ...]:
-        """Dims that an argument's extents bind, in the order in which they are met."""
-        names = (dim.text for f in self.fields if f.direction in ("in", "inout") for dim in f.dims)
-        return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
-
-    def binder(self, dim: str) -> tuple[Field, int]:
-        """The argument whose extent gives a dim its value (a required one, if there is), and which of its dims."""
-        found = [
-            (f, i)
-            for f in self.fields
-            if f.direction in ("in", "inout")
-            for i, expr in enumerate(f.dims)
-            if expr.text == dim
-        ]
-        return min(found, key=lambda pair: pair[0].optional)
-
-    @property
-    def type_variants(self) -> dict[str, tuple[str, ...]]:
-        return {name: tuple(map(str, options)) for name, options in self.variants if isinstance(options[0], str)}
-
-    @property
-    def integer_variants(self) -> dict[str, tuple[int, ...]]:
-        return {name: tuple(map(int, options)) for name, options in self.variants if type(options[0]) is int}
-
-    @property
-    def bool_variants(self) -> tuple[str, ...]:
-        """Template parameters that a bool of the call chooses."""
-        return tuple(name for name, options in self.variants if isinstance(options[0], bool))
-
-    def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
-        """The dtypes that a tensor field takes."""
-        return self.type_variants.get(tensor.dtype, (tensor.dtype,))
-
-    def source_for(self, arch: str) -> Source | None:
-        """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common."""
-        by_arch = dict(self.sources)
-        if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
-            return next(iter(by_arch.values()))  # the simulator takes the one source there is
-        arch = arch.removeprefix("sm_")
-        fitting = [known for known in by_arch if known == arch or _runs_on(known, arch)]
-        if fitting:
-            return by_arch[max(fitting, key=lambda known: (known == arch, _generation(known)))]
-        return by_arch.get("")
-
-
-def _generation(arch: str) -> int:
-    """The number of an architecture, 0 for what is none."""
-    digits = arch.rstrip("af")
-    return int(digits) if digits.isascii() and digits.isdigit() else 0
-
-
-def _runs_on(known: str, arch: str) -> bool:
-    """Whether code for one GPU architecture runs on another: plain code on later ones, a family's on its members."""
-    older = 0 < _generation(known) <= _generation(arch)
-    if known.endswith("a"):
-        return False
-    return older and (not known.endswith("f") or _generation(known) // 10 == _generation(arch) // 10)
+    module: str = field(default="", compare=False, repr=False)
+    reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)

@@ -16,7 +16,7 @@ from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Membe
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import MISSING, Backward, Field, Source
+from tkjit.spec.model import MISSING, Backward, Compilation, Field, Launch, Operator, Parameters, Source
 from tkjit.spec.spec import Spec
 from tkjit.spec.values import ValueType, value_type_of
 
@@ -80,41 +80,49 @@ def spec_of_function(
     if not given:
         raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
     return Spec(
-        name=name,
-        entry=entry,
-        fields=parsed,
-        order=_names(fields) if fields else (*(f.name for f in parsed), *(computed or ())),
-        sources=tuple(given.items()),
-        variants=tuple((key, tuple(_listed(options))) for key, options in (variants or {}).items()),
-        derived=_parsed_each(name, "dims", dims),
-        computed=_parsed_each(name, "computed", computed),
-        behind=_names(behind),
-        grid=_parsed(name, "grid", grid, parse_list) or (),
-        block=_parsed(name, "block", block, parse_list) or (),
-        shared_memory=_parsed(name, "shared_memory", shared_memory, Expr.parse),
-        constraints=tuple(_parsed(name, "constraints", text, Expr.parse) for text in _listed(constraints)),
-        struct=struct,
-        args=args,
-        host=host,
-        flags=tuple(flags.split() if isinstance(flags, str) else flags),
-        defines=tuple((key, str(value)) for key, value in (defines or {}).items()),
-        include_dirs=tuple((directory / path).absolute() for path in _listed(include_dirs)),
-        libraries=tuple(_listed(libraries)),
-        std=std,
-        cooperative=cooperative,
-        forbid_spills=forbid_spills,
-        cluster=tuple(_listed(cluster)),
-        pdl=pdl,
-        config=config,
-        num_devices=num_devices,
-        headers=_libraries(name, headers, given.values()),
-        returns=_returns(name, parsed, signature.return_annotation),
-        doc=inspect.getdoc(function) or "",
-        module=function.__module__,
-        reference=function if _has_body(function) else None,
-        backward=_backward(name, backward),
-        deprecated=deprecated,
-        autocast=autocast,
+        name,
+        Parameters(
+            fields=parsed,
+            order=_names(fields) if fields else (*(f.name for f in parsed), *(computed or ())),
+            returns=_returns(name, parsed, signature.return_annotation),
+            variants=tuple((key, tuple(_listed(options))) for key, options in (variants or {}).items()),
+            derived=_parsed_each(name, "dims", dims),
+            constraints=tuple(_parsed(name, "constraints", text, Expr.parse) for text in _listed(constraints)),
+            struct=struct,
+            args=args,
+            computed=_parsed_each(name, "computed", computed),
+            behind=_names(behind),
+        ),
+        Launch(
+            entry=entry,
+            host=host,
+            grid=_parsed(name, "grid", grid, parse_list) or (),
+            block=_parsed(name, "block", block, parse_list) or (),
+            shared_memory=_parsed(name, "shared_memory", shared_memory, Expr.parse),
+            cooperative=cooperative,
+            cluster=tuple(_listed(cluster)),
+            pdl=pdl,
+            config=config,
+            num_devices=num_devices,
+        ),
+        Compilation(
+            sources=tuple(given.items()),
+            headers=_libraries(name, headers, given.values()),
+            std=std,
+            flags=tuple(flags.split() if isinstance(flags, str) else flags),
+            defines=tuple((key, str(value)) for key, value in (defines or {}).items()),
+            include_dirs=tuple((directory / path).absolute() for path in _listed(include_dirs)),
+            libraries=tuple(_listed(libraries)),
+            forbid_spills=forbid_spills,
+        ),
+        Operator(
+            doc=inspect.getdoc(function) or "",
+            backward=_backward(name, backward),
+            deprecated=deprecated,
+            autocast=autocast,
+            module=function.__module__,
+            reference=function if _has_body(function) else None,
+        ),
     )
 
 

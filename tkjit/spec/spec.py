@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tkjit.spec.checks import check
-from tkjit.spec.model import Description
+from tkjit.spec.description import Description
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,184 @@
+"""``Description``: one overload, as values that the checks and the renderers read by one name each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+from tkjit.spec.annotations import CExpr
+from tkjit.spec.expr import Expr
+from tkjit.spec.headers import HeaderLibrary
+from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source
+
+T = TypeVar("T")
+
+
+class _Of(Generic[T]):
+    """A read-only attribute that is one of a part's: ``spec.grid`` is ``spec.launch.grid``."""
+
+    def __init__(self, part: str) -> None:
+        self._part = part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, spec: None, owner: type) -> _Of[T]: ...
+    @overload
+    def __get__(self, spec: object, owner: type) -> T: ...
+    def __get__(self, spec: object | None, owner: type) -> _Of[T] | T:
+        if spec is None:
+            return self
+        value: T = getattr(getattr(spec, self._part), self._name)
+        return value
+
+
+@dataclass(frozen=True)
+class Description:
+    """Everything about one overload.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        What it takes and returns.
+    launch : Launch
+        How it is launched.
+    compilation : Compilation
+        What it is compiled from, and how.
+    operator : Operator
+        What Python and PyTorch know of it.
+
+    Attributes
+    ----------
+    fields, order, entry, grid, sources, doc, ...
+        Each attribute of the four, read-only.
+    """
+
+    name: str
+    parameters: Parameters
+    launch: Launch
+    compilation: Compilation
+    operator: Operator = field(default_factory=Operator)
+
+    fields = _Of[tuple[Field, ...]]("parameters")
+    order = _Of[tuple[str, ...]]("parameters")
+    returns = _Of[tuple[str, ...]]("parameters")
+    variants = _Of[tuple[tuple[str, tuple[str | int, ...]], ...]]("parameters")
+    derived = _Of[tuple[tuple[str, Expr], ...]]("parameters")
+    constraints = _Of[tuple[Expr, ...]]("parameters")
+    struct = _Of[str | None]("parameters")
+    args = _Of[bool]("parameters")
+    computed = _Of[tuple[tuple[str, Expr], ...]]("parameters")
+    behind = _Of[tuple[str, ...]]("parameters")
+
+    entry = _Of[str]("launch")
+    host = _Of[bool]("launch")
+    grid = _Of[tuple[Expr, ...] | CExpr]("launch")
+    block = _Of[tuple[Expr, ...] | CExpr]("launch")
+    shared_memory = _Of[Expr | CExpr | None]("launch")
+    cooperative = _Of[bool]("launch")
+    cluster = _Of[tuple[int, ...]]("launch")
+    pdl = _Of[bool]("launch")
+    config = _Of[str | None]("launch")
+    num_devices = _Of[int]("launch")
+
+    sources = _Of[tuple[tuple[str, Source], ...]]("compilation")
+    headers = _Of[tuple[HeaderLibrary, ...]]("compilation")
+    std = _Of[str]("compilation")
+    flags = _Of[tuple[str, ...]]("compilation")
+    defines = _Of[tuple[tuple[str, str], ...]]("compilation")
+    include_dirs = _Of[tuple[Path, ...]]("compilation")
+    libraries = _Of[tuple[str, ...]]("compilation")
+    forbid_spills = _Of[bool]("compilation")
+
+    doc = _Of[str]("operator")
+    backward = _Of[Backward | None]("operator")
+    deprecated = _Of[str]("operator")
+    autocast = _Of[str | None]("operator")
+    module = _Of[str]("operator")
+    reference = _Of[Callable[..., Any] | None]("operator")
+
+    @property
+    def struct_fields(self) -> tuple[Field, ...]:
+        """The fields in the order of the struct, which is that of a launcher's arguments."""
+        by_name = {f.name: f for f in self.fields}
+        return tuple(by_name[name] for name in self.order if name in by_name)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it is launched on several devices: it has a parallel layout."""
+        return any(f.is_parallel for f in self.fields)
+
+    @property
+    def tensors(self) -> tuple[Field, ...]:
+        return tuple(f for f in self.fields if f.is_tensor)
+
+    @property
+    def inputs(self) -> tuple[Field, ...]:
+        """The tensors that a call brings, those that every call brings first: the first one says the device."""
+        return tuple(sorted((f for f in self.tensors if f.direction != "out"), key=lambda f: f.optional))
+
+    @property
+    def outputs(self) -> tuple[Field, ...]:
+        return tuple(f for f in self.fields if f.direction == "out")
+
+    @property
+    def dim_names(self) -> tuple[str, ...]:
+        """Dims that an argument's extents bind, in the order in which they are met."""
+        names = (dim.text for f in self.fields if f.direction in ("in", "inout") for dim in f.dims)
+        return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
+
+    def binder(self, dim: str) -> tuple[Field, int]:
+        """The argument whose extent gives a dim its value (a required one, if there is), and which of its dims."""
+        found = [
+            (f, i)
+            for f in self.fields
+            if f.direction in ("in", "inout")
+            for i, expr in enumerate(f.dims)
+            if expr.text == dim
+        ]
+        return min(found, key=lambda pair: pair[0].optional)
+
+    @property
+    def type_variants(self) -> dict[str, tuple[str, ...]]:
+        return {name: tuple(map(str, options)) for name, options in self.variants if isinstance(options[0], str)}
+
+    @property
+    def integer_variants(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(map(int, options)) for name, options in self.variants if type(options[0]) is int}
+
+    @property
+    def bool_variants(self) -> tuple[str, ...]:
+        """Template parameters that a bool of the call chooses."""
+        return tuple(name for name, options in self.variants if isinstance(options[0], bool))
+
+    def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
+        """The dtypes that a tensor field takes."""
+        return self.type_variants.get(tensor.dtype, (tensor.dtype,))
+
+    def source_for(self, arch: str) -> Source | None:
+        """The most specific source for an architecture (``"90a"``, ``"cpu"``): its own, an older one's, the common."""
+        by_arch = dict(self.sources)
+        if arch == "cpu" and "cpu" not in by_arch and "" not in by_arch and len(by_arch) == 1:
+            return next(iter(by_arch.values()))  # the simulator takes the one source there is
+        arch = arch.removeprefix("sm_")
+        fitting = [known for known in by_arch if known == arch or _runs_on(known, arch)]
+        if fitting:
+            return by_arch[max(fitting, key=lambda known: (known == arch, _generation(known)))]
+        return by_arch.get("")
+
+
+def _generation(arch: str) -> int:
+    """The number of an architecture, 0 for what is none."""
+    digits = arch.rstrip("af")
+    return int(digits) if digits.isascii() and digits.isdigit() else 0
+
+
+def _runs_on(known: str, arch: str) -> bool:
+    """Whether code for one GPU architecture runs on another: plain code on later ones, a family's on its members."""
+    older = 0 < _generation(known) <= _generation(arch)
+    if known.endswith("a"):
+        return False
+    return older and (not known.endswith("f") or _generation(known) // 10 == _generation(arch) // 10)
