@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
 from tkjit.kernel.kernel import Kernel
-from tkjit.kernel.options import Options, read_spec
+from tkjit.spec import Options, spec_of_function
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -100,6 +100,6 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
 
     def make(function: Callable[..., Any]) -> Kernel:
-        return Kernel(read_spec(function, source, options))
+        return Kernel(spec_of_function(function, source, **options))
 
     return make

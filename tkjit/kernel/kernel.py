@@ -16,12 +16,11 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel.loaded import Loaded
-from tkjit.kernel.options import Options, read_spec
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.render import render_glue, render_launcher
 from tkjit.render.text import signature_text
-from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of
 
@@ -186,7 +185,7 @@ class Kernel:
         """A decorator like ``tkjit.kernel``: the same kernel with one more overload, tried after the others."""
 
         def add(function: Callable[..., Any]) -> Kernel:
-            return Kernel(*self.specs, read_spec(function, source, options))
+            return Kernel(*self.specs, spec_of_function(function, source, **options))
 
         return add
 

@@ -16,6 +16,7 @@ from tkjit.spec.annotations import (
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
 from tkjit.spec.model import Compilation, Field, Launch, Operator, Parameters, Source
+from tkjit.spec.options import Options
 from tkjit.spec.read import spec_of_function
 from tkjit.spec.spec import Spec
 from tkjit.spec.variants import Variant, variants_of
@@ -38,6 +39,7 @@ __all__ = [
     "MaxLength",
     "Member",
     "Operator",
+    "Options",
     "Out",
     "ParallelLayout",
     "Parameters",

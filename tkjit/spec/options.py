@@ -1,4 +1,4 @@
-"""Defines the options of ``tkjit.kernel`` and ``Kernel.overload`` once, and reads a spec with them."""
+"""The options of ``tkjit.kernel`` and ``Kernel.overload``, defined once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tkjit.errors import SpecError
-from tkjit.spec import CExpr, HeaderLibrary, Spec, spec_of_function
+from tkjit.spec.annotations import CExpr
+from tkjit.spec.headers import HeaderLibrary
 
 if TYPE_CHECKING:
     from typing_extensions import Required
@@ -53,18 +54,17 @@ class Options(TypedDict, total=False):
     deprecated: str
 
 
-def read_spec(function: Callable[..., Any], source: str | Path | None, options: Mapping[str, Any]) -> Spec:
-    """Read a spec.
+def check_options(kernel: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown option, and a spec without an entry.
 
     Raises
     ------
     SpecError
-        If an option is unknown or missing, or the parts contradict each other.
+        With the options that there are.
     """
     known = Options.__annotations__
     for option in options:
         if option not in known:
-            raise SpecError(f"{function.__name__}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
+            raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
     if "entry" not in options:
-        raise SpecError(f"{function.__name__}: entry= is missing; expected the name of a __global__ function")
-    return spec_of_function(function, source, **options)
+        raise SpecError(f"{kernel}: entry= is missing; expected the name of a __global__ function")
