@@ -1,14 +1,16 @@
-"""What the cache's tests share: caches that are closed again, and a header."""
+"""What the cache's tests share: caches that are closed again, a header, threads, and a lock that somebody holds."""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.builders import ABI, forget_leases, write
+from support.builders import ABI, RECIPE, forget_leases, holder_of_a_lock, write
 
-from tkjit.cache import Cache, fingerprints
+from tkjit.cache import Cache, fingerprints, locks
 
 
 @pytest.fixture
@@ -41,3 +43,55 @@ def entries(open_cache: Callable[..., Cache]) -> Cache:
 def records_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Notes are written of files that have just changed too; a test that edits one later waits for the clock."""
     monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
+
+
+class Threads:
+    """Runs calls side by side, and keeps what each returned or raised."""
+
+    def __init__(self) -> None:
+        self.results: list[object] = []
+        self._threads: list[threading.Thread] = []
+
+    def start(self, call) -> None:
+        def run() -> None:
+            try:
+                self.results.append(call())
+            except BaseException as error:
+                self.results.append(error)
+
+        self._threads.append(threading.Thread(target=run, daemon=True))
+        self._threads[-1].start()
+
+    @property
+    def are_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def join(self) -> list[object]:
+        for thread in self._threads:
+            thread.join(30)
+            assert not thread.is_alive(), "it hangs"
+        return self.results
+
+
+@pytest.fixture
+def threads():
+    return Threads()
+
+
+@pytest.fixture
+def lock(entries) -> Path:
+    return entries.directory(RECIPE) / locks.LOCK
+
+
+@pytest.fixture
+def hold(lock):
+    """Holds the lock of the recipe in somebody's name."""
+    held = []
+
+    def take(*arguments, **options) -> int:
+        held.append(holder_of_a_lock(lock, *arguments, **options))
+        return held[-1]
+
+    yield take
+    for descriptor in held:
+        os.close(descriptor)

@@ -82,6 +82,10 @@ def records_of(cache: Cache) -> list[Path]:
     return sorted((cache.base / fingerprints.DIRECTORY).glob("*"))
 
 
+def staging_in(cache: Cache) -> list[str]:
+    return below(cache.root, ".staging*")
+
+
 def parted(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:
     """A recipe with another part."""
     return replace(recipe, parts=tuple((n, value if n == name else text) for n, text in recipe.parts))
