@@ -1,0 +1,204 @@
+"""Kernels under ``torch.compile``, ``torch.export``, opcheck and fx."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.operators import LAUNCH, SCALE, compiled, parts, profiled
+from support.sampling import sample
+
+import tkjit
+from tkjit import In, Out, Tensor
+
+# inductor uses what torch has deprecated
+pytestmark = [pytest.mark.compiles, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
+
+
+# ---- torch.compile -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", sample(["eager", "aot_eager", "inductor"], "eager", "aot_eager"))
+def test_compile_with_dynamic_shapes_compiles_once(backend):
+    gemm, softmax = tkjit.load("gemm"), tkjit.load("softmax")
+
+    attention_weights = compiled(lambda q, k: softmax(gemm(q, k) * 0.5) + 1, dynamic=True, backend=backend)
+    for m, n in ((32, 20), (48, 24), (5, 7)):
+        q, k = torch.randn(m, 16), torch.randn(16, n)
+        torch.testing.assert_close(attention_weights(q, k), (q @ k * 0.5).softmax(-1) + 1, rtol=1e-4, atol=1e-5)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+    assert not torch._dynamo.utils.counters["graph_break"]
+
+
+def test_a_second_shape_that_nobody_announced_compiles_at_most_once_more():
+    softmax = tkjit.load("softmax")
+    function = compiled(lambda x: softmax(x) * 2, backend="aot_eager")
+    for n in (3, 4, 5, 6, 7):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(function(x), x.softmax(-1) * 2)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 2  # of the size itself, then of any size
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compile_of_a_kernel_that_writes_in_place(backend):
+    axpy = tkjit.load("axpy")
+
+    def function(x, y):
+        returned = axpy(x, y, alpha=3.0)
+        return returned * 2, y + 1
+
+    x, y = torch.randn(2, 100)
+    own, expected = y.clone(), y + 3 * x
+    twice, more = compiled(function, backend=backend)(x, own)
+    torch.testing.assert_close(own, expected)
+    torch.testing.assert_close(twice, expected * 2)
+    torch.testing.assert_close(more, expected + 1)
+
+
+def test_compile_with_out_and_several_outputs():
+    gemm = tkjit.load("gemm")
+
+    def function(a, b, x):
+        c = torch.empty(a.shape[0], b.shape[1])
+        same = gemm(a, b, out=c)
+        made = parts(x)
+        square = torch.empty_like(x)
+        also = parts(x, square=square)
+        return c, same, made.twice + made.square, also.twice, square
+
+    a, b, x = torch.randn(4, 8), torch.randn(8, 6), torch.randn(9)
+    c, same, both, twice, square = compiled(function, backend="aot_eager")(a, b, x)
+    torch.testing.assert_close(c, a @ b)
+    torch.testing.assert_close(same, a @ b)
+    torch.testing.assert_close(both, 2 * x + x * x)
+    torch.testing.assert_close(twice, 2 * x)
+    torch.testing.assert_close(square, x * x)
+
+
+def test_compile_of_a_kernel_that_nobody_has_loaded():
+    @tkjit.kernel(SCALE.replace("T(g.factor)", "T(3)"), **LAUNCH)
+    def scale(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], factor: float = 2.0) -> Tensor: ...
+
+    x = torch.randn(40)
+    torch.testing.assert_close(compiled(lambda x: scale(x) + 1, backend="aot_eager")(x), 3 * x + 1)
+
+
+def test_what_is_wrong_with_a_call_is_said_when_it_is_traced():
+    gemm = tkjit.load("gemm")
+    function = compiled(lambda a, b: gemm(a, b), backend="aot_eager")
+    with pytest.raises(Exception, match=r"gemm: b is \(6, 8\) float32 on cpu; expected \(K=8, N\) float32"):
+        function(torch.randn(4, 8), torch.randn(6, 8))
+    with pytest.raises(Exception, match="the argument b is missing"):
+        compiled(lambda a: gemm(a), backend="eager")(torch.randn(4, 8))
+
+
+def test_export_runs_again_from_a_file(tmp_path):
+    softmax = tkjit.load("softmax")
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = torch.nn.Parameter(torch.tensor(2.0))
+
+        def forward(self, x):
+            return softmax(x * self.scale)
+
+    x = torch.randn(4, 10)
+    with torch.no_grad():
+        program = torch.export.export(Model(), (x,), dynamic_shapes={"x": {0: torch.export.Dim("n", min=2, max=100)}})
+    torch.export.save(program, tmp_path / "model.pt2")
+    loaded = torch.export.load(tmp_path / "model.pt2").module()
+    for n in (4, 9):
+        x = torch.randn(n, 10)
+        torch.testing.assert_close(loaded(x), (2 * x).softmax(-1))
+
+
+# ---- opcheck -------------------------------------------------------------------------------------------------------
+
+
+def samples() -> dict[str, tuple]:
+    a, b = torch.randn(32, 16), torch.randn(16, 24)
+    return {
+        "axpy": (tkjit.load("axpy"), "default", (torch.randn(10), torch.randn(10), 2.0)),
+        "gemm": (tkjit.load("gemm"), "default", (a, b)),
+        "gemm with gradients": (tkjit.load("gemm"), "default", (a.requires_grad_(), b.clone().requires_grad_())),
+        "gemm, out": (tkjit.load("gemm"), "out", (a.detach(), b, torch.empty(32, 24))),
+        "softmax": (tkjit.load("softmax"), "default", (torch.randn(2, 3, 5).requires_grad_(),)),
+        "softmax of half": (tkjit.load("softmax"), "default", (torch.randn(3, 5).half(),)),
+        "parts": (parts, "default", (torch.randn(7),)),
+    }
+
+
+@pytest.mark.parametrize("name", sample(samples(), *(set(samples()) - {"gemm"})))
+def test_opcheck(name):
+    kernel, overload, arguments = samples()[name]
+    torch.library.opcheck(getattr(kernel.operator, overload), arguments)
+
+
+def test_every_bundled_kernel_is_checked():
+    # those of header libraries run on GPUs alone, and PyTorch has no type for what is on several devices
+    specs = {name: tkjit.find(name).specs[0] for name in tkjit.kernels()}
+    assert {name for name, spec in specs.items() if not spec.headers and not spec.is_parallel} <= set(samples())
+
+
+def test_integers_from_shapes_are_no_reason_to_compile_again():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.n + 1000 * g.sizes[1]; }", entry="f", grid=1, block=1)
+    def count(x: In[Tensor, "float32", "N"], n: int, sizes: list[int], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    function = compiled(lambda x: count(x, 2 * x.shape[0], [1, x.shape[0]]), dynamic=True, backend="aot_eager")
+    for n in range(3, 15):
+        assert function(torch.zeros(n)).item() == 2 * n + 1000 * n
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
+
+
+def test_the_same_overload_is_called_however_the_call_comes():
+    body = "__global__ void f(Globals g) { g.y[0] = %d; }"
+    options = {"entry": "f", "grid": 1, "block": 1}
+
+    @tkjit.kernel(body % 1, **options, variants={"T": ("float32", "float64")}, constraints="N % 2 == 0")
+    def pick(x: In[Tensor, "T", "N"], z: In[Tensor, "T", "N"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    @pick.overload(body % 2, **options)
+    def pick(x: In[Tensor, "float32", "N"], z: In[Tensor, "float64", "N"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    @pick.overload(body % 3, **options)
+    def pick(x: In[Tensor, "float32", "N"], z: In[Tensor, "float32", "M"], y: Out[Tensor, "float32", 1]) -> Tensor: ...
+
+    traced = compiled(lambda x, z: pick(x, z) * 1, backend="aot_eager", dynamic=False)
+    for arguments, expected in [
+        ((torch.zeros(2), torch.zeros(2)), 1),
+        ((torch.zeros(2), torch.zeros(2).double()), 2),
+        ((torch.zeros(3), torch.zeros(3)), 3),
+        ((torch.zeros(2), torch.zeros(4)), 3),
+    ]:
+        found = [call(*arguments).item() for call in (pick, traced, lambda *args: profiled(pick, *args))]
+        assert found == [expected] * 3
+    with pytest.raises(tkjit.ArgumentError, match="no overload takes these arguments"):
+        profiled(pick, torch.zeros(2).int(), torch.zeros(2))
+
+
+def test_fx_traces_a_call():
+    softmax = tkjit.load("softmax")
+    module = torch.fx.symbolic_trace(lambda x: softmax(x) + 1)
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(module(x), x.softmax(-1) + 1)
+    assert any("tkjit" in str(node.target) for node in module.graph.nodes)
+
+
+def test_export_with_a_dim_that_reaches_an_output():
+    gemm = tkjit.load("gemm")
+
+    class Module(torch.nn.Module):
+        def forward(self, a, b):
+            return gemm(a, b), largest(a[0])
+
+    shapes = {"a": {0: torch.export.Dim("m"), 1: torch.export.Dim("k")}, "b": {0: torch.export.Dim("k")}}
+    program = torch.export.export(Module(), (torch.randn(8, 16), torch.randn(16, 4)), dynamic_shapes=shapes)
+    a, b = torch.randn(3, 7), torch.randn(7, 4)
+    product, longest = program.module()(a, b)
+    assert torch.allclose(product, a @ b, rtol=1e-4) and longest.shape == (9,)
+
+
+@tkjit.kernel(
+    "__global__ void f(Globals g) { g.y[threadIdx.x] = 1; }", entry="f", grid=1, block="max(N + 2, min(N, 3))"
+)
+def largest(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "max(N + 2, min(N, 3))"]) -> Tensor: ...
