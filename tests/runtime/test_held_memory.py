@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,19 +10,10 @@ import torch
 
 import tkjit
 from tkjit import ArgumentError, In, InOut, Out, Scalar, Tensor
-from tkjit.config import Settings
-from tkjit.loader import loader_for
 
-pytestmark = pytest.mark.compiles
+# each test runs for each reader
+pytestmark = [pytest.mark.compiles, pytest.mark.usefixtures("reading")]
 BIG = 1 << 22  # elements: memory that the allocator gives back to the system at once
-
-
-@pytest.fixture(params=["TensorImpl", "exchange API", "__dlpack__"], autouse=True)
-def reading(request: pytest.FixtureRequest, session_cache) -> Iterator[str]:
-    runtime = loader_for(Settings.from_environment()).runtime
-    runtime.read_tensors_through(request.param)
-    yield request.param
-    runtime.read_tensors_through("TensorImpl")
 
 
 class Duck:
