@@ -45,6 +45,14 @@ def records_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], int]]:
+    """Sets the umask for one test."""
+    before = os.umask(0)
+    yield os.umask
+    os.umask(before)
+
+
 class Threads:
     """Runs calls side by side, and keeps what each returned or raised."""
 

@@ -185,14 +185,6 @@ def test_what_cannot_be_evicted_loses_no_build(open_cache, header, monkeypatch):
 # ---- permissions
 
 
-@pytest.fixture
-def umask():
-    """Sets the umask for one test."""
-    before = os.umask(0)
-    yield os.umask
-    os.umask(before)
-
-
 def open_to_others(root: Path) -> list[str]:
     """What everybody can write to, where everybody can come to."""
     found = []

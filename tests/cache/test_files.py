@@ -361,13 +361,6 @@ def test_versions_nested_too_deep(tmp_path, gxx):
 # ---- sharing
 
 
-@pytest.fixture
-def umask():
-    before = os.umask(0)
-    yield os.umask
-    os.umask(before)
-
-
 def modes(root: Path) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {"directories": set(), "files": set()}
     for path in (root, *root.rglob("*")):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 
 import pytest
+from support.caches import eventually
 
 from tkjit.system.process import name_of, working_in
 
@@ -26,13 +25,6 @@ template <int N> __device__ float step(float x) { return step<N - 1>(x * x + N) 
 template <> __device__ float step<0>(float x) { return x; }
 __global__ void slow(float* x) { x[threadIdx.x] = step<14>(x[threadIdx.x]); }
 """
-
-
-def eventually(condition: Callable[[], object], timeout_s: float) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])

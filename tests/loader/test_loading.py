@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 from support.caches import entries
+from support.memory import resident_bytes
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
@@ -166,11 +167,6 @@ def many_calls(
 ) -> tuple[Tensor, Tensor]: ...
 
 
-def resident_bytes() -> int:
-    gc.collect()
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
 def test_memory_does_not_grow_over_many_calls():
     loaded = tkjit.load(many_calls)
     x, out = torch.ones(4), (torch.empty(4), torch.empty(4))
@@ -190,9 +186,11 @@ def test_memory_does_not_grow_over_many_calls():
                 raise AssertionError(arguments)
 
     calls(500)
-    before = resident_bytes()  # and what other tests left is collected
+    gc.collect()  # what other tests left
+    before = resident_bytes()
     references = [sys.getrefcount(one) for one in (x, None, *out)]
     calls(10_000)  # 100,000 calls, of which 60,000 are refused
+    gc.collect()
     assert resident_bytes() - before < 1 << 20
     after = [sys.getrefcount(one) for one in (x, None, *out)]
     # None comes and goes with much else in the process; one reference lost in each round would be 10,000

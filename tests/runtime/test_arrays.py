@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from support.hooks import Producer
 
 import tkjit
 from tkjit import ArgumentError, In, Out, Tensor
@@ -146,31 +147,12 @@ def test_arrays_in_every_position_under_a_mode():
         assert frozen.sum() == 0
 
 
-class Producer:
-    """An array of a framework that nobody has heard of."""
-
-    def __init__(self, array: np.ndarray, versions: bool = True) -> None:
-        self.array, self.versions = array, versions
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-    def __dlpack__(self, **keywords):
-        if "max_version" in keywords and not self.versions:
-            raise TypeError("unexpected keyword max_version")
-        return self.array.__dlpack__(**keywords)
-
-    def __array_namespace__(self):
-        return np
-
-
 @pytest.mark.parametrize("versions", [True, False])
 def test_any_producer_of_dlpack(versions):
     y = np.ones(4, np.float32)
-    tkjit.load("axpy")(Producer(np.arange(4, dtype=np.float32), versions), Producer(y, versions))
+    tkjit.load("axpy")(Producer(np.arange(4, dtype=np.float32), versions=versions), Producer(y, versions=versions))
     assert y.tolist() == [1, 2, 3, 4]
-    assert type(tkjit.load("softmax")(Producer(y, versions))) is np.ndarray
+    assert type(tkjit.load("softmax")(Producer(y, versions=versions))) is np.ndarray
 
 
 def test_a_producer_that_fails_is_named():

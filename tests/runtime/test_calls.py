@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 from support.define import define
+from support.memory import resident_bytes
 
 import tkjit
 from tkjit import In, InOut, Out, Scalar, Tensor
@@ -170,10 +171,6 @@ def test_eight_threads_make_the_first_call_together():
 
 
 # ---- references
-
-
-def resident_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_million_calls_leak_nothing():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from support.hooks import Number, Producer, Stop, raising
 
 import tkjit
 from tkjit import ArgumentError, In, InOut, Out, Scalar, Tensor
@@ -14,30 +15,6 @@ from tkjit import ArgumentError, In, InOut, Out, Scalar, Tensor
 # each test runs for each reader
 pytestmark = [pytest.mark.compiles, pytest.mark.usefixtures("reading")]
 BIG = 1 << 22  # elements: memory that the allocator gives back to the system at once
-
-
-class Duck:
-    """An array whose hook does something before it shows itself."""
-
-    def __init__(self, array: np.ndarray, hook: Callable[[], object]) -> None:
-        self.array, self.hook = array, hook
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-    def __dlpack__(self, **keywords):
-        self.hook()
-        return self.array.__dlpack__(**keywords)
-
-
-class Number:
-    def __init__(self, hook: Callable[[], object]) -> None:
-        self.hook = hook
-
-    def __float__(self):
-        self.hook()
-        return 2.0
 
 
 CHANGES = {
@@ -54,7 +31,7 @@ CHANGES = {
 def test_an_earlier_tensor_changes_while_an_array_is_read(change):
     x, y = torch.ones(BIG), np.zeros(BIG, np.float32)
     with pytest.raises(ArgumentError, match="axpy: x was given another shape or other memory while the call was being"):
-        tkjit.load("axpy")(x, Duck(y, lambda: CHANGES[change](x)))
+        tkjit.load("axpy")(x, Producer(y, lambda: CHANGES[change](x)))
     assert not y.any()
 
 
@@ -176,26 +153,15 @@ def test_a_storage_stays_fixed_until_its_last_launch_has_ended():
 # ---- what hooks raise
 
 
-class Stop(BaseException):
-    pass
-
-
-def raising(error: BaseException) -> Callable[[], object]:
-    def hook() -> None:
-        raise error
-
-    return hook
-
-
 def test_what_an_arrays_hook_raises_is_the_cause():
     error = ValueError("mine")
     for call in (
-        lambda: tkjit.load("axpy")(torch.zeros(4), Duck(np.zeros(4, np.float32), raising(error))),
+        lambda: tkjit.load("axpy")(torch.zeros(4), Producer(np.zeros(4, np.float32), raising(error))),
         lambda: tkjit.load("axpy")(torch.zeros(4), torch.zeros(4), Number(raising(error))),
-        lambda: torch.vmap(lambda x: tkjit.load("softmax")(x, out=Duck(np.zeros(4), raising(error))))(
+        lambda: torch.vmap(lambda x: tkjit.load("softmax")(x, out=Producer(np.zeros(4), raising(error))))(
             torch.zeros(2, 4)
         ),
-        lambda: either(Duck(np.zeros(4, np.float32), raising(error))),
+        lambda: either(Producer(np.zeros(4, np.float32), raising(error))),
     ):
         with pytest.raises(ArgumentError) as caught:
             call()
@@ -228,10 +194,10 @@ def test_what_says_nothing_of_an_argument_passes(kind):
             raise kind
 
     for call in (
-        lambda: tkjit.load("axpy")(torch.zeros(4), Duck(np.zeros(4, np.float32), raising(kind()))),
+        lambda: tkjit.load("axpy")(torch.zeros(4), Producer(np.zeros(4, np.float32), raising(kind()))),
         lambda: tkjit.load("axpy")(torch.zeros(4), torch.zeros(4), Number(raising(kind()))),
         lambda: tkjit.load("axpy")(torch.zeros(4), Odd()),
-        lambda: either(Duck(np.zeros(4, np.float32), raising(kind()))),
+        lambda: either(Producer(np.zeros(4, np.float32), raising(kind()))),
     ):
         with pytest.raises(kind):
             call()

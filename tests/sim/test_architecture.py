@@ -1,25 +1,21 @@
 """`__CUDA_ARCH__` and `__CUDACC__` say in the simulator what they say under nvcc, or are refused by their line."""
 
-import itertools
 from pathlib import Path
 
 import pytest
 import torch
+from support import define
 
 import tkjit
-from tkjit import CompileError, InOut, LaunchError, Tensor, ToolchainError
+from tkjit import CompileError, LaunchError, ToolchainError
 
 pytestmark = pytest.mark.compiles
 KERNELS = Path(__file__).parents[1] / "support" / "kernels"
 SOURCE = KERNELS / "architectures.cu"
-names = itertools.count()
 
 
 def host_function(source: Path | str, entry: str, **options) -> tkjit.Kernel:
-    def architecture(y: InOut[Tensor, "int32", "N"]): ...
-
-    architecture.__name__ = f"architecture_{next(names)}"
-    return tkjit.kernel(source, entry=entry, args=True, host=True, **options)(architecture)
+    return define.host_function(source, entry, '(y: InOut[Tensor, "int32", "N"])', **options)
 
 
 def line(mark: str) -> int:

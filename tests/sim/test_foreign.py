@@ -1,12 +1,12 @@
 """Sources that nobody wrote for tkjit run on the CPU: their host code, their launches, their dynamic shared memory."""
 
 import ctypes
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from support.define import host_function
 from support.simulator.compiled import compile_source
 
 import tkjit
@@ -15,17 +15,6 @@ from tkjit.source.adapt import adapt
 
 pytestmark = pytest.mark.compiles
 KERNELS = Path(__file__).parents[1] / "support" / "kernels"
-names = itertools.count()
-
-
-def host_function(source: Path | str, entry: str, signature: str, **options) -> tkjit.Kernel:
-    """A host function of a source, as a kernel."""
-    name = f"foreign_{next(names)}"
-    scope = dict(vars(tkjit))
-    exec(f"def {name}{signature}: ...", scope)
-    return tkjit.kernel(source, entry=entry, **{"args": True, "host": True, **options})(scope[name])
-
-
 # ---- a program
 
 

@@ -1,6 +1,9 @@
 """Kernels of names that no other test has, from a source and a signature."""
 
+from __future__ import annotations
+
 import itertools
+from pathlib import Path
 
 import torch
 
@@ -13,9 +16,14 @@ def floats(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float32)
 
 
-def define(source: str, signature: str, **options):
+def define(source: Path | str | None, signature: str, **options) -> tkjit.Kernel:
     """A kernel of a name and a source that no other test has."""
     name = f"feature_{next(names)}"
     scope = dict(vars(tkjit))
     exec(f"def {name}{signature}: ...", scope)
     return tkjit.kernel(source, **options)(scope[name])
+
+
+def host_function(source: Path | str, entry: str, signature: str, **options) -> tkjit.Kernel:
+    """A host function of a source, as a kernel."""
+    return define(source, signature, entry=entry, **{"args": True, "host": True, **options})

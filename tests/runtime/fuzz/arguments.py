@@ -10,33 +10,12 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.support.hooks import Number, Producer, Stop, raising
 from tkjit import In
 
 
 class Boom(Exception):
     """What a hook raises; it may only come back as the cause of a refusal."""
-
-
-class Stop(BaseException):
-    """What must pass."""
-
-
-class Producer:
-    """An array of an unknown framework."""
-
-    def __init__(self, array: np.ndarray, hook: Callable[[], object] = lambda: None, result: Any = None) -> None:
-        self.array, self.hook, self.result = array, hook, result
-        self.shape, self.dtype = array.shape, array.dtype
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-    def __dlpack__(self, **keywords):
-        self.hook()
-        return self.array.__dlpack__(**keywords) if self.result is None else self.result
-
-    def __array_namespace__(self):
-        return np
 
 
 class Watcher(torch.Tensor):
@@ -51,23 +30,6 @@ class Proxy:
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
         return NotImplemented
-
-
-class Number:
-    def __init__(self, hook: Callable[[], object]) -> None:
-        self.hook = hook
-
-    def __float__(self):
-        self.hook()
-        return 2.0
-
-    def __index__(self):
-        self.hook()
-        return 2
-
-    def __bool__(self):
-        self.hook()
-        return True
 
 
 class Attributes:
@@ -88,13 +50,6 @@ class List(list):
     def __iter__(self):
         self.hook()
         return super().__iter__()
-
-
-def raising(error: BaseException) -> Callable[[], object]:
-    def hook() -> None:
-        raise error
-
-    return hook
 
 
 # a good tensor in another form that a kernel takes as well

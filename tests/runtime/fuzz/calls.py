@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import resource
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ import torch
 
 import tkjit
 from tests.runtime.fuzz import arguments, kernels
+from tests.support.memory import resident_bytes
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 
@@ -233,11 +233,6 @@ def _copied(value: Any) -> Any:
 def live_tensors() -> int:
     gc.collect()
     return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
-
-
-def resident_bytes() -> int:
-    with open("/proc/self/statm") as statm:  # noqa: PTH123
-        return int(statm.read().split()[1]) * resource.getpagesize()
 
 
 def one(seed: int, step: int, tally: Counter[str]) -> None:

@@ -1,0 +1,77 @@
+"""Arguments that run code of a test's while a call reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+class Stop(BaseException):
+    """An error that says nothing of an argument, and must pass."""
+
+
+def raising(error: BaseException) -> Callable[[], object]:
+    """A hook that raises."""
+
+    def hook() -> None:
+        raise error
+
+    return hook
+
+
+class Number:
+    """A number whose hook runs before it shows itself."""
+
+    def __init__(self, hook: Callable[[], object]) -> None:
+        self.hook = hook
+
+    def __float__(self):
+        self.hook()
+        return 2.0
+
+    def __index__(self):
+        self.hook()
+        return 2
+
+    def __bool__(self):
+        self.hook()
+        return True
+
+
+class Producer:
+    """An array of a framework that nobody has heard of.
+
+    Parameters
+    ----------
+    hook : callable
+        Runs before the array shows itself.
+    result : object
+        What it gives in place of its own capsule.
+    versions : bool
+        Whether its DLPack has versions.
+    """
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        hook: Callable[[], object] = lambda: None,
+        *,
+        result: Any = None,
+        versions: bool = True,
+    ) -> None:
+        self.array, self.hook, self.result, self.versions = array, hook, result, versions
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **keywords):
+        self.hook()
+        if "max_version" in keywords and not self.versions:
+            raise TypeError("unexpected keyword max_version")
+        return self.array.__dlpack__(**keywords) if self.result is None else self.result
+
+    def __array_namespace__(self):
+        return np
