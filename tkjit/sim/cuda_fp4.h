@@ -1,7 +1,10 @@
 // The simulator's `cuda_fp4.h`: the 4-bit floats e2m1, pairs and quadruples of them.
 #pragma once
 
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
 #include "cuda_fp8.h"
+#include "detail/block_scaling.h"
 
 // ---- from wider formats; the element in the low bits comes first
 #define TKJIT_SIM_TO_FP4(source, type, value)                                                                         \

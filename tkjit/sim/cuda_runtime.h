@@ -17,8 +17,8 @@
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
-//   detail/atomics.h, integer_intrinsics.h (simd_intrinsics.h), float_intrinsics.h (directed_rounding.inc,
-//       math_functions.h), memory_intrinsics.h
+//   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
+//       (directed_rounding.inc), memory_intrinsics.h
 //   detail/launch.h        a grid of blocks
 //   detail/host_errors.h, host_launch.h, host_memory.h, host_api.h  what a source's own host code calls
 //
@@ -44,7 +44,9 @@
 #include "detail/copy_queue.h"
 #include "detail/bulk_copies.h"
 #include "detail/atomics.h"
+#include "detail/math_functions.h"
 #include "detail/integer_intrinsics.h"
+#include "detail/simd_intrinsics.h"
 #include "detail/float_intrinsics.h"
 #include "detail/memory_intrinsics.h"
 #include "detail/launch.h"

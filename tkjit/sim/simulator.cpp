@@ -5,15 +5,17 @@
 // whose every access is reported to check/race.h. Never itself instrumented.
 #include "cuda_runtime.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <exception>
-
+#include "runtime/barrier.h"
+#include "runtime/bulk_copies.h"
+#include "runtime/copy_queue.h"
+#include "runtime/directed_rounding.h"
+#include "runtime/fiber_main.h"
+#include "runtime/host_calls.h"
+#include "runtime/launch.h"
+#include "runtime/math_functions.h"
+#include "runtime/warp.h"
 #ifdef TKJIT_SIM_CHECKED
-#include <algorithm>
+#include "check/host.h"
 #endif
 
 TKJIT_SIM_REGISTER uint3 threadIdx{0, 0, 0};
@@ -25,36 +27,3 @@ namespace tkjit::sim {
 TKJIT_SIM_REGISTER Thread* current_thread = nullptr;
 TKJIT_SIM_REGISTER Block* current_block = nullptr;
 }  // namespace tkjit::sim
-
-#include "runtime/pool.h"
-#include "runtime/fiber.h"
-#include "runtime/fault.h"
-#include "runtime/trace.h"
-#include "runtime/schedule.h"
-#include "check/race.h"
-#include "check/copies.h"
-#ifdef TKJIT_SIM_CHECKED
-#include "check/findings.h"
-#include "check/regions.h"
-#endif
-#ifdef TKJIT_SIM_RACE
-#include "check/race_detector.h"
-#include "check/instrumentation.h"
-#endif
-#include "runtime/scheduler.h"
-#include "runtime/fiber_main.h"
-#include "runtime/barrier.h"
-#include "runtime/warp.h"
-#include "runtime/bulk_copies.h"
-#include "runtime/copy_queue.h"
-#include "runtime/blocks.h"
-#include "runtime/grid.h"
-#include "runtime/launch.h"
-#include "runtime/directed_rounding.h"
-#include "runtime/math_functions.h"
-#ifdef TKJIT_SIM_MEMORY
-#include "check/memory.h"
-#endif
-#ifdef TKJIT_SIM_CHECKED
-#include "check/host.h"
-#endif

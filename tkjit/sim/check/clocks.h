@@ -5,6 +5,8 @@
 // does that has been told of that clock.
 #pragma once
 
+#include <stddef.h>
+
 #include <map>
 #include <memory>
 #include <vector>

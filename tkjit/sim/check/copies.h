@@ -1,6 +1,10 @@
 // Whether an asynchronous copy may be issued: its memory is looked at where it is issued, and not where it lands.
 #pragma once
 
+#include "../detail/site.h"
+
+#include <stddef.h>
+
 namespace tkjit::sim::check {
 
 #ifdef TKJIT_SIM_MEMORY

@@ -3,6 +3,9 @@
 // Sizes that g++ makes one load and one store of are reported as such, and stay: what puns types is quick.
 #pragma once
 
+#include <stddef.h>
+#include <string.h>
+
 namespace tkjit::sim::check {
 
 constexpr bool is_one_access(size_t bytes) { return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16; }

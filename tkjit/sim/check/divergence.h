@@ -5,12 +5,17 @@
 // Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
 #pragma once
 
-#include "race_state.h"
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "findings.h"
+#include "race.h"
 
 #include <array>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace tkjit::sim::race {
 

@@ -1,9 +1,21 @@
 // What ends a checked program before its time: signals and time-outs, each a finding with its place in every mode.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/vector_types.h"
+#include "../runtime/fiber.h"
+#include "../runtime/machine_context.h"
+#include "findings.h"
+#include "regions.h"
+
 #include <execinfo.h>
 #include <signal.h>
+#include <stdint.h>
 #include <ucontext.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
 
 namespace tkjit::sim::check {
 

@@ -1,6 +1,11 @@
 // What a checked run has found, a line of JSON each, for the process that asked for it (tkjit/check/).
 #pragma once
 
+#include "../detail/vector_types.h"
+
+#include <stddef.h>
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 

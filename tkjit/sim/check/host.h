@@ -3,16 +3,33 @@
 //     checker INPUTS OUTPUTS FINDINGS_FD ORDER SEED TRACE_FD TIMEOUT_S VOLATILE_IS_ATOMIC
 #pragma once
 
+#include "../runtime/fiber.h"
+#include "../runtime/schedule.h"
+#include "../runtime/trace.h"
 #include "arguments.h"
 #include "endings.h"
+#include "findings.h"
+#include "regions.h"
+#ifdef TKJIT_SIM_MEMORY
+#include "memory.h"
+#endif
+#ifdef TKJIT_SIM_RACE
+#include "instrumentation.h"
+#include "race_detector.h"
+#include "shadow.h"
+#endif
+
+#include <tkjit/arg.h>
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
 
 extern "C" const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream);
 
 namespace tkjit::sim::check {
 
 #ifdef TKJIT_SIM_RACE
-inline void fence_off(char*, char*, char*, char*) {}
-
 inline void begin() {
     find_constants();
     for (const auto& segment : own_memory().writable) {

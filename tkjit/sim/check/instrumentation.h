@@ -5,6 +5,19 @@
 // Source: the interface, gcc/sanitizer.def and compiler-rt's tsan_interface.h.
 #pragma once
 
+#include "../detail/atomics.h"
+#include "../detail/block.h"
+#include "places.h"
+#include "race.h"
+#include "race_accesses.h"
+#include "race_detector.h"
+#include "race_state.h"
+#include "regions.h"
+#include "shadow.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
 namespace tkjit::sim::race {
 
 /// Within the instruction that called, and not behind it.

@@ -5,6 +5,18 @@
 // and its address into the section tkjit_gaps (tkjit/check/plan.py).
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "copies.h"
+#include "findings.h"
+#include "regions.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <set>
 
 extern "C" {

@@ -1,6 +1,12 @@
 // Places in a source: a machine address below the calls that led to it, or a site that the simulator was told.
 #pragma once
 
+#include "../detail/site.h"
+#include "findings.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
 #include <unordered_map>
 #include <vector>
 

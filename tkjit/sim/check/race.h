@@ -1,6 +1,12 @@
 // What the rest of the simulator tells the race detector (race_detector.h); without one, nothing.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/site.h"
+
+#include <stddef.h>
+#include <string.h>
+
 namespace tkjit::sim::race {
 
 #ifdef TKJIT_SIM_RACE

@@ -1,10 +1,23 @@
 // Each access against those before it, and what is found so.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "findings.h"
+#include "places.h"
+#include "race.h"
 #include "race_state.h"
+#include "regions.h"
+#include "shadow.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 #include <set>
+#include <string>
 #include <tuple>
+#include <utility>
 
 namespace tkjit::sim::race {
 

@@ -6,8 +6,23 @@
 // warp's other operations do not (CUDA C++ Programming Guide, "Warp Shuffle Functions"), nor does running in step.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "../runtime/launch_state.h"
 #include "divergence.h"
+#include "findings.h"
+#include "race.h"
 #include "race_accesses.h"
+#include "race_state.h"
+#include "regions.h"
+#include "shadow.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <unordered_map>
+#include <vector>
 
 namespace tkjit::sim::race {
 

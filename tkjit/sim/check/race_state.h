@@ -1,9 +1,14 @@
 // What the race detector keeps: of threads, of the objects at which they meet, of memory.
 #pragma once
 
-#include "places.h"
+#include "../detail/block.h"
 #include "clocks.h"
+#include "places.h"
+#include "regions.h"
 #include "shadow.h"
+
+#include <unordered_map>
+#include <vector>
 
 namespace tkjit::sim::race {
 

@@ -1,8 +1,12 @@
 // The memory that a checked kernel may use, by name: tensors, shared memory, variables of the source.
 #pragma once
 
+#include "findings.h"
+
 #include <fcntl.h>
 #include <link.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <unistd.h>
 
 #include <algorithm>

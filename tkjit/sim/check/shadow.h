@@ -1,6 +1,9 @@
 // For each piece of memory, who wrote it last and who has read it since.
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include <unordered_map>
 #include <vector>
 

@@ -4,6 +4,9 @@
 
 #include "../cooperative_groups.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 namespace cooperative_groups {
 namespace detail {
 

@@ -1,6 +1,8 @@
 // What a reduction or a scan combines two values with.
 #pragma once
 
+#include "../cooperative_groups.h"
+
 namespace cooperative_groups {
 
 #define TKJIT_SIM_GROUP_OPERATION(name, expression)                         \

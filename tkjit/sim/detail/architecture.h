@@ -2,6 +2,10 @@
 // device, and one for the host is compiled as if device code could call it.
 #pragma once
 
+#include "block.h"
+#include "fault.h"
+#include "site.h"
+
 #include <cstdio>
 #include <exception>
 

@@ -1,6 +1,11 @@
 // Atomic functions. Real ones, because blocks run on several OS threads at once.
 #pragma once
 
+#include "block.h"
+#include "scheduler.h"
+#include "site.h"
+#include "vector_types.h"
+
 namespace tkjit::sim {
 
 // CUDA's functions order nothing by themselves. Where a race is looked for they do not here either; otherwise whoever

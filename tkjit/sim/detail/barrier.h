@@ -1,6 +1,9 @@
 // Barriers of a block: __syncthreads, its reductions, and PTX's named barriers; and the grid's.
 #pragma once
 
+#include "block.h"
+#include "site.h"
+
 namespace tkjit::sim {
 
 /// Waits until `expected` threads (0: all that have not exited) are at barrier `id`; the number of true predicates.

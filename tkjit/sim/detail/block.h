@@ -3,6 +3,13 @@
 // Plain structs whose initial state is all zeros: they are mapped memory, large, and only their used pages exist.
 #pragma once
 
+#include "language.h"
+#include "site.h"
+#include "vector_types.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
 namespace tkjit::sim {
 
 inline constexpr unsigned max_threads_per_block = 1024;

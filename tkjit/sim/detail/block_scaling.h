@@ -4,7 +4,10 @@
 // Source: "OCP Microscaling Formats (MX) Specification", 5.3.3 and 5.4; PTX ISA, "cvt", for NaN and saturation.
 #pragma once
 
+#include "float_intrinsics.h"
 #include "fp8_rounding.h"
+
+#include <math.h>
 
 enum __nv_fp4_interpretation_t { __NV_E2M1 };
 

@@ -4,6 +4,10 @@
 // then. The wrappers for kernels are <tkjit/mbarrier.cuh> and <tkjit/bulk_copy.cuh>.
 #pragma once
 
+#include "site.h"
+
+#include <stdint.h>
+
 namespace tkjit::sim {
 
 /// An mbarrier in its own 64 bits, as on a device. Source: PTX ISA, "Contents of the mbarrier object".

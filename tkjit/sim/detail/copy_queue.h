@@ -2,6 +2,9 @@
 // kernel that forgot to wait reads what was in shared memory until then.
 #pragma once
 
+#include "block.h"
+#include "site.h"
+
 namespace tkjit::sim {
 
 /// Copies `source_bytes` and fills the rest of `bytes` with zeros, when the thread waits for it.

@@ -1,6 +1,9 @@
 // A kernel's own fault becomes the text that `launch` returns: never a message on a terminal, never the process's end.
 #pragma once
 
+#include "block.h"
+#include "site.h"
+
 namespace tkjit::sim {
 
 /// Ends the launch with a text about the running thread: `WHAT, in block (0, 0, 0), thread (1, 0, 0) (file.cu:7)`.

@@ -3,6 +3,10 @@
 // A NaN becomes 0x7fff, as from the devices' conversion instructions.
 #pragma once
 
+#include "float_intrinsics.h"
+
+#include <math.h>
+
 namespace tkjit::sim {
 
 inline constexpr unsigned short canonical_nan16 = 0x7fff;

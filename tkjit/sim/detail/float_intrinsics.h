@@ -2,6 +2,10 @@
 // error is not imitated, but what they give where they are not defined is.
 #pragma once
 
+#include "integer_intrinsics.h"
+
+#include <math.h>
+
 namespace tkjit::sim {
 
 /// Keeps the compiler from contracting a rounded operation with the next: `__fmul_rn` promises a rounding.
@@ -116,5 +120,3 @@ inline float __tanhf(float x) { return tanhf(x); }
 /// A divisor above 2^126 gives 0, because its reciprocal is not a normal number.
 inline float __fdividef(float a, float b) { return fabsf(b) > 0x1p126f ? a * (0.0f / b) : a / b; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }  // NaN gives 0
-
-#include "math_functions.h"

@@ -4,6 +4,11 @@
 // Source: "FP8 Formats for Deep Learning" (arXiv:2209.05433), and PTX ISA, "cvt", for NaN and saturation.
 #pragma once
 
+#include "float16_rounding.h"
+#include "float_intrinsics.h"
+
+#include <math.h>
+
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 

@@ -2,7 +2,18 @@
 // stream orders nothing, because everything is done when its call returns.
 #pragma once
 
+#include "block.h"
+#include "host_errors.h"
+#include "host_memory.h"
+#include "integer_intrinsics.h"
+#include "language.h"
+#include "launch.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 // ---- the device: what is asked for by name is what a kernel may rely on here
 struct cudaDeviceProp {

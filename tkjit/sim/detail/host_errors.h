@@ -1,6 +1,11 @@
 // What functions of the CUDA runtime return, and the last error of each host thread.
 #pragma once
 
+#include "language.h"
+#include "site.h"
+
+#include <stdio.h>
+
 // (name, value, text): those that the simulator returns, and those that host code asks for by name.
 #define TKJIT_SIM_ERRORS(error)                                                               \
     error(cudaSuccess, 0, "no error")                                                         \

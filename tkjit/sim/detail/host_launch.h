@@ -2,6 +2,16 @@
 // runtime's own launch functions. A launch is over when it returns; one that failed is the host thread's last error.
 #pragma once
 
+#include "block.h"
+#include "fault.h"
+#include "host_errors.h"
+#include "language.h"
+#include "launch.h"
+#include "site.h"
+#include "vector_types.h"
+
+#include <stddef.h>
+
 namespace tkjit::sim {
 
 /// What an `extern __shared__ T name[]` is a reference to: the running block's dynamic shared memory, as any type.

@@ -1,6 +1,12 @@
 // The CUDA runtime's memory: a device's is the host's, so that a copy is a copy, at once.
 #pragma once
 
+#include "host_errors.h"
+#include "language.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum cudaMemcpyKind {

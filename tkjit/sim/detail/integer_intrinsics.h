@@ -1,6 +1,9 @@
 // CUDA's integer intrinsics, and `min` and `max` as overloads in the global namespace.
 #pragma once
 
+#include "math_functions.h"
+#include "vector_types.h"
+
 namespace tkjit::sim {
 
 template <class To, class From>
@@ -130,8 +133,6 @@ inline unsigned __dp4a(uchar4 a, uchar4 b, unsigned c) {
 TKJIT_SIM_DP2A(__dp2a_lo, 0)
 TKJIT_SIM_DP2A(__dp2a_hi, 2)
 #undef TKJIT_SIM_DP2A
-
-#include "simd_intrinsics.h"
 
 // As in CUDA's math_functions.h: mixed signedness compares as unsigned, mixed precision as double.
 #define TKJIT_SIM_MIN_MAX(result, a_type, b_type) \

@@ -1,6 +1,11 @@
 // Launches: a grid of blocks, spread over OS threads.
 #pragma once
 
+#include "language.h"
+#include "vector_types.h"
+
+#include <stddef.h>
+
 namespace tkjit::sim {
 
 inline constexpr unsigned max_dynamic_shared_bytes = 227 << 10;

@@ -2,6 +2,8 @@
 // compiled once: they are rare and long.
 #pragma once
 
+#include <math.h>
+
 // The C library's give NaN for a signalling NaN, and a device the other operand. Under other names, which are those that
 // the compiler makes of std::fmin too.
 extern "C" {

@@ -1,7 +1,14 @@
 // Loads and stores with cache hints, fences, address spaces, clocks.
 #pragma once
 
+#include "atomics.h"
+#include "block.h"
+#include "scheduler.h"
+#include "site.h"
+
 #include <sched.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <time.h>
 
 #define TKJIT_SIM_LOAD(name)          \

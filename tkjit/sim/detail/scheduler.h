@@ -1,6 +1,9 @@
 // Waiting: a CUDA thread stops, and the scheduler (runtime/scheduler.h) runs others of its block.
 #pragma once
 
+#include "block.h"
+#include "site.h"
+
 namespace tkjit::sim {
 
 /// Stops the running thread until somebody has pushed it to the ready queue and its turn comes.

@@ -1,6 +1,8 @@
 // CUDA's vector types, with the alignments of the CUDA C++ Programming Guide ("Built-in Vector Types").
 #pragma once
 
+#include "language.h"
+
 // Two and four elements are aligned as a whole, to 16 bytes at most, so that one load instruction moves them; one and
 // three elements are aligned as the element.
 #define TKJIT_SIM_VECTOR_TYPE(element, name)                                                               \

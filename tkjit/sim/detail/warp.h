@@ -7,6 +7,12 @@
 // and so do instructions with `.aligned`.
 #pragma once
 
+#include "block.h"
+#include "fault.h"
+#include "site.h"
+
+#include <stddef.h>
+
 namespace tkjit::sim {
 
 /// What the lanes of a mask brought to a collective.

@@ -1,6 +1,10 @@
 // CUDA's names for the warp operations.
 #pragma once
 
+#include "block.h"
+#include "site.h"
+#include "warp.h"
+
 inline void __syncwarp(unsigned mask = ~0u, tkjit::sim::Site site = tkjit::sim::Site::here()) {
     char nothing = 0;
     tkjit::sim::collective(mask, tkjit::sim::Operation::syncwarp, nothing, [](tkjit::sim::Lanes<char>) {}, site);

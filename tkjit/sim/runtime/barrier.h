@@ -1,6 +1,15 @@
 // Barriers of a block: __syncthreads, its reductions, and PTX's named barriers.
 #pragma once
 
+#include "../check/race.h"
+#include "../detail/barrier.h"
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "launch_state.h"
+#include "scheduler.h"
+#include "trace.h"
+
 namespace tkjit::sim {
 
 /// The lanes of a warp come to a __syncthreads together, or not at all; warps may come from different ones. Source: PTX

@@ -1,6 +1,18 @@
 // Block states with their stacks, kept from launch to launch.
 #pragma once
 
+#include "../detail/block.h"
+#include "bulk_copies.h"
+#include "fiber.h"
+#include "pool.h"
+#ifdef TKJIT_SIM_MEMORY
+#include "../check/regions.h"
+#endif
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
 namespace tkjit::sim {
 
 inline void unmap(Block* block) {

@@ -1,6 +1,24 @@
 // mbarriers, and the bulk copies of a block.
 #pragma once
 
+#include "../check/copies.h"
+#include "../check/race.h"
+#include "../detail/atomics.h"
+#include "../detail/block.h"
+#include "../detail/bulk_copies.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "fault.h"
+#include "launch_state.h"
+#include "schedule.h"
+#include "scheduler.h"
+#include "trace.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 namespace tkjit::sim {
 
 /// The bits of an mbarrier. The tag tells one that was initialised from memory that never was.

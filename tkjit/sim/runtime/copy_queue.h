@@ -1,6 +1,19 @@
 // A thread's asynchronous copies (`cp.async`), oldest first.
 #pragma once
 
+#include "../check/copies.h"
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/copy_queue.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "scheduler.h"
+#include "trace.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
 namespace tkjit::sim {
 
 struct PendingCopy {

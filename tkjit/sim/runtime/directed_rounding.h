@@ -1,7 +1,10 @@
 // Arithmetic rounded towards zero, up and down: the processor's own, under its own rounding modes.
 #pragma once
 
+#include "../detail/float_intrinsics.h"
+
 #include <fenv.h>
+#include <math.h>
 
 namespace tkjit::sim {
 

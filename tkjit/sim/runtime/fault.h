@@ -1,37 +1,21 @@
 // Faults: how a kernel's own mistake becomes the text that `launch` returns.
 #pragma once
 
-#include <pthread.h>
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "fiber.h"
+#include "launch_state.h"
+
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 namespace tkjit::sim {
 
 inline constexpr size_t error_text_bytes = 4096;
-
-struct Grid;  // grid.h
-
-/// One run of a grid, shared by the OS threads that work on it.
-struct Launch {
-    void (*run_thread)(const void* body);
-    const void* body;
-    uint3 grid, block;
-    size_t dynamic_shared_bytes;
-    bool cooperative;  // all blocks run at once
-    unsigned long long block_count;
-    unsigned long long next_block;  // taken with an atomic addition
-    int failed;                     // set once, by whoever writes error_text
-    char* error_text;
-    int error_code;  // 0: cudaErrorLaunchFailure, or of a launch that has not begun, cudaErrorInvalidConfiguration
-    pthread_t caller;
-    Helpers* helpers;
-    unsigned ticks;                  // of the caller
-    unsigned ticks_at_interruption;  // the last one that is not yet asked about
-    int running;                    // OS threads that run a block
-    int in_vain;                    // of these, whose block has only waited in loops for long
-    Grid* grid_barrier;             // of a cooperative launch
-    long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
-    int waits_forever;              // for devices that wait as well, or have ended
-};
 
 const char* operation_name(Operation operation) {
     static const char* const operation_names[] = {

@@ -4,6 +4,11 @@
 // system call in every swap and is about eight times slower.
 #pragma once
 
+#include "../detail/block.h"
+#include "pool.h"
+
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
 
 #if !defined(__x86_64__) && !defined(TKJIT_SIM_UCONTEXT)

@@ -1,6 +1,15 @@
 // Where every fiber begins.
 #pragma once
 
+#include "../detail/block.h"
+#include "fault.h"
+#include "fiber.h"
+#include "launch_state.h"
+#include "schedule.h"
+#include "scheduler.h"
+
+#include <exception>
+
 namespace tkjit::sim {
 
 void note_exception(const char* what);  // host_calls.h

@@ -1,13 +1,19 @@
 // Cooperative launches: an OS thread for each block, since all of them run at once, and the barrier at which they meet.
 #pragma once
 
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "fault.h"
+#include "launch_state.h"
+#include "scheduler.h"
+
 #include <pthread.h>
 #include <time.h>
 
 namespace tkjit::sim {
-
-// What "all blocks fit" means here: OS threads, each with the stacks of a block.
-inline constexpr unsigned most_cooperative_blocks = 512;
 
 /// The blocks of a cooperative launch.
 struct Grid {

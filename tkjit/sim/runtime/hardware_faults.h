@@ -6,9 +6,23 @@
 // end as ever, with a line that names the thread.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/vector_types.h"
+#include "fault.h"
+#include "fiber.h"
+#include "interruption.h"
+#include "launch_state.h"
 #include "lines.h"
 #include "machine_context.h"
 #include "signals.h"
+
+#include <tkjit/sim_pool.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <unistd.h>
 
 /// The kernel's name; the text that is rendered has it.
 extern "C" {
@@ -16,11 +30,6 @@ __attribute__((weak, visibility("hidden"))) const char* tkjit_kernel_name = null
 }
 
 namespace tkjit::sim {
-
-inline bool in_own_code(uintptr_t address) {
-    const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
-    return address - begin < end - begin;
-}
 
 /// Whether the calling OS thread works for one of this launcher's launches: only then its variables may be looked at in a
 /// handler, since others would have to be allocated first.

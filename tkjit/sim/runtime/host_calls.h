@@ -1,7 +1,14 @@
 // What C++ has and device code has not: exceptions, abort, exit. A kernel that uses them fails, and the process goes on.
 #pragma once
 
+#include "../detail/block.h"
+#include "fault.h"
+#include "hardware_faults.h"
+#include "launch_state.h"
+
 #include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
 
 namespace tkjit::sim {
 

@@ -3,13 +3,16 @@
 // nothing has happened in between, the block is left where the signal found it.
 #pragma once
 
+#include "../detail/block.h"
+#include "fault.h"
+#include "fiber.h"
+#include "launch_state.h"
+#include "lines.h"
+
 #include <pthread.h>
 #include <signal.h>
-
-extern "C" {
-extern char __ehdr_start[] __attribute__((visibility("hidden")));  // where this shared object begins
-extern char etext[] __attribute__((visibility("hidden")));         // and where its code ends
-}
+#include <stdint.h>
+#include <string.h>
 
 namespace tkjit::sim {
 
@@ -43,8 +46,7 @@ inline void leave_kernel(uintptr_t instruction, uintptr_t stack_pointer) {
     if (current_thread == nullptr || current_block == nullptr) return;
     const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
     const bool in_fiber = stack_pointer - lowest < stack_bytes;
-    const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
-    if (in_fiber && instruction - begin < end - begin) abandon_block(*current_block);
+    if (in_fiber && in_own_code(instruction)) abandon_block(*current_block);
 }
 
 }  // namespace tkjit::sim

@@ -5,13 +5,30 @@
 // run for as long as creating them takes; so a small launch never pays for them and a large one loses nothing.
 #pragma once
 
-#include <pthread.h>
-#include <sched.h>
-#include <time.h>
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/language.h"
+#include "../detail/launch.h"
+#include "../detail/scheduler.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "blocks.h"
+#include "fault.h"
+#include "grid.h"
+#include "hardware_faults.h"
+#include "interruption.h"
+#include "launch_state.h"
+#include "schedule.h"
+#include "scheduler.h"
+#include "signals.h"
 
 #include <tkjit/sim_verdict.h>
 
-#include "signals.h"
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stddef.h>
+#include <time.h>
 
 /// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
 extern "C" {
@@ -26,7 +43,6 @@ inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still
 inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
-inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 inline int requested_workers = 0;
 
@@ -44,16 +60,6 @@ inline long long now_ns() {
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
-
-/// The OS threads beside the caller. Only the caller looks at it.
-struct Helpers {
-    long long start_ns;
-    long long asked_ns;  // when the caller last asked whether it is interrupted
-    bool considered;
-    int count;
-    int joined;
-    pthread_t threads[max_helpers];
-};
 
 /// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
 inline void run_blocks(Launch& launch, Block& block) {
@@ -96,14 +102,6 @@ inline void* help(void* launch) {
     work(*static_cast<Launch*>(launch), nullptr);
     return nullptr;
 }
-
-}  // namespace tkjit::sim
-
-#include "interruption.h"
-#include "hardware_faults.h"
-#include "host_calls.h"
-
-namespace tkjit::sim {
 
 /// Creates OS threads; where the system refuses one, the others do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {

@@ -2,15 +2,33 @@
 // Launchers are compiled with tables of lines (tkjit/compile/flags.py), which nothing reads until a kernel fails.
 #pragma once
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char** environ;
 
+extern "C" {
+extern char __ehdr_start[] __attribute__((visibility("hidden")));  // where this shared object begins
+extern char etext[] __attribute__((visibility("hidden")));         // and where its code ends
+}
+
 namespace tkjit::sim {
+
+/// Whether an instruction is this shared object's: the kernel's own, or the simulator's.
+inline bool in_own_code(uintptr_t address) {
+    const auto begin = reinterpret_cast<uintptr_t>(__ehdr_start), end = reinterpret_cast<uintptr_t>(etext);
+    return address - begin < end - begin;
+}
 
 /// The path of this shared object as it is called now: a launcher is loaded before its directory gets its last name.
 inline bool own_path(char* path, size_t bytes) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <signal.h>
+#include <stdint.h>
+#include <string.h>
 #include <ucontext.h>
 
 namespace tkjit::sim {

@@ -1,6 +1,11 @@
 // The bodies of detail/math_functions.h: computed in double, those of float rounded once more.
 #pragma once
 
+#include "../detail/integer_intrinsics.h"
+#include "../detail/math_functions.h"
+
+#include <math.h>
+
 namespace tkjit::sim {
 
 constexpr double half_root_of_pi = 0.88622692545275801;

@@ -2,6 +2,12 @@
 // asks for several (see check/), and everywhere else the first in, first out that costs nothing is compiled in.
 #pragma once
 
+#include "../detail/block.h"
+
+#ifdef TKJIT_SIM_CHECKED
+#include <algorithm>
+#endif
+
 namespace tkjit::sim::schedule {
 
 #ifdef TKJIT_SIM_CHECKED

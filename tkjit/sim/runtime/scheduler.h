@@ -4,6 +4,19 @@
 // a kernel without a barrier costs a plain loop over its threads.
 #pragma once
 
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/copy_queue.h"
+#include "../detail/scheduler.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+#include "fault.h"
+#include "fiber.h"
+#include "launch_state.h"
+#include "schedule.h"
+
+#include <string.h>
+
 namespace tkjit::sim {
 
 void fiber_main();                               // fiber_main.h

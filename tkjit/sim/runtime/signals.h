@@ -5,9 +5,19 @@
 // calls would be a quarter of a short one.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/language.h"
+#include "pool.h"
+
+#include <tkjit/sim_pool.h>
+
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 namespace tkjit::sim {

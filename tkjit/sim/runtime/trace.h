@@ -1,7 +1,14 @@
 // TKJIT_SIM_TRACE: a line for each barrier that completes and each copy, with the place and the thread.
 #pragma once
 
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/vector_types.h"
+
 #include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
 
 /// The file descriptor that lines go to; -1: none. Set by whoever opens the launcher.
 extern "C" {

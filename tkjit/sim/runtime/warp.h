@@ -1,6 +1,14 @@
 // Collectives of a warp: who has arrived, and who goes on.
 #pragma once
 
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "../detail/warp.h"
+#include "fault.h"
+#include "scheduler.h"
+
 namespace tkjit::sim {
 
 [[noreturn]] __attribute__((noinline, cold)) void fail_exited_source(Operation operation, unsigned mask, int lane,

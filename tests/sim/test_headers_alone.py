@@ -1,0 +1,129 @@
+"""Each header compiles alone, with the flags of every mode in which it is used, so that an editor can open it.
+
+Two kinds of files cannot: the simulator's ``.inc`` files are read with macros set, and ``include/stand_ins`` includes
+headers of ThunderKittens.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sysconfig
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.sampling import sample
+from support.specs import F32, by_hand, field
+
+from tkjit.compile.flags import INCLUDE, RUNTIME, SIMULATOR, Flags, checker_flags, launcher_flags, simulator_flags
+from tkjit.compile.targets import cpu_target
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+
+pytestmark = pytest.mark.compiles
+SPEC = by_hand(field("x", "in", F32, "N"))
+# with what sources for the CPU are compiled, and simulator.cpp; ucontext is for processors other than x86-64
+LAUNCHER_MODES = ["plain", "bounds", "memory", "memory cooperative", "race"]
+SIMULATOR_MODES = ["plain", "memory", "race", "ucontext"]
+
+
+def flags_of_launcher(mode: str) -> Flags:
+    plain = launcher_flags(SPEC, cpu_target(), None, checks_bounds=mode == "bounds")
+    checked, _, cooperative = mode.partition(" ")
+    if checked not in ("memory", "race"):
+        return plain
+    return checker_flags(plain, checked, is_clang=compiler()[1], cooperative=bool(cooperative))
+
+
+def flags_of_simulator(mode: str) -> Flags:
+    return simulator_flags(cpu_target(), [] if mode == "plain" else [f"TKJIT_SIM_{mode.upper()}"])
+
+
+@cache
+def compiler() -> tuple[str, bool]:
+    """The path of the C++ compiler, and whether it is clang."""
+    found = loader_for(Settings.from_environment()).toolchain.cxx
+    return str(found.path), "clang" in found.version
+
+
+def compile_text(text: str, flags: Flags, *more: str) -> subprocess.CompletedProcess[str]:
+    command = [compiler()[0], *flags.compile, *flags.paths, *more, "-x", "c++", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True)
+
+
+def first_error(header: Path, flags: Flags) -> str:
+    done = compile_text(f'#include "{header}"\n', flags, "-fsyntax-only")
+    errors = [line for line in done.stderr.split("\n") if "error:" in line]
+    return errors[0] if errors else done.stderr * (done.returncode != 0)
+
+
+def errors_alone(headers: Collection[Path], flags: Flags) -> list[str]:
+    """The first error of each header that does not compile alone."""
+    assert headers
+    with ThreadPoolExecutor(2) as pool:
+        return [error for error in pool.map(lambda header: first_error(header, flags), sorted(headers)) if error]
+
+
+def headers_in(directory: Path) -> set[Path]:
+    return {path for path in directory.rglob("*") if path.is_file() and path.suffix in (".h", ".cuh", "")}
+
+
+def files_read(text: str, flags: Flags) -> set[Path]:
+    """The files of tkjit that a compilation reads."""
+    rule = compile_text(text, flags, "-M").stdout
+    found = {Path(word).resolve() for word in rule.replace("\\\n", " ").split()[1:]}
+    return {path for path in found if path.is_relative_to(SIMULATOR) or path.is_relative_to(INCLUDE)}
+
+
+@cache
+def read_by_simulator(mode: str) -> set[Path]:
+    return files_read("#include <simulator.cpp>\n", flags_of_simulator(mode))
+
+
+# what simulator.cpp alone includes; the others are for sources
+OWN = headers_in(SIMULATOR / "runtime") | headers_in(SIMULATOR / "check")
+FOR_SANITIZED_SOURCES = SIMULATOR / "check/copy_calls.h"
+
+
+@pytest.mark.parametrize("mode", sample(LAUNCHER_MODES, "plain"))
+def test_a_header_for_sources_compiles_alone(mode):
+    headers = headers_in(SIMULATOR) - OWN
+    if mode == "race":
+        headers.add(FOR_SANITIZED_SOURCES)
+    assert errors_alone(headers, flags_of_launcher(mode)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", LAUNCHER_MODES)
+def test_a_header_of_tkjit_for_sources_compiles_alone(mode):
+    assert errors_alone(headers_in(INCLUDE / "tkjit"), flags_of_launcher(mode)) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "mode"),
+    sample(
+        [(folder, mode) for folder in ("runtime", "check") for mode in SIMULATOR_MODES],
+        "runtime plain",
+        "check memory",
+        name=" ".join,
+    ),
+)
+def test_a_header_of_the_simulators_object_compiles_alone(folder, mode):
+    headers = headers_in(SIMULATOR / folder) & read_by_simulator(mode)
+    assert errors_alone(headers, flags_of_simulator(mode)) == []
+
+
+def test_each_header_is_used_in_a_mode():
+    used = set.union(*map(read_by_simulator, SIMULATOR_MODES))
+    assert OWN - used == {FOR_SANITIZED_SOURCES}
+
+
+@pytest.mark.slow  # most include torch's headers, which take 3 s each
+def test_a_header_of_the_runtime_compiles_alone():
+    from torch.utils.cpp_extension import include_paths
+
+    directories = [str(INCLUDE), sysconfig.get_path("include"), *include_paths()]
+    flags = Flags(("-std=c++20",), tuple(f"-I{directory}" for directory in directories))
+    assert errors_alone(headers_in(RUNTIME), flags) == []

@@ -1,0 +1,51 @@
+// What the OS threads that work on a launch share.
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/vector_types.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+namespace tkjit::sim {
+
+// What "all blocks fit" means here: OS threads, each with the stacks of a block.
+inline constexpr unsigned most_cooperative_blocks = 512;
+inline constexpr int max_helpers = most_cooperative_blocks - 1;
+
+struct Grid;  // grid.h
+
+/// One run of a grid, shared by the OS threads that work on it.
+struct Launch {
+    void (*run_thread)(const void* body);
+    const void* body;
+    uint3 grid, block;
+    size_t dynamic_shared_bytes;
+    bool cooperative;  // all blocks run at once
+    unsigned long long block_count;
+    unsigned long long next_block;  // taken with an atomic addition
+    int failed;                     // set once, by whoever writes error_text
+    char* error_text;
+    int error_code;  // 0: cudaErrorLaunchFailure, or of a launch that has not begun, cudaErrorInvalidConfiguration
+    pthread_t caller;
+    Helpers* helpers;
+    unsigned ticks;                  // of the caller
+    unsigned ticks_at_interruption;  // the last one that is not yet asked about
+    int running;                    // OS threads that run a block
+    int in_vain;                    // of these, whose block has only waited in loops for long
+    Grid* grid_barrier;             // of a cooperative launch
+    long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
+    int waits_forever;              // for devices that wait as well, or have ended
+};
+
+/// The OS threads beside the caller. Only the caller looks at it.
+struct Helpers {
+    long long start_ns;
+    long long asked_ns;  // when the caller last asked whether it is interrupted
+    bool considered;
+    int count;
+    int joined;
+    pthread_t threads[max_helpers];
+};
+
+}  // namespace tkjit::sim
