@@ -17,10 +17,12 @@ import pytest
 from support.sampling import sample
 from support.specs import F32, by_hand, field
 
+from tkjit.cache import Product
 from tkjit.compile.flags import INCLUDE, RUNTIME, SIMULATOR, Flags, checker_flags, launcher_flags, simulator_flags
 from tkjit.compile.targets import cpu_target
 from tkjit.config import Settings
 from tkjit.loader import loader_for
+from tkjit.loader.simulator import with_simulator_sources
 
 pytestmark = pytest.mark.compiles
 SPEC = by_hand(field("x", "in", F32, "N"))
@@ -127,3 +129,10 @@ def test_a_header_of_the_runtime_compiles_alone():
     directories = [str(INCLUDE), sysconfig.get_path("include"), *include_paths()]
     flags = Flags(("-std=c++20",), tuple(f"-I{directory}" for directory in directories))
     assert errors_alone(headers_in(RUNTIME), flags) == []
+
+
+@pytest.mark.parametrize("mode", ["plain", "memory", "race"])
+def test_a_launcher_depends_on_each_file_that_its_simulator_is_compiled_from(mode):
+    read = files_read("#include <tkjit/launcher.h>\n", flags_of_launcher(mode))
+    product = with_simulator_sources(Product("launcher.so", tuple(read)), mode.replace("plain", ""))
+    assert read_by_simulator(mode) - set(product.dependencies) == set()

@@ -16,6 +16,7 @@ from tkjit.loader.plan import Plan
 
 SIMULATOR = "simulator"
 _IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
+_OF_RUNTIME = ("sim_pool.h", "sim_verdict.h")  # what the object and the runtime agree on
 
 
 class SimulatorPlan(Plan):
@@ -89,7 +90,6 @@ def simulator_flags_of(target: Target, mode: str = "", *, for_debugger: bool = F
 def with_simulator_sources(product: Product, mode: str = "") -> Product:
     """Add the object's sources to the dependencies of a launcher that is linked with it."""
     checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _IN_ALL]
-    sources = [*flags.SIMULATOR.glob("runtime/*.h"), *checks]
-    return replace(
-        product, dependencies=tuple(sorted({*product.dependencies, *sources, flags.SIMULATOR / "simulator.cpp"}))
-    )
+    agreed = [flags.INCLUDE / "tkjit" / name for name in _OF_RUNTIME]
+    sources = [flags.SIMULATOR / "simulator.cpp", *flags.SIMULATOR.glob("runtime/*.h"), *checks, *agreed]
+    return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))
