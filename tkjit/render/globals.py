@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
@@ -10,40 +11,67 @@ from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.expr import Expr
 
 
-def _element(spec: Spec, variant: Variant, field: Field) -> str:
-    """The element type of a tensor, the type of a scalar or a container."""
+@dataclass(frozen=True)
+class Layout:
+    """A tensor as a kernel sees it.
+
+    Parameters
+    ----------
+    element : str
+        The C++ type of its elements.
+    extents : tuple of int or str
+        As its type fixes them, -1 for one that it leaves open; empty if it leaves all open.
+    """
+
+    element: str
+    extents: tuple[int | str, ...] = ()
+    is_parallel: bool = False
+
+    @property
+    def cpp_type(self) -> str:
+        """The type: ``tkjit::gl<float, 1, 1, 1, -1>``."""
+        arguments = ", ".join(map(str, (self.element, *self.extents)))
+        return f"tkjit::{'pgl' if self.is_parallel else 'gl'}<{arguments}>"
+
+
+def _element(spec: Spec, variant: Variant, tensor: Field) -> str:
+    return tensor.dtype if tensor.dtype in spec.type_variants else variant.dtype_of(tensor).cpp
+
+
+def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
+    """A tensor's layout, or that of each tensor of a list."""
+    constants = dict(variant.values)
+    # an absent tensor has no extents, so its type can fix none
+    extents = [-1 if field.optional else _static_extent(dim, constants) for dim in field.dims]
+    missing = -1 if field.leading or field.optional else 1
+    return Layout(_element(spec, variant, field), (*[missing] * (4 - len(extents)), *extents), field.is_parallel)
+
+
+def _given_type(spec: Spec, variant: Variant, field: Field) -> str:
+    """The type by which a type of the source's own is checked: of a tensor that of its elements."""
     if not field.is_tensor:
         return field.dtype
-    element = field.dtype if field.dtype in spec.type_variants else variant.dtype_of(field).cpp
-    return f"std::vector<tkjit::gl<{element}>>" if field.is_list else element
+    element = _element(spec, variant, field)
+    return f"std::vector<{Layout(element).cpp_type}>" if field.is_list else element
 
 
 def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
-    element = _element(spec, variant, field)
     if field.cpp_type:
         return field.cpp_type
     if spec.host and (field.value or field.is_list):
-        return f"std::optional<{element}>" if field.optional else element
-    if field.value is not None and field.value.item is not None:
-        items = field.value.cpp.removeprefix("std::vector<").removesuffix(">")
-        element = f"tkjit::list<{items}, {field.max_length}>"
-    if not field.is_tensor:
-        return f"tkjit::optional<{element}>" if field.optional else element
-    if field.is_list:
-        layout = _layout(variant, field, element.removeprefix("std::vector<tkjit::gl<").removesuffix(">>"))
-        return f"tkjit::list<{layout}, {field.max_length}>"
-    return _layout(variant, field, element).replace(
-        "tkjit::gl<", "tkjit::pgl<" if field.is_parallel else "tkjit::gl<", 1
-    )
+        given = _given_type(spec, variant, field)
+        return f"std::optional<{given}>" if field.optional else given
+    if field.is_tensor:
+        layout = _layout(spec, variant, field)
+        return f"tkjit::list<{layout.cpp_type}, {field.max_length}>" if field.is_list else layout.cpp_type
+    is_list = field.value is not None and field.value.item is not None
+    value = f"tkjit::list<{_item_type(field)}, {field.max_length}>" if is_list else field.dtype
+    return f"tkjit::optional<{value}>" if field.optional else value
 
 
-def _layout(variant: Variant, field: Field, element: str) -> str:
-    constants = dict(variant.values)
-    extents = [_static_extent(dim, constants) for dim in field.dims]
-    # an absent tensor has no extents, so its type can fix none
-    missing = -1 if field.leading or field.optional else 1
-    padded = [missing] * (4 - len(extents)) + ([-1] * len(extents) if field.optional else extents)
-    return f"tkjit::gl<{element}, {', '.join(map(str, padded))}>"
+def _item_type(field: Field) -> str:
+    """The type of what a list of numbers holds: a spec has it within the list's alone."""
+    return field.dtype.removeprefix("std::vector<").removesuffix(">")
 
 
 def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
@@ -91,8 +119,8 @@ def argument_checks(spec: Spec, variant: Variant) -> list[str]:
     """What the compiler must find true of an entry with plain arguments."""
     if not spec.args:
         return []
-    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
-    taken = [elements.get(name, "int") for name in spec.order]
+    types = {f.name: _given_type(spec, variant, f) for f in spec.struct_fields}
+    taken = [types.get(name, "int") for name in spec.order]
     listed = ", ".join([f"decltype(&{spec.entry})", *taken])
     said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
     return [f"static_assert(tkjit::takes<{listed}>(), {said});", ""]
@@ -102,7 +130,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     """What the compiler must find true of a struct that the source brings."""
     struct = f"the struct of {spec.entry}" if spec.struct == AUTO else str(spec.struct)
     said = f"; the spec of {spec.name} says otherwise"
-    elements = {f.name: _element(spec, variant, f) for f in spec.struct_fields}
+    types = {f.name: _given_type(spec, variant, f) for f in spec.struct_fields}
     paths = {f.name: _path(f) for f in spec.struct_fields}
     within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
     outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
@@ -118,7 +146,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     for f in spec.struct_fields:
         if f.name not in spec.behind:
             lines += [
-                f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {elements[f.name]}>(),",
+                f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {types[f.name]}>(),",
                 f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
             ]
     return [*lines, ""]
