@@ -182,8 +182,10 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
 def _accepted(field: Field) -> str:
     """What a call takes for a field: any sequence for a list, names for dtypes and devices."""
     text = python_type(field)
-    if text.startswith("list["):
-        text = f"typing.Sequence{text.removeprefix('list')}"
+    if field.is_list:
+        text = "typing.Sequence[Tensor]"
+    elif field.value is not None and field.value.item is not None:
+        text = f"typing.Sequence[{field.value.item.text}]"
     elif text in ("torch.dtype", "torch.device"):
         text = f"{text} | str"
     return f"{text} | None" if field.optional else text
