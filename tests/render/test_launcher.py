@@ -180,12 +180,12 @@ def test_integers_that_no_call_gives():
 
     text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
     assert "has_fields<TkjitGlobals, 2>()" in text
-    assert 'if (const char* error = tkjit::check_computed((v_N / 2), "half")) return error;' in text
-    assert ".half = static_cast<decltype(TkjitGlobals::half)>(tkjit::Int((v_N / 2)).value())," in text
+    assert 'if (const char* error = tkjit::check_computed(v_N / 2, "half")) return error;' in text
+    assert ".half = tkjit::convert<decltype(TkjitGlobals::half)>(v_N / 2)," in text
     assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(args[1]));" in text
     text = launcher(f, args=True, computed={"half": "N // 2"}, fields="x half n")
     assert "static_assert(tkjit::takes<decltype(&scale), float, int, int>()" in text
-    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg((v_N / 2)), args[1]};" in text
+    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg(v_N / 2), args[1]};" in text
 
 
 def test_a_launch_in_cpp():

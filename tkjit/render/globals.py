@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from tkjit.render.expressions import render_expression
 from tkjit.render.text import field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
@@ -169,10 +170,8 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
     lines, outer = [], ""
     for name in _members(spec):
         if name in computed:
-            path, value = (
-                [name],
-                f"static_cast<decltype({struct}::{name})>(tkjit::Int({computed[name].cpp(spell)}).value())",
-            )
+            path = [name]
+            value = f"tkjit::convert<decltype({struct}::{name})>({render_expression(computed[name], spell)})"
         else:
             index, f = position[name]
             path, value = _path(f).split("."), f"tkjit::convert<decltype({struct}::{_path(f)})>(args[{index}])"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from tkjit.render.expressions import render_expression
 from tkjit.render.globals import (
     argument_checks,
     computed_members,
@@ -158,7 +159,7 @@ def _dims(spec: Spec) -> list[str]:
     position = {f.name: i for i, f in enumerate(spec.struct_fields)}
     spell = speller(spec)
     lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name, position)};" for name in sorted(names)]
-    lines += [f"const tkjit::Int {spell(name)} = {expr.cpp(spell)};" for name, expr in derived]
+    lines += [f"const tkjit::Int {spell(name)} = {render_expression(expr, spell)};" for name, expr in derived]
     return [*lines, ""] if lines else []
 
 
@@ -184,10 +185,11 @@ def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
 def _computed_checks(spec: Spec) -> list[str]:
     """Refuse computed members that overflow, before anything is filled."""
     spell = speller(spec)
-    return [
-        f"if (const char* error = tkjit::check_computed({expr.cpp(spell)}, {repr_text(name)})) return error;"
+    checks = [
+        f"tkjit::check_computed({render_expression(expr, spell)}, {repr_text(name)})"
         for name, expr in computed_members(spec).items()
     ]
+    return [f"if (const char* error = {check}) return error;" for check in checks]
 
 
 def _shape(spec: Spec) -> list[str]:
@@ -199,7 +201,7 @@ def _shape(spec: Spec) -> list[str]:
         if isinstance(part, CExpr):
             lines += _shape_in_cpp(spec, what, part)
         elif part:
-            lines.append(f"shape.set_{what}({', '.join(expr.cpp(spell) for expr in part)});")
+            lines.append(f"shape.set_{what}({', '.join(render_expression(expr, spell) for expr in part)});")
         elif spec.config:
             lines.append(f"tkjit::use_config_{what}<{spec.config}>(shape, globals);")
         elif spec.struct:
@@ -267,13 +269,11 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
     """What a function with plain arguments is given, and what has to stand before that."""
     if not spec.computed:
         return [], "args"
-    position = {f.name: i for i, f in enumerate(spec.struct_fields)}
-    computed, spell = dict(spec.computed), speller(spec)
-    values = [
-        f"tkjit::integer_arg({computed[name].cpp(spell)})" if name in computed else f"args[{position[name]}]"
-        for name in spec.order
-    ]
-    return [f"const TkjitArg all[] = {{{', '.join(values)}}};"], "all"
+    values = {f.name: f"args[{i}]" for i, f in enumerate(spec.struct_fields)}
+    for name, expr in spec.computed:
+        values[name] = f"tkjit::integer_arg({render_expression(expr, speller(spec))})"
+    listed = ", ".join(values[name] for name in spec.order)
+    return [f"const TkjitArg all[] = {{{listed}}};"], "all"
 
 
 def _behind(spec: Spec) -> list[str]:
@@ -281,7 +281,7 @@ def _behind(spec: Spec) -> list[str]:
     position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
     computed, spell = dict(spec.computed), speller(spec)
     return [
-        f"tkjit::Int({computed[name].cpp(spell)}).value()"
+        f"tkjit::convert<int>({render_expression(computed[name], spell)})"
         if name in computed
         else f"tkjit::convert<{position[name][1].dtype}>(args[{position[name][0]}])"
         for name in spec.behind

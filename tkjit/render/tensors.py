@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from tkjit.render.expressions import render_expression
 from tkjit.render.text import derived_in_order, field_text, indent, join_options, literal, local, repr_text, whole
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
@@ -243,28 +244,20 @@ class TensorChecks:
         return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
 
     def _expression(self, expr: Expr) -> str:
+        """An expression's value, as what converts to ``Int``."""
+        if expr.is_name:
+            return local(expr.text)
         tensors = {f.name for f in self.spec.tensors}
+        derived = dict(self.spec.derived)
 
         def spell(name: str) -> str:
             field, _, extent = name.partition(".")
             if field not in tensors or not extent:
-                return f"Int({local(name)})"
+                return local(name) if name in derived else f"Int({local(name)})"
             view = local(field)
             return f"numel({view})" if extent == "numel" else f"Int(extent({view}, {EXTENTS.index(extent)}))"
 
-        return expr.cpp(spell)
-
-    def _number(self, expr: Expr) -> str:
-        """An expression's value, as an ``int64_t``."""
-        if expr.text.isidentifier() and expr.text not in dict(self.spec.derived):
-            return local(expr.text)
-        return f"{self._expression(expr)}.value()"
-
-    def _extent_text(self, expr: Expr) -> str:
-        """An expression's value, as what converts to ``Int``."""
-        if expr.text.isidentifier():
-            return local(expr.text)
-        return self._expression(expr) if expr.names else expr.text
+        return render_expression(expr, spell)
 
     def _derived(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
@@ -284,9 +277,8 @@ class TensorChecks:
                 present = f"{self.given(f.name)} && " if f.optional else ""
                 value = f"dim_{i}_of_{f.name}"
                 place = self._item(f) if f.is_list else self._place(f)
-                refuse = self._mismatch(f, place, {dim.text: f"{value}.value()"})
-                extent = self._extent(f, i, place.view)
-                check = [f"if ({present}(!{value}.valid() || {extent} != {value}.value())) return {refuse};"]
+                differs = f"{present}!equals({self._extent(f, i, place.view)}, {value})"
+                check = _if([differs], f"return {self._mismatch(f, place, {dim.text: value})};")
                 lines += [
                     f"const Int {value} = {self._expression(dim)};",
                     *(self._for_each(f, check) if f.is_list else check),
@@ -297,7 +289,7 @@ class TensorChecks:
         lines = []
         for expr in self.spec.constraints:
             values = ", ".join(
-                f"{{{repr_text(name)}, {self._number(Expr.parse(name))}}}" for name in sorted(expr.names)
+                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}}}" for name in sorted(expr.names)
             )
             lines.append(
                 f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
@@ -305,9 +297,9 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def _output(self, f: Field) -> list[str]:
-        dims = ", ".join(self._extent_text(dim) for dim in f.dims)
+        dims = ", ".join(self._expression(dim) for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
-        values = {dim.text: self._number(dim) for dim in f.dims if dim.names}
+        values = {dim.text: self._expression(dim) for dim in f.dims if dim.names}
         conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
         return [
             "",

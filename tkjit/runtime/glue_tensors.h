@@ -3,8 +3,6 @@
 
 #include "glue_arguments.h"
 
-#include <tkjit/expr.h>
-
 #include <climits>
 #include <new>
 
@@ -192,6 +190,11 @@ inline Int numel(const TensorView& view) {
 }
 
 // ---- constraints and outputs ---------------------------------------------------------------------------------------
+
+// Whether an extent is what a dim that is computed has to be.
+inline bool equals(int64_t extent, Int dim) {
+    return dim.valid() && extent == dim.value();
+}
 
 inline bool satisfied(const Call& call, Int holds, const char* text, std::initializer_list<Dim> values) {
     if (holds.valid() && holds.value()) return true;

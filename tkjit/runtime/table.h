@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <tkjit/arg.h>
+#include <tkjit/expr.h>
 
 #include <atomic>
 #include <cstdint>
@@ -70,7 +71,9 @@ struct TensorView {
 // A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
 struct Dim {
     const char* text;
-    int64_t value = kUnbound;
+    int64_t value;
+
+    Dim(const char* text, Int value = kUnbound) : text(text), value(value.value()) {}
 };
 
 // What a tensor should have been.

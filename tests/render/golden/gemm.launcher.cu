@@ -43,7 +43,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
             .c = tkjit::convert<decltype(Globals::c)>(args[2]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid((cdiv(v_M, 128) * cdiv(v_N, 128)));
+        shape.set_grid(cdiv(v_M, 128) * cdiv(v_N, 128));
         shape.set_block(256);
         shape.set_shared_memory(37888);
         return tkjit::launch(gemm<T>, shape, device, stream, globals);

@@ -79,7 +79,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
             .y = tkjit::convert<decltype(Globals::y)>(args[1]),
         };
         tkjit::LaunchShape shape;
-        shape.set_grid(((batch_of_x * depth_of_x) * rows_of_x));
+        shape.set_grid(batch_of_x * depth_of_x * rows_of_x);
         shape.set_block(256);
         return tkjit::launch(softmax<T>, shape, device, stream, globals);
     });

@@ -214,6 +214,12 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     }
 }
 
+// The integer that no call gives: check_computed has seen it.
+template <class Field>
+std::remove_cvref_t<Field> convert(Int value) {
+    return static_cast<std::remove_cvref_t<Field>>(value.value());
+}
+
 template <class T, int MaxLength>
 struct converter<list<T, MaxLength>> {
     static list<T, MaxLength> from(const TkjitArg& arg) {

@@ -1,0 +1,104 @@
+"""Renders a spec's expressions as C++, with no parentheses but those that C++ needs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+from tkjit.spec.expr import Expr
+
+
+class _Binds(IntEnum):
+    """How tightly an expression's outermost operator binds, the loosest first."""
+
+    COMPARISON = 1
+    SUM = 2
+    PRODUCT = 3
+    SIGN = 4
+    NOTHING = 5  # there is none: a name, a number, a call
+
+
+class _Cpp(NamedTuple):
+    text: str
+    binds: _Binds
+
+    def inside(self, binds: _Binds) -> str:
+        """The text as an operand of an operator, with parentheses if it binds less tightly than that."""
+        return self.text if self.binds >= binds else f"({self.text})"
+
+
+_BINARY: dict[type[ast.operator], tuple[str, _Binds]] = {
+    ast.Add: ("+", _Binds.SUM),
+    ast.Sub: ("-", _Binds.SUM),
+    ast.Mult: ("*", _Binds.PRODUCT),
+    ast.FloorDiv: ("/", _Binds.PRODUCT),  # tkjit::Int's division rounds down, as Python's // does
+    ast.Mod: ("%", _Binds.PRODUCT),
+}
+_COMPARE: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+}
+
+
+def render_expression(expr: Expr, spell: Callable[[str], str]) -> str:
+    """Render an expression.
+
+    Parameters
+    ----------
+    spell : callable
+        How a name of the expression reads in C++: a value of ``tkjit::Int``. All of the expression's arithmetic is
+        then checked for overflow, since a number beside such a value becomes one too.
+
+    Examples
+    --------
+    >>> render_expression(Expr.parse("(M + 2) * (N * K)"), lambda name: f"v_{name}")
+    '(v_M + 2) * (v_N * v_K)'
+    """
+    return _cpp(ast.parse(expr.text, mode="eval").body, spell).text
+
+
+def _cpp(node: ast.expr, spell: Callable[[str], str]) -> _Cpp:
+    if not _has_names(node):  # C++ would compute it unchecked, in an int
+        value = Expr(ast.unparse(node)).evaluate({})
+        return _Cpp(str(value), _Binds.SIGN if value < 0 else _Binds.NOTHING)
+    match node:
+        case ast.UnaryOp(op=ast.USub()):
+            operand = _cpp(node.operand, spell).inside(_Binds.NOTHING)  # a sign behind a sign would be a decrement
+            return _Cpp(f"-{operand}", _Binds.SIGN)
+        case ast.UnaryOp():
+            return _cpp(node.operand, spell)
+        case ast.BinOp():
+            sign, binds = _BINARY[type(node.op)]
+            left = _cpp(node.left, spell).inside(binds)
+            right = _cpp(node.right, spell).inside(_Binds(binds + 1))  # operators group to the left
+            return _Cpp(f"{left} {sign} {right}", binds)
+        case ast.Compare():
+            return _comparison(node, spell)
+        case ast.Call(func=ast.Name(id=function)):
+            arguments = ", ".join(_cpp(argument, spell).text for argument in node.args)
+            return _Cpp(f"{function}({arguments})", _Binds.NOTHING)
+    return _Cpp(spell(ast.unparse(node)), _Binds.NOTHING)
+
+
+def _comparison(node: ast.Compare, spell: Callable[[str], str]) -> _Cpp:
+    """A comparison, or the smallest of a chain's: 1 where all hold."""
+    terms = [node.left, *node.comparators]
+    links = []
+    for left, op, right in zip(terms, node.ops, terms[1:], strict=False):
+        first, second = (_cpp(term, spell).inside(_Binds.SUM) for term in (left, right))
+        if not _has_names(left) and not _has_names(right):
+            first = f"tkjit::Int({first})"  # a link of a chain is a value of tkjit::Int too
+        links.append(f"{first} {_COMPARE[type(op)]} {second}")
+    if len(links) == 1:
+        return _Cpp(links[0], _Binds.COMPARISON)
+    return _Cpp(f"min({', '.join(links)})", _Binds.NOTHING)
+
+
+def _has_names(node: ast.expr) -> bool:
+    return bool(Expr(ast.unparse(node)).names)
