@@ -44,7 +44,9 @@ def test_no_name_of_the_glues_own_is_one_that_is_made_for_a_user():
     headers = "\n".join(path.read_text() for path in (*RUNTIME.glob("*.h"), *RUNTIME.parent.glob("include/tkjit/*.h")))
     ours = set(re.findall(r"[A-Za-z_]\w*", re.sub(r"//.*", "", headers)))
     assert not {
-        word for word in ours if re.match("v_|(shape|object|list|item|parallel|option|default|dim_\\d+)_of_", word)
+        word
+        for word in ours
+        if re.match("(v|arg)_|(shape|object|list|item|parallel|option|default|dim_\\d+)_of_", word)
     }
 
 

@@ -98,8 +98,9 @@ def test_the_structs_order_is_the_arguments_order():
 
     text = launcher(f, fields="y x alpha", grid="N")
     for i, name in enumerate(["y", "x", "alpha"]):
-        assert f".{name} = tkjit::convert<decltype(Globals::{name})>(args[{i}])," in text
-    assert "const tkjit::Int v_N = args[1].extents[3];" in text
+        assert f"&arg_{name} = args[{i}]" in text
+        assert f".{name} = tkjit::convert<decltype(Globals::{name})>(arg_{name})," in text
+    assert "const tkjit::Int v_N = arg_x.extents[3];" in text
     glue = tkjit.kernel(SOURCE, **{**OPTIONS, "fields": "y x alpha"})(f).render().glue
     assert "set(args[0], v_y);" in glue and "set(args[1], v_x);" in glue and "set(args[2], v_alpha);" in glue
 
@@ -117,7 +118,7 @@ def test_a_name_that_the_launcher_has_too_is_a_dim_like_any_other(name):
     space = {"In": In[Tensor, F32, name]}
     exec(compile("def f(x: In): ...", __file__, "exec", dont_inherit=True), space)
     text = launcher(space["f"], grid=f"cdiv({name}, 32)")
-    assert f"const tkjit::Int v_{name} = args[0].extents[3];" in text
+    assert f"const tkjit::Int v_{name} = arg_x.extents[3];" in text
     assert f"shape.set_grid(cdiv(v_{name}, 32));" in text
 
 
@@ -134,12 +135,25 @@ def test_a_dim_with_the_name_of_the_entry():
     assert "const tkjit::Int scale = " not in text  # it would hide the kernel that is launched below it
 
 
+@pytest.mark.parametrize("options", [{}, {"args": True}, {"struct": "globals", "config": "config", "block": None}])
+def test_an_entry_with_the_name_of_an_arguments_variable(options):
+    text = launcher(plain, entry="arg_x", grid="N", **options)
+    assert text.index("const auto tkjit_entry = ") < text.index("const TkjitArg &arg_x = args[0];")
+    assert "arg_x" not in text.split("tkjit::launch")[-1]
+
+
+def test_plain_arguments_are_named_where_a_dim_is_read_from_them():
+    def f(x: In[Tensor, F32, "N"], y: In[Tensor, F32, "M"], n: int): ...
+
+    assert "const TkjitArg &arg_y = args[1];\n" in launcher(f, args=True, grid="M")
+    assert "arg_" not in launcher(f, args=True).split("tkjit_launch(")[1]
+
+
 def test_extents_of_a_tensor():
     text = launcher(plain, grid="x.batch * x.depth, x.rows, x.cols", block="min(x.numel, 32)")
     for axis, extent in enumerate(["batch", "depth", "rows", "cols"]):
-        assert f"const tkjit::Int {extent}_of_x = args[0].extents[{axis}];" in text
-    factors = " * ".join(f"tkjit::Int(args[0].extents[{axis}])" for axis in range(4))
-    assert f"const tkjit::Int numel_of_x = {factors};" in text
+        assert f"const tkjit::Int {extent}_of_x = arg_x.extents[{axis}];" in text
+    assert "const tkjit::Int numel_of_x = tkjit::numel(arg_x);" in text
 
 
 def test_a_struct_of_the_sources_own_is_checked():
@@ -152,7 +166,7 @@ def test_a_struct_of_the_sources_own_is_checked():
     assert "static_assert(tkjit::holds<decltype(TkjitGlobals::x), float>()," in text
     assert "static_assert(tkjit::holds<decltype(TkjitGlobals::n), int>()," in text
     assert text.index("#undef main") < text.index("class TkjitGlobals")
-    assert 'tkjit::check_extents<decltype(TkjitGlobals::x)>(args[0], "x")' in text
+    assert 'tkjit::check_extents<decltype(TkjitGlobals::x)>(arg_x, "x")' in text
     for member in ("grid", "block", "shared_memory"):
         assert f"tkjit::use_own_{member}(shape, globals);" in text
     overridden = launcher(f, struct="layout<64>::globals", shared_memory=1024)
@@ -170,7 +184,7 @@ def test_members_within_a_member_are_filled_in_its_braces_and_counted():
     assert "has_fields<TkjitGlobals, 2>()" in text and "has_fields<decltype(TkjitGlobals::a), 2>()" in text
     filled = text.split("globals{\n")[1].split("};")[0]
     assert [line.strip().split(" = ")[0] for line in filled.splitlines()] == [".a", ".real", ".imag", "},", ".b", ""]
-    assert ".imag = tkjit::convert<decltype(TkjitGlobals::a.imag)>(args[1])," in text
+    assert ".imag = tkjit::convert<decltype(TkjitGlobals::a.imag)>(arg_a_imag)," in text
     with pytest.raises(SpecError, match="expected a member, or one of a member's"):
         Member("a.b.c")
 
@@ -182,10 +196,10 @@ def test_integers_that_no_call_gives():
     assert "has_fields<TkjitGlobals, 2>()" in text
     assert 'if (const char* error = tkjit::check_computed(v_N / 2, "half")) return error;' in text
     assert ".half = tkjit::convert<decltype(TkjitGlobals::half)>(v_N / 2)," in text
-    assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(args[1]));" in text
+    assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(arg_n));" in text
     text = launcher(f, args=True, computed={"half": "N // 2"}, fields="x half n")
     assert "static_assert(tkjit::takes<decltype(&scale), float, int, int>()" in text
-    assert "const TkjitArg all[] = {args[0], tkjit::integer_arg(v_N / 2), args[1]};" in text
+    assert "const TkjitArg all[] = {arg_x, tkjit::integer_arg(v_N / 2), arg_n};" in text
 
 
 def test_a_launch_in_cpp():

@@ -96,8 +96,8 @@ def test_the_rendered_struct_says_which_device_it_is_for():
         "int dev_idx;",
         "int num_devices;",
     ]
-    assert "const tkjit::Int v_dev_idx = static_cast<const TkjitParallel*>(args[0].data)->dev_idx;" in text
-    assert "const tkjit::Int v_num_devices = static_cast<const TkjitParallel*>(args[0].data)->count;" in text
+    assert "const tkjit::Int v_dev_idx = tkjit::parallel_of(arg_x).dev_idx;" in text
+    assert "const tkjit::Int v_num_devices = tkjit::parallel_of(arg_x).count;" in text
 
 
 def test_the_glue_takes_lists_and_a_club():

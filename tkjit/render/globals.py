@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tkjit.render.expressions import render_expression
-from tkjit.render.text import field_text, repr_text, speller
+from tkjit.render.text import argument, field_text, repr_text, speller
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.expr import Expr
@@ -155,9 +155,10 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
 
 def extent_checks(spec: Spec, struct: str) -> list[str]:
     # of a struct rendered here the glue has checked the extents
-    checked = [(i, f) for i, f in enumerate(spec.struct_fields) if f.is_tensor and (spec.struct or f.cpp_type)]
+    checked = [f for f in spec.struct_fields if f.is_tensor and (spec.struct or f.cpp_type)]
     checks = [
-        f"tkjit::check_extents<decltype({struct}::{_path(f)})>(args[{i}], {repr_text(f.name)})" for i, f in checked
+        f"tkjit::check_extents<decltype({struct}::{_path(f)})>({argument(f.name)}, {repr_text(f.name)})"
+        for f in checked
     ]
     lines = [f"if (const char* error = {check}) return error;" for check in checks]
     return [*lines, ""] if lines else []
@@ -165,7 +166,7 @@ def extent_checks(spec: Spec, struct: str) -> list[str]:
 
 def globals_value(spec: Spec, struct: str) -> list[str]:
     """The struct, filled by member; one that lies within another is filled inside that one's braces."""
-    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
+    by_name = {f.name: f for f in spec.fields}
     computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
     for name in _members(spec):
@@ -173,8 +174,9 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
             path = [name]
             value = f"tkjit::convert<decltype({struct}::{name})>({render_expression(computed[name], spell)})"
         else:
-            index, f = position[name]
-            path, value = _path(f).split("."), f"tkjit::convert<decltype({struct}::{_path(f)})>(args[{index}])"
+            whole_path = _path(by_name[name])
+            path = whole_path.split(".")
+            value = f"tkjit::convert<decltype({struct}::{whole_path})>({argument(name)})"
         around = path[0] if len(path) > 1 else ""
         if outer and around != outer:
             lines.append("    },")

@@ -14,8 +14,8 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import derived_in_order, indent, literal, repr_text, speller
-from tkjit.spec import BY_NAME, CExpr, Spec, Variant
+from tkjit.render.text import argument, derived_in_order, indent, literal, repr_text, speller, wrapped
+from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.expr import EXTENTS, Expr
 
@@ -78,6 +78,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     chosen = f" for {variant}" if variant.values else ""
     return [
         f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
+        "// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.",
         "#include <tkjit/launcher.h>",
         *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if spec.host and any(f.value or f.is_list for f in spec.fields) else []),
@@ -110,7 +111,8 @@ def _entry_marker(spec: Spec) -> list[str]:
 def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
     struct = "TkjitGlobals" if spec.struct else "Globals"
     body = [
-        *([f"const auto {_ENTRY} = {spec.entry};"] if _is_hidden(spec) else []),
+        *([f"const auto {_ENTRY} = {_kernel(spec)};"] if _is_hidden(spec) else []),
+        *_named_arguments(spec),
         *([] if spec.args else extent_checks(spec, struct)),
         *_dims(spec),
         *_computed_checks(spec),
@@ -144,8 +146,21 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
     ]
 
 
-def _dims(spec: Spec) -> list[str]:
-    """The names that the grid, the block and the shared memory use, as 64-bit integers."""
+def _named_arguments(spec: Spec) -> list[str]:
+    """A variable for each argument that the text below names."""
+    used = _used_arguments(spec)
+    given = [f"&{argument(f.name)} = args[{i}]" for i, f in enumerate(spec.struct_fields) if f.name in used]
+    return wrapped("const TkjitArg", given, ";") if given else []
+
+
+def _used_arguments(spec: Spec) -> set[str]:
+    if not spec.args or spec.computed:
+        return {f.name for f in spec.fields}
+    return {_origin(spec, name).name for name in _launch_names(spec)[0]}
+
+
+def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
+    """What the grid, the block, the shared memory and the computed members use: names of arguments, derived dims."""
     expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
     expressions += computed_members(spec).values()
     expressions += [
@@ -155,31 +170,39 @@ def _dims(spec: Spec) -> list[str]:
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
     names -= {name for name, _ in derived}
     # an integer variant is already a constant of that name, with the value that the call has
-    names -= spec.integer_variants.keys()
-    position = {f.name: i for i, f in enumerate(spec.struct_fields)}
+    return sorted(names - spec.integer_variants.keys()), derived
+
+
+def _dims(spec: Spec) -> list[str]:
+    """The names that the launch uses, as 64-bit integers."""
+    names, derived = _launch_names(spec)
     spell = speller(spec)
-    lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name, position)};" for name in sorted(names)]
+    lines = [f"const tkjit::Int {spell(name)} = {_value(spec, name)};" for name in names]
     lines += [f"const tkjit::Int {spell(name)} = {render_expression(expr, spell)};" for name, expr in derived]
     return [*lines, ""] if lines else []
 
 
-def _value(spec: Spec, name: str, position: dict[str, int]) -> str:
+def _origin(spec: Spec, name: str) -> Field:
+    """The field whose argument has a name's value."""
     if name in (DEV_IDX, NUM_DEVICES) and spec.is_parallel:
-        parallel = next(f for f in spec.struct_fields if f.is_parallel)
-        member = DEV_IDX if name == DEV_IDX else "count"
-        return f"static_cast<const TkjitParallel*>(args[{position[parallel.name]}].data)->{member}"
+        return next(f for f in spec.struct_fields if f.is_parallel)
+    by_name = {f.name: f for f in spec.fields}
+    field, _, _ = name.partition(".")
+    return by_name[field] if field in by_name else spec.binder(name)[0]
+
+
+def _value(spec: Spec, name: str) -> str:
+    origin = _origin(spec, name)
+    arg = argument(origin.name)
+    if origin.is_parallel and name in (DEV_IDX, NUM_DEVICES):
+        return f"tkjit::parallel_of({arg}).{DEV_IDX if name == DEV_IDX else 'count'}"
+    if name == origin.name:
+        return f"{arg}.integer"
     if "." in name:
-        field, extent = name.split(".")
-        extents = f"args[{position[field]}].extents"
-        if extent == "numel":
-            return " * ".join(f"tkjit::Int({extents}[{axis}])" for axis in range(4))
-        return f"{extents}[{EXTENTS.index(extent)}]"
-    if name in position:
-        return f"args[{position[name]}].integer"
-    field_, index = spec.binder(name)
-    axis = 4 - len(field_.dims) + index
-    arg = f"args[{position[field_.name]}]"
-    return f"static_cast<const TkjitArg*>({arg}.data)->extents[{axis}]" if field_.is_list else f"{arg}.extents[{axis}]"
+        _, extent = name.split(".")
+        return f"tkjit::numel({arg})" if extent == "numel" else f"{arg}.extents[{EXTENTS.index(extent)}]"
+    axis = 4 - len(origin.dims) + spec.binder(name)[1]
+    return f"tkjit::items_of({arg})->extents[{axis}]" if origin.is_list else f"{arg}.extents[{axis}]"
 
 
 def _computed_checks(spec: Spec) -> list[str]:
@@ -241,6 +264,7 @@ def _names(args: str, names: Iterable[str]) -> list[str]:
 
 
 def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
+    entry = _ENTRY if _is_hidden(spec) else _kernel(spec)
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
@@ -248,28 +272,33 @@ def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
         lines += _names(given, spec.order) if checks_bounds else []
         if any(not f.is_list for f in spec.tensors):
             names = ", ".join(map(repr_text, spec.order))
-            check = f"tkjit::check_arguments({spec.entry}, {given}, {{{names}}})"
+            check = f"tkjit::check_arguments({entry}, {given}, {{{names}}})"
             lines.append(f"if (const char* error = {check}) return error;")
-        return [*lines, f"return tkjit::{function}({spec.entry}, {shape}device, stream, {given});"]
+        return [*lines, f"return tkjit::{function}({entry}, {shape}device, stream, {given});"]
     if spec.host:
-        return [f"return tkjit::call_host({spec.entry}, device, stream, globals);"]
-    entry = _ENTRY if _is_hidden(spec) else spec.entry
-    if spec.config:
-        entry = f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
+        return [f"return tkjit::call_host({entry}, device, stream, globals);"]
     behind = "".join(f", {value}" for value in _behind(spec))
     return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
 
 
+def _kernel(spec: Spec) -> str:
+    """The kernel that is launched, or the host function that is called."""
+    if not spec.config:
+        return spec.entry
+    return f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
+
+
 def _is_hidden(spec: Spec) -> bool:
-    """Whether the entry, ``kernel<globals>``, means another thing where the struct is filled under that name."""
-    return not (spec.args or spec.host or spec.config) and re.search(r"\bglobals\b", spec.entry) is not None
+    """Whether the entry means another thing below: ``kernel<globals>`` where the struct is filled under that name."""
+    own = {argument(name) for name in _used_arguments(spec)} | (set() if spec.args else {"globals"})
+    return not own.isdisjoint(re.findall(r"\w+", spec.entry))
 
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:
     """What a function with plain arguments is given, and what has to stand before that."""
     if not spec.computed:
         return [], "args"
-    values = {f.name: f"args[{i}]" for i, f in enumerate(spec.struct_fields)}
+    values = {f.name: argument(f.name) for f in spec.fields}
     for name, expr in spec.computed:
         values[name] = f"tkjit::integer_arg({render_expression(expr, speller(spec))})"
     listed = ", ".join(values[name] for name in spec.order)
@@ -278,11 +307,11 @@ def _arguments(spec: Spec) -> tuple[list[str], str]:
 
 def _behind(spec: Spec) -> list[str]:
     """What the entry takes behind the struct."""
-    position = {f.name: (i, f) for i, f in enumerate(spec.struct_fields)}
+    by_name = {f.name: f for f in spec.fields}
     computed, spell = dict(spec.computed), speller(spec)
     return [
         f"tkjit::convert<int>({render_expression(computed[name], spell)})"
         if name in computed
-        else f"tkjit::convert<{position[name][1].dtype}>(args[{position[name][0]}])"
+        else f"tkjit::convert<{by_name[name].dtype}>({argument(name)})"
         for name in spec.behind
     ]

@@ -11,6 +11,8 @@ from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 from tkjit.spec.signature import python_type
 
+_WIDTH = 100
+
 
 def local(name: str) -> str:
     """The C++ variable that holds an argument or a dim: a name that neither tkjit nor a header has.
@@ -22,6 +24,11 @@ def local(name: str) -> str:
     """
     field, _, extent = name.partition(".")
     return f"{extent}_of_{field}" if extent else f"v_{name}"
+
+
+def argument(name: str) -> str:
+    """The C++ variable of a launcher that holds an argument as it came: no name of a header's or a user's either."""
+    return f"arg_{name}"
 
 
 def whole(f: Field) -> str:
@@ -108,6 +115,17 @@ def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr
 def speller(spec: Spec) -> Callable[[str], str]:
     """Names as the launch function knows them; an integer variant is a constant of the source's there."""
     return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
+
+
+def wrapped(before: str, items: Iterable[str], after: str) -> list[str]:
+    """A list on as many lines as it takes, those behind the first moved to the right."""
+    lines = [before]
+    *most, last = items
+    for item in (*(f"{item}," for item in most), f"{last}{after}"):
+        if len(lines[-1]) + 1 + len(item) > _WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {item}"
+    return lines
 
 
 def indent(lines: Iterable[str], by: int = 4) -> list[str]:

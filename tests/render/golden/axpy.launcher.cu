@@ -1,4 +1,5 @@
 // Launcher of axpy for T=bfloat16, rendered by tkjit.
+// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
 #include <tkjit/launcher.h>
 #include <cuda_bf16.h>
 
@@ -19,19 +20,20 @@ __global__ void axpy(const __grid_constant__ Globals g) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < g.y.cols()) g.y[i] = T(g.alpha * float(g.x[i]) + float(g.y[i]));
 }
-#line 23 "launcher.cu"
+#line 24 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(axpy<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int v_N = args[0].extents[3];
+        const TkjitArg &arg_x = args[0], &arg_y = args[1], &arg_alpha = args[2];
+        const tkjit::Int v_N = arg_x.extents[3];
 
         const Globals globals{
-            .x = tkjit::convert<decltype(Globals::x)>(args[0]),
-            .y = tkjit::convert<decltype(Globals::y)>(args[1]),
-            .alpha = tkjit::convert<decltype(Globals::alpha)>(args[2]),
+            .x = tkjit::convert<decltype(Globals::x)>(arg_x),
+            .y = tkjit::convert<decltype(Globals::y)>(arg_y),
+            .alpha = tkjit::convert<decltype(Globals::alpha)>(arg_alpha),
         };
         tkjit::LaunchShape shape;
         shape.set_grid(cdiv(v_N, 256));

@@ -1,4 +1,5 @@
 // Launcher of gemm for T=float16, rendered by tkjit.
+// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
 #include <tkjit/launcher.h>
 #include <cuda_fp16.h>
 
@@ -27,20 +28,21 @@ __global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals
         if (first_row + row < m && first_col + col < n) g.c(first_row + row, first_col + col) = T(value);
     });
 }
-#line 31 "launcher.cu"
+#line 32 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(gemm<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int v_M = args[0].extents[2];
-        const tkjit::Int v_N = args[1].extents[3];
+        const TkjitArg &arg_a = args[0], &arg_b = args[1], &arg_c = args[2];
+        const tkjit::Int v_M = arg_a.extents[2];
+        const tkjit::Int v_N = arg_b.extents[3];
 
         const Globals globals{
-            .a = tkjit::convert<decltype(Globals::a)>(args[0]),
-            .b = tkjit::convert<decltype(Globals::b)>(args[1]),
-            .c = tkjit::convert<decltype(Globals::c)>(args[2]),
+            .a = tkjit::convert<decltype(Globals::a)>(arg_a),
+            .b = tkjit::convert<decltype(Globals::b)>(arg_b),
+            .c = tkjit::convert<decltype(Globals::c)>(arg_c),
         };
         tkjit::LaunchShape shape;
         shape.set_grid(cdiv(v_M, 128) * cdiv(v_N, 128));

@@ -1,4 +1,5 @@
 // Launcher of softmax for T=float32, rendered by tkjit.
+// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
 #include <tkjit/launcher.h>
 
 using T = float;
@@ -63,20 +64,21 @@ __global__ void softmax(const __grid_constant__ Globals g) {
 
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = T(__expf(float(x[i]) - largest) / sum);
 }
-#line 67 "launcher.cu"
+#line 68 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(softmax<T>)
 
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const tkjit::Int batch_of_x = args[0].extents[0];
-        const tkjit::Int depth_of_x = args[0].extents[1];
-        const tkjit::Int rows_of_x = args[0].extents[2];
+        const TkjitArg &arg_x = args[0], &arg_y = args[1];
+        const tkjit::Int batch_of_x = arg_x.extents[0];
+        const tkjit::Int depth_of_x = arg_x.extents[1];
+        const tkjit::Int rows_of_x = arg_x.extents[2];
 
         const Globals globals{
-            .x = tkjit::convert<decltype(Globals::x)>(args[0]),
-            .y = tkjit::convert<decltype(Globals::y)>(args[1]),
+            .x = tkjit::convert<decltype(Globals::x)>(arg_x),
+            .y = tkjit::convert<decltype(Globals::y)>(arg_y),
         };
         tkjit::LaunchShape shape;
         shape.set_grid(batch_of_x * depth_of_x * rows_of_x);

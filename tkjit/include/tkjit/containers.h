@@ -21,8 +21,6 @@
 namespace tkjit {
 namespace detail {
 
-inline const TkjitArg* items_of(const TkjitArg& arg) { return static_cast<const TkjitArg*>(arg.data); }
-
 template <class Container>
 Container filled(const TkjitArg& arg) {
     Container container;
@@ -85,7 +83,7 @@ struct converter<std::tuple<T...>> {
     using as = std::tuple<spec_type<T>...>;
     static std::tuple<T...> from(const TkjitArg& arg) {
         return [&]<size_t... I>(std::index_sequence<I...>) {
-            return std::tuple<T...>{convert<T>(detail::items_of(arg)[I])...};
+            return std::tuple<T...>{convert<T>(items_of(arg)[I])...};
         }(std::index_sequence_for<T...>{});
     }
 };
@@ -93,7 +91,7 @@ template <class A, class B>
 struct converter<std::pair<A, B>> {
     using as = std::tuple<spec_type<A>, spec_type<B>>;
     static std::pair<A, B> from(const TkjitArg& arg) {
-        return {convert<A>(detail::items_of(arg)[0]), convert<B>(detail::items_of(arg)[1])};
+        return {convert<A>(items_of(arg)[0]), convert<B>(items_of(arg)[1])};
     }
 };
 template <class T>

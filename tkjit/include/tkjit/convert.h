@@ -77,12 +77,20 @@ struct is_own_parallel_layout<pgl<T, Batch, Depth, Rows, Cols>> : std::true_type
 
 }  // namespace detail
 
+// What the argument of a list, and that of a parallel layout, points to.
+inline const TkjitArg* items_of(const TkjitArg& arg) { return static_cast<const TkjitArg*>(arg.data); }
+inline const TkjitParallel& parallel_of(const TkjitArg& arg) { return *static_cast<const TkjitParallel*>(arg.data); }
+
+inline Int numel(const TkjitArg& arg) {
+    return Int(arg.extents[0]) * arg.extents[1] * arg.extents[2] * arg.extents[3];
+}
+
 // An error text if a tensor contradicts what its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
     if constexpr (parallel_layout<Field>) {
         static thread_local char text[160];
-        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        const TkjitParallel& parallel = parallel_of(arg);
         if (parallel.count != int(Field::num_devices)) {
             std::snprintf(text, sizeof text, "shape: %s is on %d devices; its type fixes %d", name, int(parallel.count),
                           int(Field::num_devices));
@@ -169,7 +177,7 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
 #endif
         return made;
     } else if constexpr (detail::is_own_parallel_layout<Value>::value) {
-        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        const TkjitParallel& parallel = parallel_of(arg);
         Value made;  // the runtime has refused more devices
         made.multicast_ptr = static_cast<typename Value::dtype*>(parallel.multicast);
         for (made.count = 0; made.count < parallel.count; ++made.count)
@@ -182,7 +190,7 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     } else if constexpr (parallel_layout<Value>) {
         using Element = typename Value::GL::dtype;
         constexpr const int(&fixed)[4] = static_extents<typename Value::GL>::value;
-        const auto& parallel = *static_cast<const TkjitParallel*>(arg.data);
+        const TkjitParallel& parallel = parallel_of(arg);
         Element* pointers[Value::num_devices];
         for (int i = 0; i < int(Value::num_devices); ++i) pointers[i] = static_cast<Element*>(parallel.data[i]);
         const auto make = [&](auto... first) {
@@ -224,7 +232,7 @@ template <class T, int MaxLength>
 struct converter<list<T, MaxLength>> {
     static list<T, MaxLength> from(const TkjitArg& arg) {
         list<T, MaxLength> made;  // the glue has refused a longer one
-        const auto items = static_cast<const TkjitArg*>(arg.data);
+        const TkjitArg* const items = items_of(arg);
         for (made.count = 0; made.count < arg.extents[0]; ++made.count) made.items[made.count] = convert<T>(items[made.count]);
         return made;
     }
