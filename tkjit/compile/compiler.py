@@ -21,7 +21,7 @@ from tkjit.cache import Product
 from tkjit.compile.embedded import embedded_files
 from tkjit.compile.flags import PACKAGE
 from tkjit.compile.log import first_error
-from tkjit.compile.resources import kernel_resources
+from tkjit.compile.resources import KernelResources, kernel_resources
 from tkjit.compile.run_measured import COULD_NOT_RUN
 from tkjit.config import environment_with
 from tkjit.errors import CacheError, CompileError, ToolchainError
@@ -117,9 +117,7 @@ def compile_binary(
         ended = "" if code > 0 else f"the compiler was ended by signal {-code}; has the memory run out?"
         raise failure(log, "" if log.strip() else ended)
     taken = kernel_resources(log, output.read_bytes())
-    if not unit.may_spill and (spills := ", ".join(taken.spills())):
-        raise failure(log, f"it spills registers, which its spec forbids (forbid_spills): {spills}")
-    if unit.refused is not None and (reason := unit.refused(output)):
+    if reason := _refusal(unit, output, taken):
         raise failure(log, reason)
     try:
         if check is not None:
@@ -136,6 +134,13 @@ def compile_binary(
     dependencies = _dependencies(unit, staging, depfile, itertools.chain.from_iterable(lines), log)
     _remove(depfile)
     return Product(output.name, dependencies, facts, unit.search)
+
+
+def _refusal(unit: Unit, output: Path, taken: KernelResources) -> str:
+    """Why a compiled file is not published; empty if it is."""
+    if not unit.may_spill and (spills := ", ".join(taken.spills())):
+        return f"it spills registers, which its spec forbids (forbid_spills): {spills}"
+    return unit.refused(output) if unit.refused is not None else ""
 
 
 def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str], log: str) -> tuple[Path, ...]:
