@@ -68,7 +68,8 @@ def drawn(number: int) -> list[str]:
     """Five different names: of our own vocabulary, of C++'s, and what is made from another name."""
     chance = random.Random(number)
     names = [*chance.sample(OURS, 3), chance.choice(CPPS if number % 2 else OURS)]
-    return chance.sample([*names, chance.choice(["v_", "list_of_", "item_of_", "shape_of_"]) + names[0]], 5)
+    prefix = chance.choice(["v_", "given_", "arg_", "list_of_", "item_of_", "shape_of_"])
+    return chance.sample([*names, prefix + names[0]], 5)
 
 
 @pytest.mark.parametrize("number", sample(range(24), "0", "1", "2"))

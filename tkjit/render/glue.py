@@ -6,7 +6,18 @@ from collections.abc import Sequence
 from math import prod
 
 from tkjit.render.tensors import TensorChecks
-from tkjit.render.text import field_text, indent, join_options, literal, local, repr_text, signature_text, whole
+from tkjit.render.text import (
+    field_text,
+    given,
+    indent,
+    join_options,
+    literal,
+    local,
+    repr_text,
+    signature_text,
+    whole,
+    wrapped,
+)
 from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.model import MISSING
@@ -20,7 +31,7 @@ def render_glue(specs: Sequence[Spec]) -> str:
     counts = [prod(len(options) for _, options in spec.variants) for spec in specs]
     lines = [
         f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
-        "// v_x is the argument or the extent x, given[i] the object that came for parameter i.",
+        "// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.",
         f"#include <{'glue_parallel' if specs[0].is_parallel else 'glue'}.h>",
         "",
         "using namespace tkjit;",
@@ -42,6 +53,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
     signatures = ", ".join(f"&signature_{i}" for i in range(len(specs)))
+    size = f"// {_counted(len(specs), 'overload')}, {_counted(variant_count, 'variant')}"
     kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
     own = ", dispatch_over_devices" if specs[0].is_parallel else ""
     return [
@@ -49,15 +61,19 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         *overloads,
         "};",
         f"const Signature* const signatures[] = {{{signatures}}};",
-        f"const char* const kinds[] = {{{kinds}}};",
+        f"const char* const kinds[] = {{{kinds}}};  // a letter for each argument: p for a parallel layout",
         *(_over_devices(specs[0]) if specs[0].is_parallel else []),
         f"constexpr Contents contents{{{repr_text(name)}, overloads, signatures, kinds, {len(specs)}, "
-        f"{variant_count}{own}}};",
+        f"{variant_count}{own}}};  {size}",
         "",
         "}  // namespace",
         "",
         "TKJIT_GLUE_MODULE(contents)",
     ]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def _over_devices(spec: Spec) -> list[str]:
@@ -94,7 +110,7 @@ class _Overload:
             *(["club"] if spec.is_parallel else []),
             "stream",
         ]
-        self.tensors = TensorChecks(spec, self._given)
+        self.tensors = TensorChecks(spec, self.parameters)
         self.anchor = local(self.tensors.anchor.name)
 
     def render(self) -> list[str]:
@@ -102,6 +118,7 @@ class _Overload:
         body = [
             f"PyObject* given[{len(self.parameters)}];",
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
+            *wrapped("auto& [", map(given, self.parameters), "] = given;"),
             *self._out_tuple(),
             *(line for f in spec.fields if f.value for line in self._value(f)),
             *(line for f in spec.fields if not f.is_tensor and not f.value for line in self._scalar(f)),
@@ -143,37 +160,33 @@ class _Overload:
             "",
         ]
 
-    def _given(self, name: str) -> str:
-        return f"given[{self.parameters.index(name)}]"
-
     def _out_tuple(self) -> list[str]:
         if not self.outputs:
             return []
         positions = ", ".join(str(self.parameters.index(f.name)) for f in self.outputs)
         signature = f"signature_{self.index}"
-        return [f"if (!spread_out(call, {signature}, given, {self._given('out')}, {{{positions}}})) return nullptr;"]
+        return [f"if (!spread_out(call, {signature}, given, {given('out')}, {{{positions}}})) return nullptr;"]
 
     def _scalar(self, f: Field) -> list[str]:
         bounds = SCALAR_TYPES[f.dtype]
         kind = "int64_t" if bounds else "bool" if f.dtype == "bool" else "double"
         default = literal(f.default) if f.default not in (MISSING, None) else "false" if kind == "bool" else "0"
         limits = f", {_int64(bounds[0])}, {_int64(bounds[1])}" if bounds else ""
-        given = self._given(f.name)
-        guard = "" if f.is_required else f"{given} && "
+        guard = "" if f.is_required else f"{given(f.name)} && "
         return [
             "",
             f"// {field_text(f)}",
             f"{kind} {local(f.name)} = {default};",
-            f"if ({guard}!read(call, {repr_text(f.name)}, {given}, {local(f.name)}{limits})) return nullptr;",
+            f"if ({guard}!read(call, {repr_text(f.name)}, {given(f.name)}, {local(f.name)}{limits})) return nullptr;",
         ]
 
     def _value(self, f: Field) -> list[str]:
         assert f.value is not None
-        given, name = self._given(f.name), local(f.name)
+        name = local(f.name)
         static, default = _default_value(f)
-        guard = "" if f.is_required and not f.optional else f"{given} && "
+        guard = "" if f.is_required and not f.optional else f"{given(f.name)} && "
         most = 0 if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {given}, {repr_text(f.value.code)}, {repr_text(f.value.text)}, {most}"
+        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(f.value.code)}, {repr_text(f.value.text)}, {most}"
         return [
             "",
             f"// {field_text(f)}",
@@ -185,42 +198,48 @@ class _Overload:
     # ---- the launch
 
     def _variant(self) -> list[str]:
-        lines = [""]
-        index = ""
-        for name, options in self.spec.variants:
-            choice = local(name)
-            if isinstance(options[0], bool):
-                choice = f"!{choice}" if options[0] else choice
-            elif isinstance(options[0], int):
-                choice = f"option_of_{name}"
-                lines += self._integer_choice(name, [int(option) for option in options])
-            index = f"({index}) * {len(options)} + {choice}" if index else choice
-        offset = f"{self.first_variant} + " if self.first_variant else ""
+        lines: list[str] = []
+        for name, options in self.spec.integer_variants.items():
+            lines += ["", *self._integer_choice(name, options)]
         return [
             *lines,
+            "",
             "void* stream = nullptr;",
-            f"if (!find_stream(call, {self._given('stream')}, {self.anchor}, stream)) return nullptr;",
+            f"if (!find_stream(call, {given('stream')}, {self.anchor}, stream)) return nullptr;",
             "",
             "call.decided = true;",
             f"if (call.choosing) return PyLong_FromLong({self.index});",
             *self._deprecated(),
-            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {offset}{index or '0'}, {self.anchor});",
+            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {self._chosen()}, {self.anchor});"
+            "  // overload, variant",
             "if (!launch_function) return nullptr;",
         ]
+
+    def _chosen(self) -> str:
+        """The number of the chosen variant among those of all overloads."""
+        index = ""
+        for i, (name, options) in enumerate(self.spec.variants):
+            choice = f"option_of_{name}" if name in self.spec.integer_variants else local(name)
+            choice = f"!{choice}" if options[0] is True else choice  # (True, False)
+            before = f"({index})" if i > 1 else index
+            index = f"{before} * {len(options)} + {choice}" if i else choice
+        if not index:
+            return str(self.first_variant)
+        return f"{self.first_variant} + {index}" if self.first_variant else index
 
     def _deprecated(self) -> list[str]:
         if not self.spec.deprecated:
             return []
         return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]
 
-    def _integer_choice(self, name: str, options: list[int]) -> list[str]:
+    def _integer_choice(self, name: str, options: Sequence[int]) -> list[str]:
         constraint = repr_text(f"{name} is {join_options(tuple(map(str, options)))}")
         value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
         return [
             f"int option_of_{name} = 0;",
             f"switch ({local(name)}) {{",
             *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
-            f"    default: return satisfied(call, 0, {constraint}, {value}), nullptr;",
+            f"    default: return unsatisfied(call, {constraint}, {value});",
             "}",
         ]
 
@@ -233,7 +252,7 @@ class _Overload:
                 f"allocate(call, {repr_text(f.name)}, object_of_{f.name}, {local(f.name)}, shape_of_{f.name}, {dtype}, "
                 f"{self.anchor})"
             )
-            lines.append(f"if (!{self._given(f.name)} && !{allocate}) return nullptr;")
+            lines.append(f"if (!{given(f.name)} && !{allocate}) return nullptr;")
         lines += ["", f"TkjitArg args[{len(spec.struct_fields)}];"]
         for i, f in enumerate(spec.struct_fields):
             if f.is_list or f.is_parallel:
@@ -241,13 +260,13 @@ class _Overload:
                 continue
             setting = f"set(args[{i}], {local(f.name)});"
             if f.optional and f.default in (MISSING, None) and not f.value:
-                setting = f"if ({self._given(f.name)}) {setting} else set_absent(args[{i}]);"
+                setting = f"if ({given(f.name)}) {setting} else set_absent(args[{i}]);"
             lines.append(setting)
         launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         written = [f for f in spec.tensors if f.is_written]
         # where there is nothing to write there is nothing to launch
         to_write = [
-            f"({self._given(f.name)} && !empty({local(f.name)}))"
+            f"({given(f.name)} && !empty({local(f.name)}))"
             if f.optional
             else f"!empty({local(f.name) if f.is_parallel else whole(f)})"
             for f in written
@@ -255,9 +274,9 @@ class _Overload:
         guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
         guard = "" if spec.is_parallel else guard  # other devices may wait for this one
         lines.append(f"if ({guard}!{launch}) return nullptr;")
-        where = f"call, {self._given('stream')}, {self.anchor}"
+        where = f"call, {given('stream')}, {self.anchor}"
         used = [
-            f"object_of_{f.name}.get()" if f.direction == "out" else self._given(f.name)
+            f"object_of_{f.name}.get()" if f.direction == "out" else given(f.name)
             for f in spec.tensors
             if not f.is_list and not f.is_parallel
         ]
@@ -265,38 +284,42 @@ class _Overload:
         uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
         lines += [f"if (!record_stream({where}, {tensors})) return nullptr;" for tensors in uses]
         # a tensor that is allocated here has no past to tell autograd of
-        tell = [f"{self._given(f.name)} && " if f.optional or f.direction == "out" else "" for f in written]
+        tell = [f"{given(f.name)} && " if f.optional or f.direction == "out" else "" for f in written]
         return [
             *lines,
             *(
                 f"if (!written(call, {whole(f)})) return nullptr;"
                 if f.is_list or f.is_parallel
-                else f"if ({guard}!call.table.written({self._given(f.name)})) return nullptr;"
+                else f"if ({guard}!call.table.written({given(f.name)})) return nullptr;"
                 for guard, f in zip(tell, written, strict=True)
             ),
         ]
 
     def _result(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}
-        lines = []
-        for name in self.spec.returns:
-            if by_name[name].direction == "inout":
-                value = (
-                    f"{self._given(name)} ? {self._given(name)} : Py_None"
-                    if by_name[name].optional
-                    else self._given(name)
-                )
-                lines += [f"Object object_of_{name};", f"object_of_{name}.borrow({value});"]
-        for f in self.outputs:
-            like = f"{self.anchor}, {self.tensors.anchor_object}"
-            lines.append(f"if (!{self._given(f.name)} && !as_given(call, object_of_{f.name}, {like})) return nullptr;")
-        objects = [f"object_of_{name}" for name in self.spec.returns]
-        if not objects:
+        returned = [by_name[name] for name in self.spec.returns]
+        if not returned:
             return ["Py_RETURN_NONE;"]
-        if len(objects) == 1:
-            return [*lines, f"return {objects[0]}.release();"]
-        listed = ", ".join(f"&{name}" for name in objects)
-        return [*lines, f"return named_tuple(call, {self.index}, {{{listed}}});"]
+        lines = [
+            f"if (!{given(f.name)} && !as_given(call, object_of_{f.name}, {self.anchor})) return nullptr;"
+            for f in self.outputs
+        ]
+        if len(returned) == 1:
+            (f,) = returned
+            value = f"object_of_{f.name}.release()" if f.direction == "out" else f"Py_NewRef({_given_or_none(f)})"
+            return [*lines, f"return {value};"]
+        borrowed = [
+            line
+            for f in returned
+            if f.direction == "inout"
+            for line in (f"Object object_of_{f.name};", f"object_of_{f.name}.borrow({_given_or_none(f)});")
+        ]
+        listed = ", ".join(f"&object_of_{f.name}" for f in returned)
+        return [*borrowed, *lines, f"return named_tuple(call, {self.index}, {{{listed}}});"]
+
+
+def _given_or_none(f: Field) -> str:
+    return f"{given(f.name)} ? {given(f.name)} : Py_None" if f.optional else given(f.name)
 
 
 def _spread(f: Field | None) -> str:

@@ -150,7 +150,7 @@ def _named_arguments(spec: Spec) -> list[str]:
     """A variable for each argument that the text below names."""
     used = _used_arguments(spec)
     given = [f"&{argument(f.name)} = args[{i}]" for i, f in enumerate(spec.struct_fields) if f.name in used]
-    return wrapped("const TkjitArg", given, ";") if given else []
+    return wrapped("const TkjitArg ", given, ";") if given else []
 
 
 def _used_arguments(spec: Spec) -> set[str]:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tkjit.render.expressions import render_expression
-from tkjit.render.text import derived_in_order, field_text, indent, join_options, literal, local, repr_text, whole
+from tkjit.render.text import (
+    derived_in_order,
+    field_text,
+    given,
+    indent,
+    join_options,
+    literal,
+    local,
+    repr_text,
+    whole,
+)
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
 from tkjit.spec.dtypes import enumerator
@@ -14,10 +24,9 @@ from tkjit.spec.expr import EXTENTS, Expr
 
 
 class _Place(NamedTuple):
-    """Where a tensor is, as C++ expressions: its name in messages, the object, and its view."""
+    """Where a tensor is, as C++ expressions: its name in messages, and its view."""
 
     name: str
-    given: str
     view: str
 
 
@@ -26,25 +35,18 @@ class TensorChecks:
 
     Parameters
     ----------
-    given : callable
-        The C++ expression of a parameter's argument, null where none was given.
+    parameters : sequence of str
+        The names of the call's parameters, in their order.
     """
 
-    def __init__(self, spec: Spec, given: Callable[[str], str]) -> None:
+    def __init__(self, spec: Spec, parameters: Sequence[str]) -> None:
         self.spec = spec
-        self.given = given
+        self.parameters = parameters
         self.inputs = spec.inputs
         self.outputs = spec.outputs
         self.anchor = self.inputs[0]  # says on which device the call runs
         self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
         self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
-
-    @property
-    def anchor_object(self) -> str:
-        """The object that says on which device the call runs."""
-        if self.anchor.is_list:
-            return f"list_of_{self.anchor.name}.items->object"
-        return self._place(self.anchor).given
 
     def render(self) -> list[str]:
         """The checks, in the order in which a call makes them."""
@@ -73,20 +75,19 @@ class TensorChecks:
             "",
             f"// {field_text(f)}",
             f"TensorView {local(f.name)};",
-            f"if ({self.given(f.name)}) {{",
+            f"if ({given(f.name)}) {{",
             *indent(body),
             "}",
         ]
 
     def _place(self, f: Field) -> _Place:
         if f.is_parallel:
-            return _Place(f"parallel_of_{f.name}.name", f"parallel_of_{f.name}.object", local(f.name))
-        return _Place(repr_text(f.name), self.given(f.name), local(f.name))
+            return _Place(f"parallel_of_{f.name}.name", local(f.name))
+        return _Place(repr_text(f.name), local(f.name))
 
     def _parallel(self, f: Field) -> list[str]:
         """The part of the call's own device is checked as a tensor alone would be."""
-        given = self.given(f.name)
-        position = given.removeprefix("given[").removesuffix("]")
+        position = self.parameters.index(f.name)
         first = next(other for other in self.inputs if other.is_parallel)
         same = f"if (!same_devices(call, parallel_of_{f.name}, parallel_of_{first.name})) return nullptr;"
         count = self.spec.num_devices
@@ -95,7 +96,7 @@ class TensorChecks:
             "",
             f"// {field_text(f)}",
             f"ParallelTensor parallel_of_{f.name};",
-            f"if (!read(call, {repr_text(f.name)}, {position}, {given}, parallel_of_{f.name})) return nullptr;",
+            f"if (!read(call, {repr_text(f.name)}, {position}, {given(f.name)}, parallel_of_{f.name})) return nullptr;",
             *([same] if f is not first else [fixed] if count else []),
             f"const TensorView& {local(f.name)} = parallel_of_{f.name}.own;",
             *self._check_tensor(f, self._place(f)),
@@ -113,7 +114,7 @@ class TensorChecks:
     def _list(self, f: Field) -> list[str]:
         """Each tensor of a list is checked as one alone would be; the first stands for the list."""
         most = "INT_MAX" if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {self.given(f.name)}, {most}, list_of_{f.name}"
+        what = f"{repr_text(f.name)}, {given(f.name)}, {most}, list_of_{f.name}"
         return [
             "",
             f"// {field_text(f)}",
@@ -128,7 +129,7 @@ class TensorChecks:
     def _item(f: Field) -> _Place:
         """Where a tensor of a list is, in a loop over it."""
         item = f"item_of_{f.name}"
-        return _Place(f"{item}.name", f"{item}.object", f"{item}.view")
+        return _Place(f"{item}.name", f"{item}.view")
 
     @staticmethod
     def _for_each(f: Field, body: list[str]) -> list[str]:
@@ -143,16 +144,19 @@ class TensorChecks:
         return f.dtype in self.spec.type_variants and f.dtype not in self.dtype_of
 
     def _read(self, f: Field, place: _Place) -> list[str]:
-        name, given, view = place
-        lines = [] if f.is_list or f.is_parallel else [f"if (!read(call, {name}, {given}, {view})) return nullptr;"]
+        name, view = place
+        lines = []
+        if not f.is_list and not f.is_parallel:
+            lines.append(f"if (!read(call, {name}, {given(f.name)}, {view})) return nullptr;")
         if f is not self.anchor or f.is_list:
             anchor = self.anchor.name
-            other = f"{repr_text(anchor)}, {self.anchor_object}, {local(anchor)}"
-            lines.append(f"if (!same_device(call, {name}, {given}, {view}, {other})) return nullptr;")
+            lines.append(
+                f"if (!same_device(call, {name}, {view}, {repr_text(anchor)}, {local(anchor)})) return nullptr;"
+            )
         if f.is_written:
-            lines.append(f"if (!writable(call, {name}, {view})) return nullptr;")
+            lines.append(f"if (!writable(call, {view})) return nullptr;")
         if f.align_bytes:
-            lines.append(f"if (!aligned(call, {name}, {view}, {f.align_bytes})) return nullptr;")
+            lines.append(f"if (!aligned(call, {view}, {f.align_bytes})) return nullptr;")
         return lines
 
     def _check_tensor(self, f: Field, place: _Place) -> list[str]:
@@ -178,10 +182,10 @@ class TensorChecks:
             conditions.append(f"!leading.matches({place.view}, {len(f.dims)})")
         # the message names the values that were known before this tensor; in a list the first gives them at run time
         known = {name: local(name) for name in first} if f.is_list else None
-        refuse_dtype = f"return {self._mismatch(f, place, known)};"
+        refuse_dtype = self._refusal(f, place, known)
         chooses = self._chooses(f)
         dtype = self._check_dtype(f, place, refuse_dtype, conditions)
-        refuse = f"return {self._mismatch(f, place, known, of_list=f.is_list and chooses)};"
+        refuse = self._refusal(f, place, known, of_list=f.is_list and chooses)
         lines = [*self._read(f, place), *dtype]
         if conditions:
             lines += _if(conditions, refuse)
@@ -190,7 +194,7 @@ class TensorChecks:
             lines.append(f"leading.bind({place.view}, {len(f.dims)});")
         self.bound |= first.keys()
         if later:
-            lines += _if(later, f"return {self._mismatch(f, place)};")
+            lines += _if(later, self._refusal(f, place))
         return lines
 
     def _check_dtype(self, f: Field, place: _Place, refuse: str, conditions: list[str]) -> list[str]:
@@ -221,8 +225,8 @@ class TensorChecks:
         view = view or local(f.name)
         return f"{view}.sizes[{view}.ndim - {len(f.dims) - i}]" if f.leading else f"{view}.sizes[{i}]"
 
-    def _mismatch(self, f: Field, place: _Place, values: dict[str, str] | None = None, *, of_list: bool = False) -> str:
-        """The expression that refuses a tensor, with the dims that have a value by now.
+    def _refusal(self, f: Field, place: _Place, values: dict[str, str] | None = None, *, of_list: bool = False) -> str:
+        """The statement that refuses a tensor, with the dims that have a value by now.
 
         Parameters
         ----------
@@ -240,8 +244,7 @@ class TensorChecks:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
             wanted = repr_text(join_options(self.spec.dtypes_of(f)))
-        what = ", ".join(place)
-        return f"mismatch(call, {what}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted}), nullptr"
+        return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted});"
 
     def _expression(self, expr: Expr) -> str:
         """An expression's value, as what converts to ``Int``."""
@@ -274,11 +277,11 @@ class TensorChecks:
             for i, dim in enumerate(f.dims):
                 if not dim.names or dim.text in self.spec.dim_names or dim.text in self.bound:
                     continue
-                present = f"{self.given(f.name)} && " if f.optional else ""
+                present = f"{given(f.name)} && " if f.optional else ""
                 value = f"dim_{i}_of_{f.name}"
                 place = self._item(f) if f.is_list else self._place(f)
                 differs = f"{present}!equals({self._extent(f, i, place.view)}, {value})"
-                check = _if([differs], f"return {self._mismatch(f, place, {dim.text: value})};")
+                check = _if([differs], self._refusal(f, place, {dim.text: value}))
                 lines += [
                     f"const Int {value} = {self._expression(dim)};",
                     *(self._for_each(f, check) if f.is_list else check),
@@ -308,15 +311,15 @@ class TensorChecks:
             f"if (!shape_of_{f.name}.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
             f"TensorView {local(f.name)};",
             f"Object object_of_{f.name};",
-            f"if ({self.given(f.name)}) {{",
+            f"if ({given(f.name)}) {{",
             *indent(
                 [
                     *self._read(f, self._place(f)),
-                    *_if(conditions, f"return {self._mismatch(f, self._place(f), values)};"),
+                    *_if(conditions, self._refusal(f, self._place(f), values)),
                     *self._apart(f),
                 ]
             ),
-            f"    object_of_{f.name}.borrow({self.given(f.name)});",
+            f"    object_of_{f.name}.borrow({given(f.name)});",
             "}",
         ]
 

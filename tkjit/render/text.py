@@ -31,6 +31,11 @@ def argument(name: str) -> str:
     return f"arg_{name}"
 
 
+def given(name: str) -> str:
+    """The C++ variable of the glue that holds the object that came for a parameter, null if none did."""
+    return f"given_{name}"
+
+
 def whole(f: Field) -> str:
     """The variable of all of a tensor: a list, the parts of a parallel layout."""
     return f"list_of_{f.name}" if f.is_list else f"parallel_of_{f.name}" if f.is_parallel else local(f.name)
@@ -121,11 +126,11 @@ def wrapped(before: str, items: Iterable[str], after: str) -> list[str]:
     """A list on as many lines as it takes, those behind the first moved to the right."""
     lines = [before]
     *most, last = items
-    for item in (*(f"{item}," for item in most), f"{last}{after}"):
-        if len(lines[-1]) + 1 + len(item) > _WIDTH:
-            lines.append("   ")
-        lines[-1] += f" {item}"
-    return lines
+    for item in (*(f"{item}, " for item in most), f"{last}{after}"):
+        if len(lines[-1]) + len(item.rstrip()) > _WIDTH:
+            lines.append("    ")
+        lines[-1] += item
+    return [line.rstrip() for line in lines]
 
 
 def indent(lines: Iterable[str], by: int = 4) -> list[str]:

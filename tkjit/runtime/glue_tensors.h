@@ -69,35 +69,35 @@ inline bool read(Call& call, const char* name, PyObject* object, int most, Tenso
     return true;
 }
 
-// The dims, and the dtypes that are allowed.
-inline bool mismatch(const Call& call, const char* name, PyObject* object, const TensorView& view,
-                     std::initializer_list<Dim> dims, bool leading, const char* dtypes) {
+// What a tensor that was read is refused by: the dims, and the dtypes that are allowed. The result is the call's.
+inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
+                          const char* dtypes) {
     const Expected expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1};
-    if (!call.quiet) call.table.refuse_mismatch(call.kernel, name, object, view, expected);
-    return false;
+    if (!call.quiet) call.table.refuse_mismatch(call.kernel, view.name, view.object, view, expected);
+    return nullptr;
 }
 
 // The dims, and the argument whose dtype it must share.
-inline bool mismatch(const Call& call, const char* name, PyObject* object, const TensorView& view,
-                     std::initializer_list<Dim> dims, bool leading, const char* like, const TensorView& other) {
+inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
+                          const char* like, const TensorView& other) {
     const Expected expected{dims.begin(), int(dims.size()), leading, nullptr, like, other.dtype};
-    if (!call.quiet) call.table.refuse_mismatch(call.kernel, name, object, view, expected);
-    return false;
+    if (!call.quiet) call.table.refuse_mismatch(call.kernel, view.name, view.object, view, expected);
+    return nullptr;
 }
 
-inline bool same_device(const Call& call, const char* name, PyObject* object, const TensorView& view, const char* other,
-                        PyObject* other_object, const TensorView& other_view) {
+inline bool same_device(const Call& call, const char* name, const TensorView& view, const char* other,
+                        const TensorView& other_view) {
     if (view.device_type == other_view.device_type && view.device == other_view.device) return true;
-    if (!call.quiet) call.table.refuse_device(call.kernel, name, object, other, other_object);
+    if (!call.quiet) call.table.refuse_device(call.kernel, name, view.object, other, other_view.object);
     return false;
 }
 
-inline bool aligned(const Call& call, const char* name, const TensorView& view, unsigned bytes) {
+inline bool aligned(const Call& call, const TensorView& view, unsigned bytes) {
     if (reinterpret_cast<uintptr_t>(view.data) % bytes == 0) return true;
     if (!call.quiet)
         PyErr_Format(call.table.argument_error,
                      "%s: %s starts at an address that is not a multiple of %u bytes (a view with an offset?); "
-                     "pass %s.clone()", call.kernel, name, bytes, name);
+                     "pass %s.clone()", call.kernel, view.name, bytes, view.name);
     return false;
 }
 
@@ -196,17 +196,22 @@ inline bool equals(int64_t extent, Int dim) {
     return dim.valid() && extent == dim.value();
 }
 
-inline bool satisfied(const Call& call, Int holds, const char* text, std::initializer_list<Dim> values) {
-    if (holds.valid() && holds.value()) return true;
-    if (call.quiet) return false;
+inline PyObject* unsatisfied(const Call& call, const char* text, std::initializer_list<Dim> values,
+                             const char* how = "does not hold") {
+    if (call.quiet) return nullptr;
     char where[256] = "";
     size_t used = 0;
     for (const Dim& dim : values)
         if (used < sizeof where)
             used += PyOS_snprintf(where + used, sizeof where - used, "%s%s=%lld", used ? ", " : "", dim.text,
                                   static_cast<long long>(dim.value));
-    const char* const how = holds.valid() ? "does not hold" : "overflows or divides by zero";
     PyErr_Format(call.table.shape_error, "%s: the constraint %s %s (%s)", call.kernel, text, how, where);
+    return nullptr;
+}
+
+inline bool satisfied(const Call& call, Int holds, const char* text, std::initializer_list<Dim> values) {
+    if (holds.valid() && holds.value()) return true;
+    unsatisfied(call, text, values, holds.valid() ? "does not hold" : "overflows or divides by zero");
     return false;
 }
 
@@ -271,16 +276,16 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
 }
 
 // An output as an array of the caller's framework, where that is not torch.
-inline bool as_given(Call& call, Object& object, const TensorView& like, PyObject* like_object) {
+inline bool as_given(Call& call, Object& object, const TensorView& like) {
     if (!like.foreign) return true;
     if (call.batch && call.batch->lists) {  // nothing is launched yet
         auto* const later = call.values.make<Conversion>(1);
         if (!later) return false;
-        *later = {object.get(), like_object, call.batch->conversions};
+        *later = {object.get(), like.object, call.batch->conversions};
         call.batch->conversions = later;
         return true;
     }
-    PyObject* const array = call.table.as_array(object.get(), like_object);
+    PyObject* const array = call.table.as_array(object.get(), like.object);
     if (!array) return false;
     Py_DECREF(object.release());
     object.own(array);
@@ -288,11 +293,11 @@ inline bool as_given(Call& call, Object& object, const TensorView& like, PyObjec
 }
 
 // What a kernel writes to must not be read-only, as some arrays of NumPy's are, and all of JAX's.
-inline bool writable(const Call& call, const char* name, const TensorView& view) {
+inline bool writable(const Call& call, const TensorView& view) {
     if (!view.read_only) return true;
     if (!call.quiet)
         PyErr_Format(call.table.argument_error, "%s: %s is a read-only array, and the kernel writes to it; pass a copy",
-                     call.kernel, name);
+                     call.kernel, view.name);
     return false;
 }
 

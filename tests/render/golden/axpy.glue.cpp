@@ -1,5 +1,5 @@
 // Glue of axpy, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
-// v_x is the argument or the extent x, given[i] the object that came for parameter i.
+// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.
 #include <glue.h>
 
 using namespace tkjit;
@@ -19,43 +19,44 @@ const Signature signature_0{"axpy", parameters_0, 4, 3};
 PyObject* overload_0(Call& call) {
     PyObject* given[4];
     if (!bind(call, signature_0, given)) return nullptr;
+    auto& [given_x, given_y, given_alpha, given_stream] = given;
 
     // alpha: float = 1.0
     double v_alpha = 1.0;
-    if (given[2] && !read(call, "alpha", given[2], v_alpha)) return nullptr;
+    if (given_alpha && !read(call, "alpha", given_alpha, v_alpha)) return nullptr;
 
     int64_t v_N = kUnbound;
 
     // x: In[Tensor, "T", "N"]
     TensorView v_x;
-    if (!read(call, "x", given[0], v_x)) return nullptr;
+    if (!read(call, "x", given_x, v_x)) return nullptr;
     int v_T = 0;
     switch (v_x.dtype) {
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, "x", given[0], v_x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+        default: return mismatch(call, v_x, {{"N"}}, false, "float32, bfloat16 or float16");
     }
     if (v_x.ndim != 1)
-        return mismatch(call, "x", given[0], v_x, {{"N"}}, false, "float32, bfloat16 or float16"), nullptr;
+        return mismatch(call, v_x, {{"N"}}, false, "float32, bfloat16 or float16");
     v_N = v_x.sizes[0];
 
     // y: InOut[Tensor, "T", "N"]
     TensorView v_y;
-    if (!read(call, "y", given[1], v_y)) return nullptr;
-    if (!same_device(call, "y", given[1], v_y, "x", given[0], v_x)) return nullptr;
-    if (!writable(call, "y", v_y)) return nullptr;
+    if (!read(call, "y", given_y, v_y)) return nullptr;
+    if (!same_device(call, "y", v_y, "x", v_x)) return nullptr;
+    if (!writable(call, v_y)) return nullptr;
     if (v_y.ndim != 1 || v_y.sizes[0] != v_N || v_y.dtype != v_x.dtype)
-        return mismatch(call, "y", given[1], v_y, {{"N", v_N}}, false, "x", v_x), nullptr;
+        return mismatch(call, v_y, {{"N", v_N}}, false, "x", v_x);
 
     if (!whole_or_apart(call, "y", v_y, "x", v_x)) return nullptr;
 
     void* stream = nullptr;
-    if (!find_stream(call, given[3], v_x, stream)) return nullptr;
+    if (!find_stream(call, given_stream, v_x, stream)) return nullptr;
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);
+    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_x);  // overload, variant
     if (!launch_function) return nullptr;
 
     TkjitArg args[3];
@@ -63,19 +64,17 @@ PyObject* overload_0(Call& call) {
     set(args[1], v_y);
     set(args[2], v_alpha);
     if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
-    if (!record_stream(call, given[3], v_x, {given[0], given[1]})) return nullptr;
-    if (!call.table.written(given[1])) return nullptr;
-    Object object_of_y;
-    object_of_y.borrow(given[1]);
-    return object_of_y.release();
+    if (!record_stream(call, given_stream, v_x, {given_x, given_y})) return nullptr;
+    if (!call.table.written(given_y)) return nullptr;
+    return Py_NewRef(given_y);
 }
 
 const Overload overloads[] = {
     {overload_0, "axpy(x: Tensor, y: Tensor, alpha: float = 1.0, *, stream=None)", kForOperator},
 };
 const Signature* const signatures[] = {&signature_0};
-const char* const kinds[] = {"---"};
-constexpr Contents contents{"axpy", overloads, signatures, kinds, 1, 3};
+const char* const kinds[] = {"---"};  // a letter for each argument: p for a parallel layout
+constexpr Contents contents{"axpy", overloads, signatures, kinds, 1, 3};  // 1 overload, 3 variants
 
 }  // namespace
 

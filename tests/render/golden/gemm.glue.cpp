@@ -1,5 +1,5 @@
 // Glue of gemm, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.
-// v_x is the argument or the extent x, given[i] the object that came for parameter i.
+// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.
 #include <glue.h>
 
 using namespace tkjit;
@@ -20,31 +20,32 @@ const Signature signature_0{"gemm", parameters_0, 5, 2};
 PyObject* overload_0(Call& call) {
     PyObject* given[5];
     if (!bind(call, signature_0, given)) return nullptr;
-    if (!spread_out(call, signature_0, given, given[3], {2})) return nullptr;
+    auto& [given_a, given_b, given_c, given_out, given_stream] = given;
+    if (!spread_out(call, signature_0, given, given_out, {2})) return nullptr;
 
     int64_t v_M = kUnbound, v_K = kUnbound, v_N = kUnbound;
 
     // a: In[Tensor, "T", "M", "K"]
     TensorView v_a;
-    if (!read(call, "a", given[0], v_a)) return nullptr;
+    if (!read(call, "a", given_a, v_a)) return nullptr;
     int v_T = 0;
     switch (v_a.dtype) {
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, "a", given[0], v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
+        default: return mismatch(call, v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16");
     }
     if (v_a.ndim != 2)
-        return mismatch(call, "a", given[0], v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16"), nullptr;
+        return mismatch(call, v_a, {{"M"}, {"K"}}, false, "float32, bfloat16 or float16");
     v_M = v_a.sizes[0];
     v_K = v_a.sizes[1];
 
     // b: In[Tensor, "T", "K", "N"]
     TensorView v_b;
-    if (!read(call, "b", given[1], v_b)) return nullptr;
-    if (!same_device(call, "b", given[1], v_b, "a", given[0], v_a)) return nullptr;
+    if (!read(call, "b", given_b, v_b)) return nullptr;
+    if (!same_device(call, "b", v_b, "a", v_a)) return nullptr;
     if (v_b.ndim != 2 || v_b.sizes[0] != v_K || v_b.dtype != v_a.dtype)
-        return mismatch(call, "b", given[1], v_b, {{"K", v_K}, {"N"}}, false, "a", v_a), nullptr;
+        return mismatch(call, v_b, {{"K", v_K}, {"N"}}, false, "a", v_a);
     v_N = v_b.sizes[1];
 
     // c: Out[Tensor, "T", "M", "N"]
@@ -52,34 +53,34 @@ PyObject* overload_0(Call& call) {
     if (!shape_of_c.compute(call, "c", Leading{}, {v_M, v_N})) return nullptr;
     TensorView v_c;
     Object object_of_c;
-    if (given[2]) {
-        if (!read(call, "c", given[2], v_c)) return nullptr;
-        if (!same_device(call, "c", given[2], v_c, "a", given[0], v_a)) return nullptr;
-        if (!writable(call, "c", v_c)) return nullptr;
+    if (given_c) {
+        if (!read(call, "c", given_c, v_c)) return nullptr;
+        if (!same_device(call, "c", v_c, "a", v_a)) return nullptr;
+        if (!writable(call, v_c)) return nullptr;
         if (!shape_of_c.matches(v_c) || v_c.dtype != v_a.dtype)
-            return mismatch(call, "c", given[2], v_c, {{"M", v_M}, {"N", v_N}}, false, "a", v_a), nullptr;
+            return mismatch(call, v_c, {{"M", v_M}, {"N", v_N}}, false, "a", v_a);
         if (!apart(call, "c", v_c, "a", v_a)) return nullptr;
         if (!apart(call, "c", v_c, "b", v_b)) return nullptr;
-        object_of_c.borrow(given[2]);
+        object_of_c.borrow(given_c);
     }
 
     void* stream = nullptr;
-    if (!find_stream(call, given[4], v_a, stream)) return nullptr;
+    if (!find_stream(call, given_stream, v_a, stream)) return nullptr;
 
     call.decided = true;
     if (call.choosing) return PyLong_FromLong(0);
-    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_a);
+    const TkjitLaunch launch_function = launcher(call, 0, v_T, v_a);  // overload, variant
     if (!launch_function) return nullptr;
-    if (!given[2] && !allocate(call, "c", object_of_c, v_c, shape_of_c, v_a.dtype, v_a)) return nullptr;
+    if (!given_c && !allocate(call, "c", object_of_c, v_c, shape_of_c, v_a.dtype, v_a)) return nullptr;
 
     TkjitArg args[3];
     set(args[0], v_a);
     set(args[1], v_b);
     set(args[2], v_c);
     if (!empty(v_c) && !launch(call, launch_function, args, v_a, stream)) return nullptr;
-    if (!record_stream(call, given[4], v_a, {given[0], given[1], object_of_c.get()})) return nullptr;
-    if (given[2] && !call.table.written(given[2])) return nullptr;
-    if (!given[2] && !as_given(call, object_of_c, v_a, given[0])) return nullptr;
+    if (!record_stream(call, given_stream, v_a, {given_a, given_b, object_of_c.get()})) return nullptr;
+    if (given_c && !call.table.written(given_c)) return nullptr;
+    if (!given_c && !as_given(call, object_of_c, v_a)) return nullptr;
     return object_of_c.release();
 }
 
@@ -87,8 +88,8 @@ const Overload overloads[] = {
     {overload_0, "gemm(a: Tensor, b: Tensor, *, c: Tensor = None, out=None, stream=None)", kForOperator | kRequiresGrad},
 };
 const Signature* const signatures[] = {&signature_0};
-const char* const kinds[] = {"---"};
-constexpr Contents contents{"gemm", overloads, signatures, kinds, 1, 3};
+const char* const kinds[] = {"---"};  // a letter for each argument: p for a parallel layout
+constexpr Contents contents{"gemm", overloads, signatures, kinds, 1, 3};  // 1 overload, 3 variants
 
 }  // namespace
 
