@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.mypy import mypy
 
 import tkjit
 from tkjit.spec import Options, read
@@ -64,13 +62,7 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for name, (first, second, _, _) in PROGRAMS.items():
         (directory / f"{name}_options.py").write_text(PROGRAM.format(first=first, second=second))
     files = [f"{name}_options.py" for name in PROGRAMS]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file=", "--python-version=3.10", *files],
-        cwd=directory,
-        env={**os.environ, "MYPYPATH": str(Path(tkjit.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-    )
+    done = mypy("options", directory, str(Path(tkjit.__file__).parents[1]), *files)
     assert done.returncode == 1, done.stdout + done.stderr
     return [line for line in done.stdout.splitlines() if "error:" in line]
 
