@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,11 @@ def room_of(path: Path, package: Path = PACKAGE) -> str:
     return path.relative_to(package).parts[0].removesuffix(".py")
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def for_types_only(tree: ast.AST) -> set[ast.AST]:
     """What stands under ``if TYPE_CHECKING``, and so never runs."""
     blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
@@ -36,7 +42,7 @@ def for_types_only(tree: ast.AST) -> set[ast.AST]:
 def imported_modules(path: Path, *, types: bool = True) -> list[tuple[int, str]]:
     """Each import of tkjit in a file, inside functions too, as (line, dotted name)."""
     found = []
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     skipped = set() if types else for_types_only(tree)
     for node in ast.walk(tree):
         if node in skipped:
@@ -130,20 +136,25 @@ def test_a_warm_call_looks_at_all_code_that_decides_what_is_compiled():
     assert {name for name in reached if not SAYS_NOTHING.fullmatch(name)} <= listed
 
 
-def mentions(name: str) -> set[str]:
-    """The files in whose code (not comments or docstrings) a name stands."""
-    found = set()
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            words = {
-                ast.Name: lambda n: n.id,
-                ast.Attribute: lambda n: n.attr,
-                ast.alias: lambda n: n.name,
-                ast.ImportFrom: lambda n: n.module,
-            }
-            if type(node) in words and name in str(words[type(node)](node)).split("."):
-                found.add(str(path.relative_to(PACKAGE)))
+@cache
+def words_in(path: Path) -> set[str]:
+    """The names in a file's code, and their parts; not those in comments or docstrings."""
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        words = {
+            ast.Name: lambda n: n.id,
+            ast.Attribute: lambda n: n.attr,
+            ast.alias: lambda n: n.name,
+            ast.ImportFrom: lambda n: n.module,
+        }
+        if type(node) in words:
+            found.update(str(words[type(node)](node)).split("."))
     return found
+
+
+def mentions(name: str) -> set[str]:
+    """The files in whose code a name stands."""
+    return {str(path.relative_to(PACKAGE)) for path in FILES if name in words_in(path)}
 
 
 @pytest.mark.parametrize("name", ["environ", "environb", "getenv", "getenvb", "expanduser", "expandvars"])
@@ -181,7 +192,7 @@ def test_pure_rooms_stay_pure(room, modules):
 
 def words_imported(path: Path) -> set[str]:
     """The parts of all names that a file imports and runs: torch, utils, cpp_extension."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     found: set[str] = set()
     for node in set(ast.walk(tree)) - for_types_only(tree):
         if isinstance(node, ast.Import):
