@@ -84,7 +84,7 @@ def _over_devices(spec: Spec) -> list[str]:
     return [
         "",
         "PyObject* dispatch_over_devices(Call& call) {",
-        f"    return dispatch_parallel(call, overloads[0], signature_0, {{{places}}});",
+        f"    return dispatch_parallel(call, overloads[0], signature_0, {{{places}}});  // {anchor}, club, stream",
         "}",
         "",
     ]
@@ -244,7 +244,15 @@ class _Overload:
         ]
 
     def _launch(self) -> list[str]:
-        spec = self.spec
+        launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
+        return [
+            *self._allocations(),
+            *self._arguments(),
+            f"if ({self._something_to_write()}!{launch}) return nullptr;",
+            *self._uses(),
+        ]
+
+    def _allocations(self) -> list[str]:
         lines = []
         for f in self.outputs:
             dtype = self.tensors.dtype(f)
@@ -253,8 +261,11 @@ class _Overload:
                 f"{self.anchor})"
             )
             lines.append(f"if (!{given(f.name)} && !{allocate}) return nullptr;")
-        lines += ["", f"TkjitArg args[{len(spec.struct_fields)}];"]
-        for i, f in enumerate(spec.struct_fields):
+        return lines
+
+    def _arguments(self) -> list[str]:
+        lines = ["", f"TkjitArg args[{len(self.spec.struct_fields)}];"]
+        for i, f in enumerate(self.spec.struct_fields):
             if f.is_list or f.is_parallel:
                 lines.append(f"if (!set(args[{i}], {whole(f)}, call)) return nullptr;")
                 continue
@@ -262,38 +273,41 @@ class _Overload:
             if f.optional and f.default in (MISSING, None) and not f.value:
                 setting = f"if ({given(f.name)}) {setting} else set_absent(args[{i}]);"
             lines.append(setting)
-        launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
-        written = [f for f in spec.tensors if f.is_written]
-        # where there is nothing to write there is nothing to launch
+        return lines
+
+    def _something_to_write(self) -> str:
+        """The condition of the launch: where there is nothing to write there is nothing to launch."""
+        if self.spec.is_parallel:
+            return ""  # other devices may wait for this one
         to_write = [
-            f"({given(f.name)} && !empty({local(f.name)}))"
-            if f.optional
-            else f"!empty({local(f.name) if f.is_parallel else whole(f)})"
-            for f in written
+            f"({given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({whole(f)})"
+            for f in self.spec.tensors
+            if f.is_written
         ]
-        guard = f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && " if to_write else ""
-        guard = "" if spec.is_parallel else guard  # other devices may wait for this one
-        lines.append(f"if ({guard}!{launch}) return nullptr;")
-        where = f"call, {given('stream')}, {self.anchor}"
+        if not to_write:
+            return ""
+        return f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && "
+
+    def _uses(self) -> list[str]:
+        """What the allocator and autograd are told after the launch."""
+        tensors = self.spec.tensors
         used = [
             f"object_of_{f.name}.get()" if f.direction == "out" else given(f.name)
-            for f in spec.tensors
+            for f in tensors
             if not f.is_list and not f.is_parallel
         ]
-        lists = [whole(f) for f in spec.tensors if f.is_list or f.is_parallel]
+        lists = [whole(f) for f in tensors if f.is_list or f.is_parallel]
         uses = [f"{{{', '.join(used)}}}"] * bool(used) + lists
-        lines += [f"if (!record_stream({where}, {tensors})) return nullptr;" for tensors in uses]
-        # a tensor that is allocated here has no past to tell autograd of
-        tell = [f"{given(f.name)} && " if f.optional or f.direction == "out" else "" for f in written]
-        return [
-            *lines,
-            *(
-                f"if (!written(call, {whole(f)})) return nullptr;"
-                if f.is_list or f.is_parallel
-                else f"if ({guard}!call.table.written({given(f.name)})) return nullptr;"
-                for guard, f in zip(tell, written, strict=True)
-            ),
-        ]
+        where = f"call, {given('stream')}, {self.anchor}"
+        lines = [f"if (!record_stream({where}, {each})) return nullptr;" for each in uses]
+        for f in (f for f in tensors if f.is_written):
+            if f.is_list or f.is_parallel:
+                lines.append(f"if (!written(call, {whole(f)})) return nullptr;")
+                continue
+            # a tensor that is allocated here has no past to tell autograd of
+            guard = f"{given(f.name)} && " if f.optional or f.direction == "out" else ""
+            lines.append(f"if ({guard}!call.table.written({given(f.name)})) return nullptr;")
+        return lines
 
     def _result(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}
