@@ -73,7 +73,6 @@ def test_a_tensor_has_its_padded_extents(extent):
     expr = Expr.parse(f"x.{extent} + 1")
     assert expr.names == {f"x.{extent}"}
     assert expr.evaluate({f"x.{extent}": 4}) == 5
-    assert expr.cpp() == f"(x_{extent} + 1)"
 
 
 def test_names_are_those_that_need_a_value():
@@ -137,32 +136,6 @@ def test_any_expression_means_what_python_means(text, n, m):
         return
     if abs(expected) <= INT64_MAX:
         assert Expr.parse(text).evaluate({"N": n, "M": m}) == expected
-
-
-@pytest.mark.parametrize(
-    "text, cpp",
-    [
-        ("N", "N"),
-        ("a + b * c", "(a + (b * c))"),
-        ("(a + b) * c", "((a + b) * c)"),
-        ("a - (b - c)", "(a - (b - c))"),
-        ("N // 2", "(N / 2)"),  # tkjit::Int's division rounds down
-        ("-N % 4", "((-N) % 4)"),
-        ("cdiv(N, 256)", "cdiv(N, 256)"),
-        ("min(N, M, 3)", "min(N, M, 3)"),
-        ("N < 4", "(tkjit::Int(N) < tkjit::Int(4))"),
-        ("1 <= N < 4", "min((tkjit::Int(1) <= tkjit::Int(N)), (tkjit::Int(N) < tkjit::Int(4)))"),
-        ("2 * 128 * 40", "10240"),
-        ("-7 // 2", "-4"),
-        ("N * (3 - 5)", "(N * -2)"),
-    ],
-)
-def test_prints_as_cpp(text, cpp):
-    assert Expr.parse(text).cpp() == cpp
-
-
-def test_cpp_spells_names_as_it_is_told():
-    assert Expr.parse("cdiv(x.rows, N)").cpp(lambda name: f"<{name}>") == "cdiv(<x.rows>, <N>)"
 
 
 @pytest.mark.parametrize(

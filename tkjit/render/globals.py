@@ -65,14 +65,9 @@ def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     if field.is_tensor:
         layout = _layout(spec, variant, field)
         return f"tkjit::list<{layout.cpp_type}, {field.max_length}>" if field.is_list else layout.cpp_type
-    is_list = field.value is not None and field.value.item is not None
-    value = f"tkjit::list<{_item_type(field)}, {field.max_length}>" if is_list else field.dtype
+    item = field.value.item if field.value is not None else None
+    value = f"tkjit::list<{item.cpp}, {field.max_length}>" if item is not None else field.dtype
     return f"tkjit::optional<{value}>" if field.optional else value
-
-
-def _item_type(field: Field) -> str:
-    """The type of what a list of numbers holds: a spec has it within the list's alone."""
-    return field.dtype.removeprefix("std::vector<").removesuffix(">")
 
 
 def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,20 +21,20 @@ from tkjit.errors import ShapeError, SpecError
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 EXTENTS = ("batch", "depth", "rows", "cols", "numel")
 
-_BINARY: dict[type[ast.operator], tuple[str, Callable[[int, int], int]]] = {
-    ast.Add: ("+", lambda a, b: a + b),
-    ast.Sub: ("-", lambda a, b: a - b),
-    ast.Mult: ("*", lambda a, b: a * b),
-    ast.FloorDiv: ("/", lambda a, b: a // b),  # tkjit::Int's division rounds down, as Python's // does
-    ast.Mod: ("%", lambda a, b: a % b),
+_BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
-_COMPARE: dict[type[ast.cmpop], tuple[str, Callable[[int, int], bool]]] = {
-    ast.Lt: ("<", lambda a, b: a < b),
-    ast.LtE: ("<=", lambda a, b: a <= b),
-    ast.Gt: (">", lambda a, b: a > b),
-    ast.GtE: (">=", lambda a, b: a >= b),
-    ast.Eq: ("==", lambda a, b: a == b),
-    ast.NotEq: ("!=", lambda a, b: a != b),
+_COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
 }
 
 
@@ -59,8 +60,6 @@ class Expr:
     --------
     >>> Expr.parse("cdiv(N, 256)").evaluate({"N": 1000})
     4
-    >>> Expr.parse("cdiv(N, 256)").cpp()
-    'cdiv(N, 256)'
     """
 
     text: str
@@ -104,16 +103,6 @@ class Expr:
             On division by zero, or where an intermediate value does not fit in 64 bits.
         """
         return _evaluate(self._tree, values, self.text)
-
-    def cpp(self, spell: Callable[[str], str] | None = None) -> str:
-        """The same expression in C++, over values of ``tkjit::Int``.
-
-        Parameters
-        ----------
-        spell : callable, optional
-            How a name reads there; by itself ``x.rows`` becomes ``x_rows``.
-        """
-        return _cpp(self._tree, spell or (lambda name: name.replace(".", "_")))
 
     def __str__(self) -> str:
         return self.text
@@ -208,11 +197,11 @@ def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
             case ast.UnaryOp():
                 result = -go(node.operand) if isinstance(node.op, ast.USub) else go(node.operand)
             case ast.BinOp():
-                result = _BINARY[type(node.op)][1](go(node.left), go(node.right))
+                result = _BINARY[type(node.op)](go(node.left), go(node.right))
             case ast.Compare():
                 terms = [go(node.left), *map(go, node.comparators)]
                 pairs = zip(terms, terms[1:], strict=False)
-                result = int(all(_COMPARE[type(op)][1](*pair) for op, pair in zip(node.ops, pairs, strict=True)))
+                result = int(all(_COMPARE[type(op)](*pair) for op, pair in zip(node.ops, pairs, strict=True)))
             case ast.Call(func=ast.Name(id=function)):
                 result = _FUNCTIONS[function](*map(go, node.args))
             case _:
@@ -223,29 +212,3 @@ def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
     if isinstance(result, int) and not INT64_MIN <= result <= INT64_MAX:
         raise ShapeError(f"{text}: the value does not fit in 64 bits")
     return result
-
-
-def _cpp(node: ast.expr, spell: Callable[[str], str]) -> str:
-    def go(child: ast.expr) -> str:
-        return _cpp(child, spell)
-
-    # names are of type tkjit::Int, so one name is enough to make all of an expression's arithmetic checked;
-    # an expression without one is computed here
-    if not any(isinstance(value, (ast.Name, ast.Attribute)) for value in _values(node)):
-        return str(_evaluate(node, {}, ast.unparse(node)))
-    match node:
-        case ast.Name() | ast.Attribute():
-            return spell(_name(node))
-        case ast.UnaryOp():
-            return f"(-{go(node.operand)})" if isinstance(node.op, ast.USub) else go(node.operand)
-        case ast.BinOp():
-            return f"({go(node.left)} {_BINARY[type(node.op)][0]} {go(node.right)})"
-        case ast.Compare():
-            terms = [go(node.left), *map(go, node.comparators)]
-            pairs = zip(node.ops, zip(terms, terms[1:], strict=False), strict=True)
-            links = [f"(tkjit::Int({a}) {_COMPARE[type(op)][0]} tkjit::Int({b}))" for op, (a, b) in pairs]
-            return links[0] if len(links) == 1 else f"min({', '.join(links)})"
-        case ast.Call(func=ast.Name(id=function)):
-            return f"{function}({', '.join(map(go, node.args))})"
-        case _:
-            raise AssertionError(ast.dump(node))  # _check admits nothing else

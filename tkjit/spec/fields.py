@@ -119,7 +119,7 @@ def _items_as(kernel: str, name: str, value: ValueType, cpp: str) -> ValueType:
     known = codes.get(value.item.text, {})
     if cpp not in known:
         raise SpecError(f"{kernel}: {name}: the items of {value.text} cannot be {cpp}; known are {', '.join(known)}")
-    return replace(value, code=f"L{known[cpp]}", cpp=f"std::vector<{cpp}>")
+    return replace(value, code=f"L{known[cpp]}", cpp=f"std::vector<{cpp}>", item=replace(value.item, cpp=cpp))
 
 
 def _value_default(kernel: str, name: str, value: ValueType, default: Any) -> Any:
