@@ -230,8 +230,9 @@ def _doc(specs: tuple[Spec, ...]) -> str:
     return f"{signatures}\n\n{specs[0].doc}".rstrip()
 
 
-def kernel_of_file(path: Path, name: str) -> Kernel:
-    """One of the kernels that a spec file defines; the file is run."""
+def kernel_of_file(path: Path, name: str = "") -> Kernel:
+    """One of the kernels that a spec file defines, by default that of the file's own name; the file is run."""
+    name = name or path.stem
     found = registry.run_spec_file(path, name)
     if not isinstance(found, Kernel):
         raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
