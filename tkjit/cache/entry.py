@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tkjit.cache import checked_json
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
 from tkjit.system import files
+from tkjit.system.fork_safe import cached_property
 
 LAYOUT = "v1"
 MANIFEST = "manifest.json"

@@ -6,11 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tkjit.system import files
+from tkjit.system.fork_safe import cached_property
 
 PATHS = "paths"  # the part of a key in which directories are anchored
 TEXT = "text"  # the long part: an entry records its digest, and has the text beside it

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, read_manifest, verify_file
 from tkjit.cache.staging import STAGING, is_abandoned
 from tkjit.system import files
+from tkjit.system.fork_safe import cached_property
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 
 from tkjit.cache import Product, Recipe
@@ -17,6 +16,7 @@ from tkjit.loader.environment import Environment
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
+from tkjit.system.fork_safe import cached_property
 
 MEMORY, RACE = "memory", "race"
 CHECKER = "checker"

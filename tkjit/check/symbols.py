@@ -6,12 +6,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.compile.flags import PACKAGE
 from tkjit.errors import ToolchainError
+from tkjit.system.fork_safe import cached_property
 
 
 class Line(NamedTuple):

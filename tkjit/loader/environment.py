@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from tkjit.compile import flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
+from tkjit.system.fork_safe import cached_property
 
 # the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")

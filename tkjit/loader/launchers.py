@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.render import render_launcher
 from tkjit.spec import Source, Spec, Variant
+from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from tkjit.loader.simulator import SimulatorPlan
 from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
-from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.fork_safe import ForkSafeLock, cached_property
 from tkjit.system.progress import announce
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -20,6 +19,7 @@ from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
 from tkjit.render import render_glue
 from tkjit.spec import Spec
+from tkjit.system.fork_safe import cached_property
 
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
 # symbols of the standard library's templates would be looked up in every library of torch at each load

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.cache import Entry, Product, Recipe, fingerprints
 from tkjit.errors import CompileError, TkjitError
+from tkjit.system.fork_safe import cached_property
 
 
 class Opened(NamedTuple):

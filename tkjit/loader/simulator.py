@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
@@ -13,6 +12,7 @@ from tkjit.compile.targets import Target
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
+from tkjit.system.fork_safe import cached_property
 
 SIMULATOR = "simulator"
 _IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from tkjit.source.lexer import Edit, Token, macro_body, macros
 from tkjit.source.regions import KEYWORDS, Region, device_words, region_at, regions_of
 from tkjit.source.scopes import Outline, outline, without_brackets
+from tkjit.system.fork_safe import cached_property
 
 ARCH = "__CUDA_ARCH__"
 REFUSAL = "the architecture has one value here:"  # without the name, which is poisoned

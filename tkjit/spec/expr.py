@@ -14,9 +14,10 @@ import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 
 from tkjit.errors import ShapeError, SpecError
+from tkjit.system.fork_safe import cached_property
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 EXTENTS = ("batch", "depth", "rows", "cols", "numel")
