@@ -1,6 +1,6 @@
-"""tkjit turns a CUDA kernel and a Python description of its globals struct into a Python callable.
+"""Makes Python functions from CUDA kernels and Python descriptions of their parameters.
 
-Importing it imports no torch, creates no directory and reads no environment variable.
+The import is light: torch, the cache's directories and environment variables are used only later.
 """
 
 from tkjit.errors import (

@@ -1,4 +1,4 @@
-"""Settings: the only module that reads the environment."""
+"""Reads tkjit's settings from environment variables."""
 
 from __future__ import annotations
 

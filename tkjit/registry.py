@@ -1,6 +1,6 @@
 """Finds specs by name: the bundled kernels, entry points, and the directories of ``TKJIT_KERNEL_PATH``.
 
-``NAME.py`` defines the kernel NAME. Other files of a directory may define several kernels; their texts say which.
+``NAME.py`` defines the kernel NAME. Other files may define several kernels. tkjit parses these files for the names.
 """
 
 from __future__ import annotations

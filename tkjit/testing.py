@@ -1,4 +1,4 @@
-"""Checks kernels in tests: a function that fails a test, and a pytest plugin.
+"""Runs the checker in tests: a function and a pytest plugin.
 
 Examples
 --------

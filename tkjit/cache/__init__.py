@@ -1,4 +1,4 @@
-"""The cache: keys, entries, build locks, publishing, layers, eviction. It imports no compiler and no torch.
+"""The cache: keys, entries, build locks, publishing, layers, eviction. It is independent of compilers and torch.
 
 ``<root>/v1/<abi>/<arch>/<name>-<build_key>/<deps_key>/`` holds an entry: ``manifest.json``, ``dependencies.json``, the
 text, the log and the shared object. ``build_key`` is a hash of texts, flags and versions. ``deps_key`` is a hash of the

@@ -1,4 +1,4 @@
-"""Bundles: directories of entries to carry elsewhere, with the hash of each file, used as read-only layers.
+"""Bundles: portable read-only layers with a hash of each file.
 
 ``<bundle>/bundle.json`` lies beside the layout of a cache. It lists the kernels, architectures, versions and files.
 """

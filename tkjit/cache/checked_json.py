@@ -1,4 +1,4 @@
-"""JSON files with their own digest, which detects any changed byte."""
+"""Reads and writes JSON files that contain a digest of their content."""
 
 from __future__ import annotations
 

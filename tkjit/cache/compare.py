@@ -1,4 +1,4 @@
-"""Compares two builds, or an entry with the build that a call would make now."""
+"""Compares two entries, or an entry with a new recipe."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The directory that a cache owns: its paths, the trust in its writers, and the leases of entries.
 
-The other modules of this room use it. It has no layers and no lookup.
+The base of the other modules. `store.py` adds layers and lookup.
 """
 
 from __future__ import annotations

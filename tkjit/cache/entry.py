@@ -1,7 +1,8 @@
-"""One entry: writes it, and opens it only if it is whole and its inputs are unchanged.
+"""Writes an entry. Opens an entry after a check of its files and inputs.
 
 ``manifest.json`` holds the hashes of the other files and of itself. ``dependencies.json`` holds the hash of every file
-that the compiler reported, and the names of shadows: files in places where a compiler would look for one of those.
+that the compiler reported, and the names of shadows: files with the name of an included header, in a directory that may
+precede it on the include path.
 """
 
 from __future__ import annotations

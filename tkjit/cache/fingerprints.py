@@ -2,7 +2,7 @@
 
 A fingerprint is bytes, a line for each file: its size, times, inode and path. A warm record lies under its warm key.
 Its first line names its entries, the others are their fingerprint. A record is local and may be deleted. A process
-compares fingerprints often, so the runtime has a compiled ``unchanged`` that does the same as the one here.
+compares fingerprints often, so the runtime has a faster C++ version of ``unchanged``.
 """
 
 from __future__ import annotations

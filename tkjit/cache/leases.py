@@ -2,7 +2,7 @@
 
 All locks are bytes of one file, one for each entry, so a process with a thousand kernels has one descriptor for them.
 They are locks of the open file description (``F_OFD_SETLK``): a forked child, which uses the same kernels, keeps them
-too. They need no writing, and end with the process however it ends.
+too. The locks write nothing. The system releases them at the end of the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Build locks: one process builds and the others wait. A killed builder blocks no other process.
 
-A lock only saves work. The system releases a ``flock`` when its process ends, unless a forked child of that process
-lives on and holds it. So a waiter does not sleep in the lock: it polls the holder. If the holder's process has ended,
-or had no heartbeat for ``SILENT_S``, the waiter goes on to the next lock (``.lock-1``), and so do the other waiters.
+The lock only avoids duplicate builds; results are correct without it. The system releases a ``flock`` when its process
+ends, unless a forked child of that process lives on and holds it. So a waiter does not sleep in the lock: it polls the
+holder. If the holder's process has ended, or had no heartbeat for ``SILENT_S``, the waiter goes on to the next lock
+(``.lock-1``), and so do the other waiters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recipes and products: the inputs and the output of a build, as values. The keys are hashes of them."""
+"""Recipes and products: the known inputs and the output of a build. ``build_key`` is a hash of a recipe's parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls for a check of a kernel: ordinary and awkward sizes from its spec, and values to fill them."""
+"""Generates test calls of a kernel: typical sizes, edge-case sizes, and values."""
 
 from __future__ import annotations
 

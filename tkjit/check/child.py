@@ -1,4 +1,4 @@
-"""Runs a checker in its own process, so a kernel that destroys memory destroys no other memory."""
+"""Runs a checker in a separate process, which isolates memory corruption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan of a checker: a program of one variant's launcher, compiled for one mode."""
+"""The plan of a checker program: one variant's launcher, compiled for one mode."""
 
 from __future__ import annotations
 

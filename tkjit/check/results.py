@@ -1,4 +1,4 @@
-"""Compares a kernel's outputs with the reference, and with the same launch in another order."""
+"""Compares a kernel's outputs with the reference, and between thread orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits the memory of a warm-up's builds, by the memory of each compiler's previous build."""
+"""Limits the memory of a warm-up's builds, from the peak memory of the previous builds."""
 
 from __future__ import annotations
 

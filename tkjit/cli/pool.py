@@ -1,4 +1,4 @@
-"""Builds many entries at once, with one pool and a line for each entry. A failure stops no other build."""
+"""Builds entries in parallel and prints a line for each. After a failure the other builds continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``why`` and ``diff``: report a hit or the reasons for a miss, and the changes between two builds."""
+"""``why`` reports a hit, or the reasons for a miss. ``diff`` shows the changes between two builds."""
 
 from __future__ import annotations
 

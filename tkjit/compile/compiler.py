@@ -1,4 +1,4 @@
-"""Runs compilers: the only user of ``torch.utils.cpp_extension``, and of nvcc. A failure is a ``CompileError``."""
+"""Runs compilations. Only this module uses ``torch.utils.cpp_extension``. A failure is a ``CompileError``."""
 
 from __future__ import annotations
 

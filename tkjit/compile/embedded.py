@@ -1,8 +1,8 @@
-"""Finds the files that an assembler reads (``.incbin``, ``.include``), which no compiler reports, by their names.
+"""Finds the files that an assembler reads by ``.incbin`` or ``.include``. Compilers do not report these files.
 
-A macro may put the directive together (``INCBIN(table, "table.bin")``). So if the directive stands in any text that
-was compiled, every string literal in all of the texts that names a file counts. A file too many costs a build, and a
-file too few gives a wrong kernel.
+A macro may put the directive together (``INCBIN(table, "table.bin")``). So if a compiled text contains the directive,
+every string literal with the name of a file is a dependency. An extra dependency may cost a rebuild. A missing
+dependency may give an outdated kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A script that runs a compiler, and reports its exit status and its memory.
 
-A process's ``ru_maxrss`` begins with that of its parent, and a parent with torch takes 300 MiB. The compiler is a child
-of this small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
+``ru_maxrss`` of a child starts at its parent's value, which is 300 MiB with torch. The compiler is a child of this
+small process, so the reported memory is its own: ``python run_measured.py DESCRIPTOR COMMAND...``.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Writes the text of a spec file from the facts about a source. An unknown part is a TODO."""
+"""Generates the text of a spec file from the parsed source. Unknown parts become TODOs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the functions of a source's text: their parameters, and their local names for types and numbers."""
+"""Parses host functions of a source: parameters, local type names and constants."""
 
 from __future__ import annotations
 

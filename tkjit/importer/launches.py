@@ -1,6 +1,6 @@
 """Reads the launches in a source's host code, as text: the instances of kernels, and the shapes of launches.
 
-Nothing is compiled, so code under an inactive ``#if`` counts too: bindings for Python often stand there. A template's
+The text is not compiled, so inactive ``#if`` branches count too: they often contain Python bindings. A template's
 arguments are followed through the functions that pass them on.
 """
 

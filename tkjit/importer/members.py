@@ -1,4 +1,4 @@
-"""Gets the types of a source's kernel parameters, and of each member of a struct, from the compiler."""
+"""Asks the compiler for the types of kernel parameters and struct members."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Reads the facts about the kernels of a CUDA source, in three runs of libclang.
 
 The first run gives the declarations of the source. The second gives the type of each kernel, and of each instance of a
-kernel template that the source launches. The third gives the members of their structs. The questions are lines of C++
-below the source, so the answers are the compiler's own.
+kernel template that the source launches. The third gives the members of their structs. For the types, lines of C++ are
+appended to the source, so the compiler itself gives them.
 """
 
 from __future__ import annotations

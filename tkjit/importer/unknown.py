@@ -1,4 +1,4 @@
-"""Finds names of unknown types: clang goes on with ``int`` for them, which would be a guess."""
+"""Finds names of undeclared types, which clang silently replaces by ``int``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merges instances of one kernel template into one description, with the template arguments as variants."""
+"""Merges instances of a kernel template into one spec with variants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Kernel``, and ``load``, which makes a kernel that is called through compiled code."""
+"""Defines ``Kernel`` and ``load``. ``load`` returns a kernel with a compiled call path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of a loaded kernel that compiled code calls: builds, opens and registers the parts of a call.
+"""Python callbacks of a loaded kernel: they build and load its glue and launchers, and register its operator.
 
 ``tkjit/runtime/runtime.cpp`` calls ``_first_call``, ``_resolve`` and ``_call_operator`` by their names.
 """

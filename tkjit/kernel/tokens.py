@@ -1,4 +1,4 @@
-"""Tokens of kernels: a traced program can hold this name instead of the kernel."""
+"""Assigns names to kernels for use in traced programs."""
 
 from __future__ import annotations
 

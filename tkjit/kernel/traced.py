@@ -1,4 +1,7 @@
-"""Registers a kernel's operator while ``torch.compile`` traces a call. Only such calls import it: it needs torch."""
+"""Registers a kernel's operator while ``torch.compile`` traces a call.
+
+Only traced calls import this module, because it imports torch.
+"""
 
 from __future__ import annotations
 

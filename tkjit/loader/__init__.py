@@ -1,4 +1,4 @@
-"""The way from specs to compiled code: rendering, keys, the cache, compilers, the choice of variants, the runtime."""
+"""Turns specs into loaded code: rendering, keys, the cache, compilers, the choice of variants, the runtime."""
 
 from tkjit.loader.first_variant import first_variant
 from tkjit.loader.loader import Loader, loader_for

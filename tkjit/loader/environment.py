@@ -1,4 +1,4 @@
-"""The common part of a process's plans: settings, tools, and their additions to every recipe."""
+"""The inputs that all recipes of a process share: settings, tools and versions."""
 
 from __future__ import annotations
 

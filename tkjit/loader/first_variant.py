@@ -1,4 +1,4 @@
-"""Predicts the variant of a first call, in Python, before there is glue that chooses it in C++."""
+"""Predicts the variant of a first call in Python. Later the glue chooses the variant in C++."""
 
 from __future__ import annotations
 

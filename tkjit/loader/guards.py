@@ -1,4 +1,4 @@
-"""Refuses to compile if it is forbidden or a CUDA graph is captured, and warns in a running process group."""
+"""Raises an error if compilation is forbidden, or during a CUDA graph capture. Warns inside a process group."""
 
 from __future__ import annotations
 

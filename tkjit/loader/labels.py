@@ -1,4 +1,4 @@
-"""Names a variant for people, and names the command that builds it ahead of time."""
+"""Formats a variant's name and its warmup command for messages."""
 
 from __future__ import annotations
 

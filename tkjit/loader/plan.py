@@ -1,4 +1,4 @@
-"""The interface of all plans: the recipe of a build, its steps, and the command that builds ahead of time."""
+"""The interface of all plans. A plan describes, builds and loads one cache entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the static shared memory of a launcher for the CPU: a GPU has 48 KiB of it for each kernel."""
+"""Checks that a CPU launcher uses at most 48 KiB of static shared memory, the limit of a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Identifies the build of PyTorch on the disk, and checks that the process runs the same one."""
+"""Identifies the installed PyTorch build, and compares it with the loaded PyTorch."""
 
 from __future__ import annotations
 

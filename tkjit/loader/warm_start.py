@@ -1,7 +1,7 @@
 """Warm starts: if nothing has changed since the previous process, a spec file is not run again.
 
-A warm record holds the runtime, the glue and the launcher of a first call, and the specs of the spec file. It is
-written only for a *plain* file, which states kernels and computes nothing (``tkjit/spec/plain.py``).
+A warm record holds the runtime, the glue and the launcher of a first call, and the specs of the spec file. tkjit writes
+a record only for a *plain* file, which contains only literals and kernel definitions (``tkjit/spec/plain.py``).
 """
 
 from __future__ import annotations

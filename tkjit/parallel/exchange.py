@@ -1,7 +1,7 @@
 """Exchanges messages between the processes of a group, and names a process that fails, ends or is missing.
 
-It does not use the group's own collectives: gloo's wait for a killed process does not end while a child of that process
-still holds its connections, as torch's manager of shared memory does.
+It uses the group's store. A gloo collective can hang after a kill, while a child of the killed process holds its
+connections. torch's manager of shared memory is such a child.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``ParallelTensor``: a tensor of which each process of a group holds a part and reaches the other parts."""
+"""``ParallelTensor``: a tensor with one part per process. Each process can access all parts."""
 
 from __future__ import annotations
 

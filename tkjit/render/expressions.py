@@ -1,4 +1,4 @@
-"""Renders a spec's expressions as C++, with no parentheses but those that C++ needs."""
+"""Renders a spec's expressions as C++ with minimal parentheses."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 // A club: a thread for each device, which does its part of a step while the others do theirs.
 //
-// The caller's own thread does the first device's part, since it would only wait, and then those that no thread has begun
-// yet: a launch on a GPU takes less time than a thread to wake up. A part that waits for others, as on the CPU, does not
-// keep them from being begun. A club of one device needs no thread and no lock. A worker sleeps on a futex between steps,
-// and those who wake up wake others: it takes the caller one system call to set all of them going, and none is woken for a
-// part that was done meanwhile. After a fork the child has none of its parent's threads, and starts its own.
+// The caller's own thread does the first device's part, since it would only wait, and then those that no thread has
+// begun yet: a launch on a GPU takes less time than a thread to wake up. Parts that wait do not delay the start of
+// other parts. A club of one device needs no thread and no lock. A worker sleeps on a futex between steps, and those
+// who wake up wake others: it takes the caller one system call to set all of them going, and none is woken for a part
+// that was done meanwhile. After a fork the child has none of its parent's threads, and starts its own.
 #pragma once
 
 #include <linux/futex.h>

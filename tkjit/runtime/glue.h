@@ -1,7 +1,8 @@
-// The vocabulary of rendered glue: bind the arguments of a call, read them, check them, allocate, launch.
+// Functions for generated glue: bind, read and check arguments, allocate outputs, launch.
 //
-// On the path of a call that succeeds nothing is allocated but outputs, and no function is called twice for an argument. While
-// overloads are tried in turn a call is `quiet`: a refusal costs no message until it is known that none of them fits.
+// On the path of a call that succeeds nothing is allocated but outputs, and no function is called twice for an
+// argument. During the search for an overload a call is `quiet`: it builds error messages only after all overloads have
+// failed.
 #pragma once
 
 #include "glue_arguments.h"

@@ -1,5 +1,5 @@
-// Ctrl-C while a kernel runs on the CPU in a loop that waits for nothing: behind Python's own handler, which stays the
-// one that counts, each simulator is told of it (sim/runtime/interruption.h).
+// Ctrl-C while a kernel runs on the CPU in a loop that waits for nothing: each simulator hears of it after Python's own
+// handler (sim/runtime/interruption.h).
 #pragma once
 
 #include <signal.h>

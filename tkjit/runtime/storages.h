@@ -1,9 +1,9 @@
-// What keeps the memory of a call's tensors theirs while a kernel runs.
+// Protects the memory of a call's tensors during the launch.
 //
-// A launch gives the GIL away. Another thread may then give a tensor another storage (`set_`, `.data =`), or drop its last
-// reference to one: each storage is held. It may resize a storage, which frees the memory under everybody who holds it:
-// on the CPU a held storage cannot be resized, and who tries gets torch's own error for that. Where this thread is the
-// only one of Python's there is nobody to keep from it.
+// A launch gives the GIL away. Another thread may then give a tensor another storage (`set_`, `.data =`), or drop its
+// last reference to one: each storage is held. It may resize a storage, which frees the memory under everybody who
+// holds it: on the CPU a held storage cannot be resized, and who tries gets torch's own error for that. In a process
+// with one Python thread this protection is unnecessary.
 #pragma once
 
 #include "refusals.h"

@@ -1,4 +1,4 @@
-// The stream of a call: the given one, or torch's current one, and what torch's allocator has to know of it.
+// The stream of a call: the given one, or torch's current one, and its record with torch's allocator.
 #pragma once
 
 #include "refusals.h"

@@ -1,4 +1,4 @@
 """CUDA source text as tokens: rewrites it for a host compiler, and finds code that cannot run on the CPU.
 
-It is independent of specs. A warm call imports none of it.
+It is independent of specs. Only a call that generates code imports it.
 """

@@ -1,7 +1,7 @@
 """Replaces ``__CUDA_ARCH__`` in a CUDA source, which nvcc compiles twice and a host compiler once.
 
-nvcc defines the macro where it compiles for a device, and not where it compiles for the host. Here each place of the
-source belongs to one of the two:
+nvcc defines the macro where it compiles for a device, and not where it compiles for the host. tkjit assigns each place
+of the source to the device or the host:
 
 * The body of a ``__global__`` or ``__device__`` function, a ``__device__`` lambda in a host function too: the device.
 * The body of any other function: the host.

@@ -1,4 +1,4 @@
-"""Splits CUDA C++ into tokens with their places: as much of the language as small edits of a source need.
+"""Splits CUDA C++ into tokens with positions, for small edits of a source.
 
 Comments and white space are left out. A string, a character or a raw string is one token. A preprocessor directive is
 one token too, and holds its own tokens.

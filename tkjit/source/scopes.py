@@ -1,4 +1,4 @@
-"""Finds the tokens of a source inside functions, by kinds of braces, without parsing the functions."""
+"""Finds function bodies by their braces, without a full parse."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Explains why a CUDA source cannot run on the CPU, after a C++ compiler has refused it.
 
-A search before that would find false reasons: an ``asm`` in an unused template, a comment, an inactive branch. So a
-reason counts only if the compiler's log contains the same line or the same name.
+A search before compilation would report false reasons, such as an ``asm`` in an unused template or inactive branch. So
+a reason counts only if the compiler's log contains the same line or the same name.
 """
 
 from __future__ import annotations

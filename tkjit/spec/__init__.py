@@ -1,4 +1,4 @@
-"""Specs: the frozen, pure metadata of kernels, and the reader of Python functions that state them."""
+"""Specs: immutable metadata of kernels, and the parser of decorated functions."""
 
 from tkjit.spec.annotations import (
     Align,

@@ -1,7 +1,6 @@
 """The annotations of kernels: ``In[Tensor, "T", "M", "K"]``.
 
-At run time each is ``typing.Annotated`` with a marker. For a type checker they are ``Annotated`` itself, so a reference
-function's parameters are plain tensors and numbers there.
+At run time an annotation is ``typing.Annotated`` with a marker. Type checkers see plain tensors and numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``Description``: one overload, as values that the checks and the renderers read by one name each."""
+"""``Description``: the data of one overload, with flat access to the attributes of its four parts."""
 
 from __future__ import annotations
 

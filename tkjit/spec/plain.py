@@ -1,4 +1,4 @@
-"""Decides if a spec file is plain: its specs follow from its text alone, so it need not be run again."""
+"""Decides if a spec file is plain. The specs of a plain file depend only on its text."""
 
 from __future__ import annotations
 

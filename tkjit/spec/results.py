@@ -1,4 +1,4 @@
-"""The result of a call with several outputs: a named tuple, of one type for each kernel and its names."""
+"""The result type of calls with several outputs: one named tuple class per kernel and set of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that are neither tensors nor plain numbers: strings, dtypes, devices, and containers of values."""
+"""Value types besides tensors and numbers: strings, dtypes, devices, and containers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The files that tkjit owns, mostly in a cache: reads them without blocking, and replaces them atomically.
 
-Anything may lie at their paths: a link that an untrusted user has made, a FIFO without a writer, a truncated text. The
-functions here follow no such link, wait for no such FIFO, and write only to files that they have made.
+Their paths may hold untrusted links, FIFOs without a writer, or truncated files. The functions here follow no such
+link, wait for no such FIFO, and write only to files that they have made.
 """
 
 from __future__ import annotations

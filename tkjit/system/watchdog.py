@@ -1,6 +1,7 @@
-"""A build's watchdog: no compiler outlives the process that started it.
+"""A build's watchdog: ends the compilers of a dead builder.
 
-As a script it outlives a killed builder. It then ends the builder's compilers, and removes their files.
+The watchdog is a separate process, so it survives a killed builder. It then ends the builder's compilers, and removes
+their files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kernels as PyTorch's operators: ``torch.ops.tkjit``, for ``torch.compile``, gradients, ``vmap``, fake tensors.
 
-A plain call bypasses this room: the glue sends on only calls that need torch's dispatcher.
+A direct call bypasses this room. Only calls that need PyTorch's dispatcher use it.
 """
 
 from tkjit.torchlib.operators import calls_of, opaque, operator_of, register_operators

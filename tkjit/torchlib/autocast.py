@@ -1,4 +1,4 @@
-"""``torch.autocast``: applies a spec's ``autocast`` as PyTorch's own operators do."""
+"""Applies a spec's ``autocast`` option with the rules of PyTorch's operators."""
 
 from __future__ import annotations
 

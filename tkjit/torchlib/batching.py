@@ -1,4 +1,4 @@
-"""``vmap`` of a kernel: a loop over the batch, because a kernel has no rule for one more dimension."""
+"""Implements ``vmap`` of a kernel as a loop over the batch."""
 
 from __future__ import annotations
 

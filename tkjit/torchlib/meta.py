@@ -1,4 +1,4 @@
-"""Computes an operator's outputs for tensors without data, from the dims of the spec, and makes all other checks."""
+"""Computes output shapes for meta and fake tensors from the spec's dims, and checks the arguments."""
 
 from __future__ import annotations
 

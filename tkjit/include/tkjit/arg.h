@@ -1,4 +1,4 @@
-// The C ABI of a launcher: what crosses between the glue (or another language) and a compiled kernel.
+// The C ABI of a launcher, between a compiled kernel and the glue or callers in other languages.
 #ifndef TKJIT_ARG_H
 #define TKJIT_ARG_H
 

@@ -1,6 +1,6 @@
 // From a launcher's arguments to the fields of a globals struct.
 //
-// Any type that quacks like a global layout is filled, so that another tile library's type can be a field: it has a
+// Any type with the interface of a global layout is filled, so a field may have another tile library's type: it has a
 // `dtype` and a `raw_ptr`, and is made from a pointer and four extents, where an extent that its type fixes (`__b__`,
 // `__d__`, `__r__`, `__c__` other than -1, the convention of ThunderKittens' kittens::gl) is given as nullptr.
 #pragma once

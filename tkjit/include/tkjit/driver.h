@@ -1,4 +1,4 @@
-// The CUDA driver without linking with it: a name of its API calls the function that the driver has when it runs.
+// Calls the CUDA driver without a link dependency. A macro for each API function looks up its address at run time.
 //
 // There is no libcuda where there is no driver, and its stub is not in the wheels of the toolkit; a shared object that
 // names one of its functions could then be neither linked nor loaded. The runtime, which is linked, knows where they are.

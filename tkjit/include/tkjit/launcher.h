@@ -1,4 +1,4 @@
-// What every rendered launcher includes before the kernel's source.
+// Common includes of all generated launchers.
 #pragma once
 
 #include <cuda_runtime.h>

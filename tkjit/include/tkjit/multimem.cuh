@@ -1,7 +1,7 @@
 // Multicast memory: one address that stands for the same place on several devices. Needs sm_90, and NVLink switches.
 //
 // Source: PTX ISA, "multimem.ld_reduce, multimem.st, multimem.red". 16 bytes at once, aligned; sums of 16-bit types are
-// made in float32. A kernel that has a way without them compiles for older GPUs too; called there, they trap.
+// made in float32. On older GPUs these functions compile, and trap when they are called.
 #pragma once
 
 #include <cuda_bf16.h>

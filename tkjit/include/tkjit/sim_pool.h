@@ -1,4 +1,5 @@
-// What a launch on the CPU keeps for the next one. Whoever opens launchers gives all of them one, else each has its own.
+// What a launch on the CPU keeps for the next one. The loader gives all launchers one pool. Without it each launcher
+// has its own.
 #pragma once
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-// What the simulator asks of whoever opened a launcher, now and then, in the thread that launched: whether to go on.
+// A callback from the simulator to the opener of a launcher, in the launching thread. It decides if the launch
+// continues.
 #pragma once
 
 #include <stdint.h>

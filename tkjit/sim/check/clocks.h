@@ -1,4 +1,4 @@
-// Who knows of what: vector clocks, by which an access is before another one or is not.
+// Vector clocks: they order accesses of different threads.
 //
 // Source: Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009. A thread's own
 // clock advances when it tells others something; an access carries its thread's clock. It is before whatever a thread

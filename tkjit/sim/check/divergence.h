@@ -1,6 +1,6 @@
-// Barriers that not all come to alike: what a device lets pass, or now and then does not, and what compute-sanitizer's
-// synccheck calls divergent. Warnings all, since PTX gives most of it a meaning; what never works is a fault by itself
-// (runtime/barrier.h, runtime/bulk_copies.h).
+// Finds divergent barriers: a device accepts them always or sometimes, and compute-sanitizer's synccheck reports them.
+// Warnings all, since PTX gives most of it a meaning; what never works is a fault by itself (runtime/barrier.h,
+// runtime/bulk_copies.h).
 //
 // Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
 #pragma once

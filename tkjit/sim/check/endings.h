@@ -1,4 +1,4 @@
-// What ends a checked program before its time: signals and time-outs, each a finding with its place in every mode.
+// Reports signals and time-outs of a checked program as findings, with their place, in every mode.
 #pragma once
 
 #include "../detail/block.h"

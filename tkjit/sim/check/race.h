@@ -1,4 +1,4 @@
-// What the rest of the simulator tells the race detector (race_detector.h); without one, nothing.
+// Hooks from the simulator to the race detector. They are empty in normal builds.
 #pragma once
 
 #include "../detail/block.h"

@@ -1,4 +1,4 @@
-// Each access against those before it, and what is found so.
+// Compares each access with earlier accesses, and reports races.
 #pragma once
 
 #include "../detail/block.h"

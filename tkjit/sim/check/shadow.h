@@ -1,4 +1,4 @@
-// For each piece of memory, who wrote it last and who has read it since.
+// Shadow memory: stores the last writer and later readers of each memory location.
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-// The simulator's `cooperative_groups/scan.h`: of the threads up to each one of a tile or of a coalesced group.
+// The simulator's `cooperative_groups/scan.h`: prefix operations over the threads of a tile or a coalesced group.
 #pragma once
 
 #include "../cooperative_groups.h"

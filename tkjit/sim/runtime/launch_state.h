@@ -1,4 +1,4 @@
-// What the OS threads that work on a launch share.
+// Shared state of the OS threads of one launch.
 #pragma once
 
 #include "../detail/block.h"

@@ -1,4 +1,4 @@
-// What the processor was doing when a signal came, and the one instruction whose result differs from a GPU's.
+// Reads registers from a signal context. Emulates the GPU result of one division instruction.
 #pragma once
 
 #include <signal.h>

@@ -1,8 +1,7 @@
 // One handler in a process for the signals that end it, which asks each launcher whether its kernel is to blame.
 //
-// Whoever had a handler before is asked after us, and exactly as the system would have asked: what is no kernel's fault
-// ends as it did. A handler that is installed later comes before ours. Nothing is taken away after a launch: four system
-// calls would be a quarter of a short one.
+// For a signal outside kernels the previous handler is called as the system would call it. A handler that is installed
+// later comes before ours. Nothing is taken away after a launch: four system calls would be a quarter of a short one.
 #pragma once
 
 #include "../detail/block.h"
