@@ -1,4 +1,4 @@
-"""Turns: one process builds while others wait, and no killed, silent or distant one keeps them waiting."""
+"""Build locks: one process builds, and the others wait. Waiters skip killed and silent holders."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold,
     """Else whoever looks before the next one has written its own name goes on to another lock, and builds too."""
     fcntl.flock(hold(gone()), fcntl.LOCK_UN)
     assert lock.stat().st_size > 0
-    descriptor = locks._take(lock, 0o644, set(), lambda: None, lambda holder, seconds: None)
+    descriptor = locks._take(lock, False, set(), lambda: None, lambda holder, seconds: None)
     assert descriptor is not None and lock.read_bytes() == b""
     os.close(descriptor)
 
