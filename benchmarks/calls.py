@@ -1,4 +1,4 @@
-"""What one call costs: ways to call the same function, and rows that compare them."""
+"""Measures the cost of one call, for tkjit and its peers."""
 
 from __future__ import annotations
 

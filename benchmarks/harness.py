@@ -1,4 +1,4 @@
-"""What the benchmarks share: a row of the table, fresh processes, medians of interleaved runs."""
+"""Helpers for benchmarks: table rows, fresh processes, medians of alternating runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The function that does nothing, bound by others: three float32 tensors and a float, for one type of device.
+"""Bindings of an empty function by other libraries: three float32 tensors and a float, for one type of device.
 
 Each is written as its own documentation shows, built with -O2 or better, and raises where it cannot be. ``Checks`` says
 what a call looks at besides that it was given tensors and a number. tkjit looks at each tensor's dtype, device,

@@ -1,4 +1,4 @@
-"""ThunderKittens' kernels through tkjit: what each compiles to, whether a GPU verifies it, and cold builds.
+"""ThunderKittens' kernels through tkjit: compiler figures, GPU verification, and cold build times.
 
 ``python -m benchmarks.thunderkittens`` prints a table and writes it into ``docs/thunderkittens.md``.
 """

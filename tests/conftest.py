@@ -1,4 +1,4 @@
-"""What the tests of all rooms share: which may compile, caches, fresh processes, compilers, a GPU if there is one."""
+"""Fixtures for all tests: the ban on compilation, caches, fresh processes, compilers, a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings: what each environment variable sets, and what holds without it."""
+"""Settings: the effect and the default of each environment variable."""
 
 import dataclasses
 import os

@@ -1,4 +1,4 @@
-"""Errors: one base class, and each kind is also the built-in error that a caller would expect."""
+"""Exceptions: one base class, and matching built-in base classes."""
 
 import pytest
 

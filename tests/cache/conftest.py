@@ -1,4 +1,4 @@
-"""What the cache's tests share: caches that are closed again, a header, threads, and a lock that somebody holds."""
+"""Fixtures for the cache: temporary caches, a header, threads, and a held lock."""
 
 from __future__ import annotations
 

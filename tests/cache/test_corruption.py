@@ -1,4 +1,4 @@
-"""Corruption: whatever byte of an entry is damaged, it is a miss that is built once, and never a wrong kernel."""
+"""Corruption: a damaged byte of an entry causes exactly one rebuild."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went into a build besides its recipe: an edit, also during the build, and a file that hides another."""
+"""Dependencies of a build: edited headers, edits during a build, and shadowing headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk: a directory that cannot be written, read or executed is a clear error, and a finished build is kept."""
+"""Disk errors: missing permissions raise clear errors, and finished builds survive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eviction: what was not used for longest goes first, and what some process uses never does."""
+"""Eviction: the least recently used entries go first. Entries in use stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds that fail or are interrupted: who hears of it, and what is left of them."""
+"""Failed and interrupted builds: the error for waiting processes, and the clean-up."""
 
 from __future__ import annotations
 

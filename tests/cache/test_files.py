@@ -1,4 +1,4 @@
-"""Files of the cache: nothing waits for a FIFO, follows a planted link, or writes before a directory was looked at."""
+"""Files of the cache: FIFOs, planted links, and directories of untrusted users."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Disks that are full, read-only, without locks, not for programs: a clear error or a private build, and never a hang.
+"""File systems that are full, read-only, noexec or without locks: a clear error or a private build, never a hang.
 
-The disks are mounted in a private namespace, which goes with its processes.
+The tests mount the file systems in a private namespace, which ends with its processes.
 """
 
 from __future__ import annotations

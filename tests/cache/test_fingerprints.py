@@ -1,4 +1,4 @@
-"""Notes of what was compared: they save rendering and reading, and never let anything through."""
+"""Warm records: they save work, and detect every change of an input file."""
 
 from __future__ import annotations
 

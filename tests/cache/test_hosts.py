@@ -1,6 +1,6 @@
-"""Two hosts that share a cache: processes of two PID, UTS and mount namespaces, which know nothing of each other.
+"""Two hosts share a cache. Each host is a set of processes in its own PID, UTS and mount namespaces.
 
-Where namespaces are forbidden, test_locks.py has holders with the names of other machines instead.
+`test_locks.py` simulates other hosts for systems without namespaces.
 """
 
 from __future__ import annotations

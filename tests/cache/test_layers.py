@@ -1,4 +1,4 @@
-"""Layers and bundles: entries that come from elsewhere, where there may be neither compilers nor their headers."""
+"""Layers and bundles: entries of another machine, on a machine without compilers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many processes and one cache: who builds, who waits, and what is left of those that are killed or interrupted."""
+"""Many processes share a cache: one builds, others wait, and killed ones leave no traces."""
 
 from __future__ import annotations
 

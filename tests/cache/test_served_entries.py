@@ -1,4 +1,4 @@
-"""What is served is what was built: damage, entries that cannot be loaded, and everything that makes another entry."""
+"""A lookup returns the right entry: after damage, after load failures, and after each change of a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache: what is a hit and what a miss, where an entry lies, what may move, and what no failure leaves behind."""
+"""The cache: hits, misses, paths of entries, moved directories, and the state after errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trust: a directory that a stranger can write to is refused, and those who are no strangers are not."""
+"""Trust: directories with untrusted writers raise an error. Directories with trusted writers work."""
 
 from __future__ import annotations
 

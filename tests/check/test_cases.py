@@ -1,4 +1,4 @@
-"""The calls that the checker makes up: sizes that fit the spec, values that fit the types."""
+"""Generated calls of the checker: valid sizes and values."""
 
 import pytest
 import torch

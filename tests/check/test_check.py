@@ -1,4 +1,4 @@
-"""``tkjit.testing``, its plugin, and ``python -m tkjit check``: which call is checked, and how it ends."""
+"""`tkjit.testing`, its plugin and `python -m tkjit check`: selection of calls, and results."""
 
 from __future__ import annotations
 

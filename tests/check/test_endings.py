@@ -1,4 +1,4 @@
-"""What ends a checked program is a finding in every mode, however it ends."""
+"""Abnormal ends of a checked program are findings in every mode."""
 
 from __future__ import annotations
 

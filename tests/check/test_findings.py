@@ -1,4 +1,4 @@
-"""What the modes of a check find, where they say it is, and what they let pass."""
+"""Findings of each checker mode: kinds, source lines, and accepted code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kernels that the checker is tested with are real: each compiles for a GPU."""
+"""The checker's test kernels compile for a GPU."""
 
 from __future__ import annotations
 

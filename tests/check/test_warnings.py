@@ -1,4 +1,4 @@
-"""What the language does not promise and the hardware lets pass: warnings, and findings of a strict check."""
+"""Code that only the hardware allows: warnings, and findings with `--strict`."""
 
 from __future__ import annotations
 

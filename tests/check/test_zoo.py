@@ -1,7 +1,7 @@
-"""Kernels of many kinds, in each of which the checker finds nothing; and mistakes, each of which it finds.
+"""Seeded errors: the checker finds each error, and accepts the clean kernels.
 
-A mistake is a patch beside its kernel, ``zoo/KERNEL/MISTAKE.patch``. What stands above the diff says which mode has to
-find it (``any``: all of them do), as which kind of finding, and a part of the line that the finding has to name.
+A mistake is a patch beside its kernel, ``zoo/KERNEL/MISTAKE.patch``. The text above the diff gives the expected mode
+(``any``: every mode), the kind of finding, and a part of the reported line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m tkjit check`` on mistakes that were written without knowledge of it: what it finds, and what it misses.
+"""Seeded errors by an author without knowledge of the checker: found and missed ones.
 
 A patch says what is known to be found. One that says "missed" fails here once the check finds it, and is then updated.
 """

@@ -1,4 +1,4 @@
-"""Many small kernels in one source, whose lines say what the checker has to find in them: that, and nothing else."""
+"""Small kernels with labels: each label names the expected finding of its line."""
 
 from __future__ import annotations
 

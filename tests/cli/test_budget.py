@@ -1,4 +1,4 @@
-"""How many builds a warm-up runs at once: by cores, and by the memory that each took the last time."""
+"""The number of parallel builds of a warm-up, by cores and previous memory use."""
 
 from __future__ import annotations
 

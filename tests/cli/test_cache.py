@@ -1,4 +1,4 @@
-"""The commands around the cache, and the settings that say when to compile and how much to keep."""
+"""Cache commands, and the settings for compilation and cache size."""
 
 from __future__ import annotations
 

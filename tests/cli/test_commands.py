@@ -1,4 +1,4 @@
-"""``python -m tkjit``: what it prints, what it builds, and its exit codes."""
+"""``python -m tkjit``: output, builds and exit codes."""
 
 import re
 import shutil

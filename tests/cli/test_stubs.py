@@ -1,4 +1,4 @@
-"""``python -m tkjit stubs``: what it writes where, what it refuses, and that mypy takes it."""
+"""``python -m tkjit stubs``: the written files, errors, and mypy's acceptance."""
 
 from __future__ import annotations
 

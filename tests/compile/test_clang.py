@@ -1,4 +1,4 @@
-"""clang++ in place of g++: kernels run, and the checker finds the same."""
+"""clang++ in place of g++: kernels run, and the checker reports equal findings."""
 
 from __future__ import annotations
 

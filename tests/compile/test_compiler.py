@@ -1,4 +1,4 @@
-"""Building: what a failed build leaves, which files a compiler read."""
+"""Compilation: files of a failed build, and dependencies of a successful one."""
 
 from __future__ import annotations
 

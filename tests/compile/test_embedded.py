@@ -1,4 +1,4 @@
-"""Files that an assembler reads: which texts name them, and which files those names are of."""
+"""Files for the assembler: the search for directives, and the search for file names."""
 
 from __future__ import annotations
 

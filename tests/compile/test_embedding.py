@@ -1,4 +1,4 @@
-"""Data that a source embeds is a dependency: an edit of it is a miss, with the compilers that there are."""
+"""Embedded data is a dependency: an edit causes a miss, with every installed compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be compiled: the user's file and line, the log, a command that shows it again, and what to install."""
+"""Compile errors: the user's file and line, the log, a command to reproduce, and install hints."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Flags: what a spec and a target give a compiler, with no compiler in sight."""
+"""Compiler flags from a spec and a target, computed without a compiler."""
 
 from __future__ import annotations
 

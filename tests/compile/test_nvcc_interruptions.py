@@ -1,4 +1,4 @@
-"""nvcc is a tree of processes, and none of it outlives a warm-up that is killed or interrupted."""
+"""A killed or interrupted warm-up ends all processes of nvcc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nvcc says of a build is kept and shown, spills can be forbidden, and a build depends on what it has read."""
+"""nvcc's report: stored figures, `forbid_spills`, and dependencies."""
 
 from __future__ import annotations
 

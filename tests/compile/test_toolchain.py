@@ -1,4 +1,4 @@
-"""The toolchain: which compilers are found, asked how often, refused why, and how they are called."""
+"""The toolchain: search, version queries, rejected compilers, and command lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Header libraries: where they are found, how one gets into the cache, and what the command says."""
+"""Header libraries: search, installation into the cache, and the command `headers`."""
 
 from __future__ import annotations
 

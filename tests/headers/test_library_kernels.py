@@ -1,4 +1,4 @@
-"""Kernels on a header library of another shape than tkjit's own: each way to describe one, against references."""
+"""Kernels on a header library with its own struct types: each kind of spec, compared with references."""
 
 from __future__ import annotations
 

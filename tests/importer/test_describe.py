@@ -1,4 +1,4 @@
-"""From what was found in a source to a spec: launches, variants, dims, directions, without a compiler."""
+"""Generation of a spec from parsed facts: launches, variants, dims and directions."""
 
 from __future__ import annotations
 

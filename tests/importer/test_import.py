@@ -1,4 +1,4 @@
-"""``python -m tkjit import``: what it finds in a source by libclang, and that the spec it writes does its work."""
+"""``python -m tkjit import``: parsing with libclang, and calls of the generated specs."""
 
 from __future__ import annotations
 

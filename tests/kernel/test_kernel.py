@@ -1,4 +1,4 @@
-"""Kernels: how one shows itself, its variants, its texts and its reference, without compiling."""
+"""Kernels: repr, variants, generated texts and reference, without compilation."""
 
 import inspect
 import pydoc

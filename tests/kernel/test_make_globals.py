@@ -1,4 +1,4 @@
-"""``make_globals``: what a launch would get, for one device and for several."""
+"""``make_globals``: the arguments of a launch, on one device and on several."""
 
 from __future__ import annotations
 

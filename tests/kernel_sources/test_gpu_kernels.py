@@ -1,4 +1,4 @@
-"""The bundled kernels on a GPU: results against float64, devices, streams, errors. Nothing here is run by CI."""
+"""The bundled kernels on a GPU: results against float64, devices, streams, errors. CI has no GPU, and skips them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The references of ThunderKittens' kernels, and the calls that a GPU is to verify them with: as the specs say."""
+"""The references of ThunderKittens' kernels, and the validity of the test calls for GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled when, what a warm process does not do, and where a kernel is found."""
+"""Loading: compilations of cold calls, skipped work of warm calls, and the search for kernels."""
 
 import ctypes
 import gc

@@ -1,4 +1,4 @@
-"""Sources that nobody wrote for tkjit load unmodified for CUDA."""
+"""Third-party CUDA programs load unmodified for GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a running process sees: edits between two loads, forks during a build, and the notes that the runtime reads."""
+"""Reloading in a running process: edits between loads, forks during builds, and warm records."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""PyTorch on the disk: one that was replaced is refused, and told apart from the one before."""
+"""PyTorch on disk: a replaced build raises an error and has a new identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process leaves for the next: a kernel that has not changed is loaded without running its spec file."""
+"""Warm starts: an unchanged kernel loads without execution of its spec file."""
 
 import os
 import time

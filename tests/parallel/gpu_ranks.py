@@ -1,4 +1,4 @@
-"""One process of a group on GPUs: ``gpu_ranks.py PROGRAM DIRECTORY``; it notes what it saw."""
+"""One process of a group on GPUs: ``gpu_ranks.py PROGRAM DIRECTORY``; it writes its observations to a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels over several devices on GPUs: on a machine with one, two entries of it; with several, all of them."""
+"""Multi-device kernels on GPUs: two club members on a single GPU, or all GPUs of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process for each GPU: parallel tensors over CUDA IPC, for which two may share a GPU, and symmetric memory."""
+"""One process per GPU: parallel tensors over CUDA IPC (two processes may share a GPU) and symmetric memory."""
 
 from __future__ import annotations
 

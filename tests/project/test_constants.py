@@ -1,4 +1,4 @@
-"""Numbers that Python and C++ both have are the same number."""
+"""Constants with a Python and a C++ definition are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/calling.md and docs/devices.md: what they show is what happens."""
+"""Runs the examples of docs/calling.md and docs/devices.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in docstrings: what they show is what happens."""
+"""Runs the examples in docstrings."""
 
 from __future__ import annotations
 

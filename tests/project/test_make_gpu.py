@@ -1,4 +1,4 @@
-"""``make gpu``: how its tests are cut into shards, what a report says, and that a run goes on where one ended."""
+"""``make gpu``: shards, report, and resumption after an interruption."""
 
 from __future__ import annotations
 

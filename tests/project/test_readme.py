@@ -1,4 +1,4 @@
-"""The README's kernel is what a reader gets by copying it."""
+"""The README's example kernel runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rooms: each imports only rooms above it, and importing tkjit does next to nothing."""
+"""Imports follow the order of the rooms in the architecture, and importing tkjit is light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ruff and mypy have nothing to say."""
+"""ruff and mypy report no errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests themselves: where they lie, how long a file is, what its name and its markers say."""
+"""The test files: folders, lengths, names and markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spec files that define several kernels: how a name is found, and what is remembered of a directory."""
+"""Spec files with several kernels: lookup by name, and the cache of a directory's names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The registry: where a name is looked for, in which order, and what is said where it is not."""
+"""The registry: search order, and the error for an unknown name."""
 
 import importlib
 import os

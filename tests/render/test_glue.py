@@ -1,4 +1,4 @@
-"""The rendered glue: names that do not collide, checks in the order in which values are known."""
+"""The generated glue: unique names, and checks in the order of available values."""
 
 import re
 import sys

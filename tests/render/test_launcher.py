@@ -1,4 +1,4 @@
-"""The rendered launcher: the struct's types, the names that a grid uses, and line numbers that are right."""
+"""The generated launcher: struct types, names in grids, and correct line numbers."""
 
 import pytest
 from support.rendered import declared_twice, line_directives

@@ -1,4 +1,4 @@
-"""Names of parameters and dims, whatever they are: the kernel computes what it should, or its spec is refused."""
+"""Arbitrary names of parameters and dims: a correct result or a SpecError."""
 
 from __future__ import annotations
 

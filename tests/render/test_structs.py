@@ -1,4 +1,4 @@
-"""What a kernel takes: a rendered struct, one of the source's own, plain arguments; and what does not fit."""
+"""Kernel arguments: a generated struct, the source's own struct, or plain arguments; mismatches raise errors."""
 
 from pathlib import Path
 

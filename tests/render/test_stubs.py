@@ -1,4 +1,4 @@
-"""Stubs: what type checkers are told of a kernel, its overloads and its results."""
+"""Stubs: the types of a kernel's overloads and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of calls share."""
+"""Fixtures for the tests of calls."""
 
 from __future__ import annotations
 

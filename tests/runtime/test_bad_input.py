@@ -1,4 +1,4 @@
-"""What a loaded kernel refuses: the exact words, the right class, nothing half-done, and the same again later.
+"""Invalid calls: exact message, exception class, unchanged state, and equal behaviour at a repetition.
 
 Each test runs for each way of reading tensors: through their TensorImpl, and through DLPack's two protocols, which
 other versions of torch need.

@@ -1,4 +1,4 @@
-"""What a call promises beside its result: threads, processes, references, warnings, errors."""
+"""Further guarantees of a call: threads, processes, references, warnings, errors."""
 
 from __future__ import annotations
 

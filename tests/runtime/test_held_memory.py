@@ -1,4 +1,4 @@
-"""What code of the caller's does to a call's tensors while the call goes on: other arguments' hooks, other threads."""
+"""Tensors that change during a call, by hooks of other arguments or by other threads."""
 
 import threading
 import weakref

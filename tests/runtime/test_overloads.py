@@ -1,4 +1,4 @@
-"""Which variant and which overload a call gets."""
+"""Choice of the variant and the overload of a call."""
 
 import pytest
 import torch

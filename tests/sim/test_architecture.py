@@ -1,4 +1,4 @@
-"""`__CUDA_ARCH__` and `__CUDACC__` say in the simulator what they say under nvcc, or are refused by their line."""
+"""`__CUDA_ARCH__` and `__CUDACC__` mean the same as under nvcc, or raise an error with the line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The kernels with which a GPU is compared to the simulator give, on the CPU, what NumPy and PyTorch compute."""
+"""The GPU comparison kernels give the results of NumPy and PyTorch on the CPU."""
 
 import pytest
 from support.fidelity.case import Case, differences

@@ -1,4 +1,4 @@
-"""Sources that nobody wrote for tkjit run on the CPU: their host code, their launches, their dynamic shared memory."""
+"""Third-party CUDA programs run on the CPU: host code, launches, dynamic shared memory."""
 
 import ctypes
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""A GPU and the simulator give the same: conversions, integers, IEEE arithmetic, matrix moves bit for bit, the rest
-within the errors that are documented. The inputs are random and the same on both.
+"""A GPU and the simulator agree: conversions, integers, IEEE arithmetic and matrix moves bit for bit, other operations
+within the documented errors. The inputs are random and the same on both.
 """
 
 from __future__ import annotations

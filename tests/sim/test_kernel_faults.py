@@ -1,4 +1,4 @@
-"""A kernel's ordinary mistakes raise, and do not end the process; what must end it says which thread it was."""
+"""Kernel errors raise exceptions. A fatal error prints the thread before the process ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The simulator's conversions against CUDA's own headers, whose software for hosts a C++ compiler takes as well."""
+"""Compares the simulator's conversions with the host implementations in CUDA's headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of the simulator that is compiled once and linked with every launcher; and cooperative launches."""
+"""The simulator's object file, and cooperative launches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source becomes for the CPU: launches, dynamic shared memory, alignments; and what stays as it is."""
+"""Rewriting of a source for the CPU: launches, dynamic shared memory, alignments, and unchanged parts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""For whom a place of a source is compiled, and so what `__CUDA_ARCH__` becomes there."""
+"""The target (host or device) of each place of a source, and its value of `__CUDA_ARCH__`."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Calls of host functions in device code: an error where the source alone says so, else a check in the function."""
+"""Host functions called by device code: a compile error, or a check at run time."""
 
 import pytest
 

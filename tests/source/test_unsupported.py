@@ -1,4 +1,4 @@
-"""What a source has that the simulator lacks: said where the compiler's log points at it, and only there."""
+"""Explanations of unsupported constructs, only for places named in the compiler's log."""
 
 from pathlib import Path
 

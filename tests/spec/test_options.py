@@ -1,4 +1,4 @@
-"""The options of ``tkjit.kernel``: defined once; the reader, the docstring, the documents and mypy agree."""
+"""The options of ``tkjit.kernel``: consistent reader, docstring, documents and types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Specs of kernels over several devices: what they must know of themselves, and what is rendered for them."""
+"""Specs of multi-device kernels: required options and generated code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which spec files are data: what they say is remembered, and they are not run again."""
+"""Plain spec files: recognition, and storage of their specs."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading: what a function says of its kernel, and which kernels it cannot describe."""
+"""Reading a decorated function as a spec, and the errors for invalid functions."""
 
 from pathlib import Path
 from typing import Any

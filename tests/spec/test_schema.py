@@ -1,4 +1,4 @@
-"""Schemas of operators, value types, and what ``backward=`` may be: all of it said by the spec alone."""
+"""Operator schemas, value types and ``backward=``, derived from the spec."""
 
 from __future__ import annotations
 

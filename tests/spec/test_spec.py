@@ -1,4 +1,4 @@
-"""Specs are values: sources by architecture, dims and who binds them, equality, dtypes."""
+"""Spec objects: sources by architecture, binding of dims, equality, dtypes."""
 
 import dataclasses
 from pathlib import Path

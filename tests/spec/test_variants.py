@@ -1,4 +1,4 @@
-"""Variants: every combination of a spec's options, in the order whose positions the glue computes."""
+"""Variants: all combinations of options, in the index order of the glue."""
 
 import pytest
 from support.specs import changed, spec_of

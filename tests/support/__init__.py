@@ -1,1 +1,1 @@
-"""Shared by the tests of several rooms: processes, caches, stand-ins for compilers, libraries, programs to compare."""
+"""Helpers for several test folders: processes, caches, fake compilers, sample libraries, comparison programs."""

@@ -1,4 +1,4 @@
-"""Bad calls of one kernel: what each changes in a good one, and the exact words of its error."""
+"""Invalid calls of one kernel: the change from a valid call, and the exact error message."""
 
 from collections.abc import Callable
 from typing import NamedTuple

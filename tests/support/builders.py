@@ -1,4 +1,4 @@
-"""What stands for a compiler where the cache is tested, and what is done to its entries; a process may import it."""
+"""A fake builder for cache tests, functions that damage entries, and fake lock holders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests look at in a cache and in the processes that build into it."""
+"""Inspects caches and their builder processes; wraps the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel with a race, one without, and what a check finds in one."""
+"""A kernel with a race, a clean kernel, and a function that returns the checker's findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels of names that no other test has, from a source and a signature."""
+"""Defines kernels with unique names from a source and a signature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel that makes one of many mistakes, for tests of what becomes of it."""
+"""A kernel with selectable errors, for tests of fault handling."""
 
 from __future__ import annotations
 

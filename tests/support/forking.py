@@ -1,6 +1,7 @@
-"""Fresh processes without their second of imports: forked from one that has imported torch and tkjit, and no more.
+"""Starts test processes quickly: forks them from a server with torch and tkjit imported.
 
-Run as a script this is that process. It is asked, a line of JSON each, to run code in a new process, or how one ended.
+Run as a script this is the server. It reads a JSON line per request: run code in a new process, or return a process's
+exit status.
 """
 
 from __future__ import annotations

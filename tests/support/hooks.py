@@ -1,4 +1,4 @@
-"""Arguments that run code of a test's while a call reads them."""
+"""Arguments whose hooks run test code during a call."""
 
 from __future__ import annotations
 

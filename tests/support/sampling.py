@@ -1,4 +1,4 @@
-"""Which of many alike cases ``make test`` runs. The others are marked slow, for ``make test-all``."""
+"""Selects the parametrized cases for ``make test``. The others are marked slow, for ``make test-all``."""
 
 from __future__ import annotations
 

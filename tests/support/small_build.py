@@ -1,7 +1,7 @@
 """A process that builds one small shared object through the cache, without torch: a tenth of a second and a compiler.
 
 ``small_build.py ROOT NUMBER [os|libc]`` prints the number, which a function of the shared object returns. With a third
-argument it forks a child during the build, which lives on, and prints that one's number first.
+argument it forks a long-lived child during the build, and first prints the child's process ID.
 """
 
 from __future__ import annotations

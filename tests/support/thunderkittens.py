@@ -1,4 +1,4 @@
-"""Calls that the kernels are verified with: sizes that each takes, inputs that it is meant for, the error allowed."""
+"""Test calls of ThunderKittens' kernels: sizes, realistic inputs, and tolerances."""
 
 from __future__ import annotations
 

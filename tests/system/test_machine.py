@@ -1,4 +1,4 @@
-"""What a process may use of the machine, and of its container."""
+"""CPU and memory limits of a process, with containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: whether one lives, who works in a directory, and the watchdog that tidies up after a killed builder."""
+"""Processes: liveness, processes by working directory, fork-safe locks, and the watchdog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of operators share."""
+"""Fixtures for the tests of operators."""
 
 from __future__ import annotations
 

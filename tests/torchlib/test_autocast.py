@@ -1,4 +1,4 @@
-"""Kernels under ``torch.autocast``, by the line of their spec."""
+"""The ``autocast`` option of a spec, under ``torch.autocast``."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Gradients of kernels: those that a spec says, and those that are refused."""
+"""Gradients of kernels: supported and refused cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators of kernels: schemas, registrations, and that a call through one is as any call."""
+"""Operators of kernels: schemas, registration, and equality with direct calls."""
 
 from __future__ import annotations
 

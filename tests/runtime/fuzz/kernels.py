@@ -1,4 +1,4 @@
-"""Small host functions that the fuzz calls, with what each should give. They run without the simulator."""
+"""Small host functions for the fuzz test, with their expected results. They run without the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One kernel that a GPU and the simulator must agree on, and how closely."""
+"""A comparison kernel for GPU and simulator, with its tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All kernels with which a GPU is compared to the simulator."""
+"""List of all comparison kernels."""
 
 from support.fidelity import floats, fp8, functions, integers, narrow, tensor_core, warps
 

@@ -1,7 +1,7 @@
 """half and bfloat16: conversions in all roundings, arithmetic, comparisons. Bit for bit.
 
-That the simulator is right is tested for all values elsewhere (tests/sim/test_numbers.py); what is not there
-has its reference here.
+That the simulator is right is tested for all values elsewhere (tests/sim/test_numbers.py); this file has references for
+the remaining operations.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Two ways into a source that nobody wrote for tkjit: its kernel, and its host function."""
+"""Two specs for a third-party source: its kernel and its host function."""
 
 import tkjit
 from tkjit import In, Out, Tensor

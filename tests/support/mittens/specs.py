@@ -1,4 +1,4 @@
-"""The kernels of ``kernels/``: each describes a source that knows nothing of tkjit, by another way to say it."""
+"""Specs of the sample library's kernels; each uses a different kind of spec."""
 
 import torch
 
