@@ -18,7 +18,7 @@ from tkjit.errors import CacheError
 
 @pytest.fixture(params=["compared", "noted"])
 def find(request, entries):
-    """Looks up by comparing what there is, or by a note of it first: neither lets a change through."""
+    """Looks up by a full comparison, or by a warm record first: both detect every change."""
     if request.param == "compared":
         return entries.lookup
     request.getfixturevalue("records_at_once")

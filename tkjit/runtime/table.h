@@ -43,7 +43,7 @@ enum Problem : uint32_t {
     kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
     kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
 };
-// What torch's own dispatcher deals with: a plain call that meets it becomes a call of the kernel's operator.
+// What torch's own dispatcher deals with: a direct call that meets it becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
 // What a tensor argument was when it was read. Nothing here is held: code of the caller's that runs later may resize the
