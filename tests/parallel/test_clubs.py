@@ -200,9 +200,10 @@ def test_a_program_ends_while_its_clubs_are_open(python):
 def test_a_program_ends_while_a_thread_of_its_is_in_a_step(python):
     code = """
 import threading, time
+out = gather(rows, flags)
 def steps():
     while True:
-        gather(rows, flags)
+        gather(rows, flags, out=out)  # a tensor that is freed while the interpreter ends is the end of a torch program
 threading.Thread(target=steps, daemon=True).start()
 time.sleep(0.3)
 print("ended")
