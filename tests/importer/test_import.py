@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +94,12 @@ def test_plain_arguments(importing):
     ]
     assert spec.args and spec.entry == "vector_add"
     assert "c may be Out" in importing.said and "n may follow from dims" in importing.said
+
+
+def test_libclangs_signal_handlers_are_taken_away(importing):
+    importing(VECTOR_ADD)
+    (caught,) = re.findall(r"SigCgt:\s*([0-9a-f]+)", Path("/proc/self/status").read_text())
+    assert not int(caught, 16) & 1 << (signal.SIGTRAP - 1)  # which nobody else handles
 
 
 def test_an_imported_kernel_runs(tmp_path, monkeypatch, importing):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from pathlib import Path
 
@@ -176,6 +177,46 @@ def test_a_handler_that_is_installed_later_does_not_end_the_process(fresh: Serve
     code = f"{IMPORTS}\ncaught(0)\nfaulthandler.enable()\nprint(caught(3))\nprint(caught(1))\nfaulthandler.disable()"
     printed = fresh.run(code)
     assert "null pointer" in printed and "division by zero" in printed
+
+
+# As libclang's does: it puts back what there was, and sends the signal to its own thread again. That comes when the
+# handler returns, in the kernel.
+RECOVERY = """
+#include <csignal>
+#include <initializer_list>
+
+static struct sigaction before[NSIG];
+
+static void recover(int number) {
+    for (int each : {SIGSEGV, SIGFPE}) sigaction(each, &before[each], nullptr);
+    raise(number);
+}
+
+extern "C" void enable_recovery() {
+    struct sigaction own = {};
+    own.sa_handler = recover;
+    for (int each : {SIGSEGV, SIGFPE}) sigaction(each, &own, &before[each]);
+}
+"""
+
+
+def test_a_later_handler_that_sends_the_signal_again_does_not_end_the_process(fresh: Server, tmp_path):
+    library = tmp_path / "recovery.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
+    subprocess.run(command, input=RECOVERY, text=True, check=True)
+    code = f"""
+import ctypes
+recovery = ctypes.CDLL({str(library)!r})
+caught(0)
+for mistake in (1, 3):
+    recovery.enable_recovery()
+    print(caught(mistake), flush=True)
+recovery.enable_recovery()
+signal.raise_signal(signal.SIGSEGV)
+"""
+    child = ended(fresh, IMPORTS + code)
+    assert "division by zero" in child.stdout and "null pointer" in child.stdout
+    assert child.code == -11 and child.stderr == ""
 
 
 def test_other_signals_and_faults_are_nobodys_of_ours(fresh: Server):

@@ -70,6 +70,8 @@ def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Par
         unit = cindex.Index.create().parse(unsaved, every, [(unsaved, text)], _KEEP_GOING | _SKIP_BODIES)
     except cindex.TranslationUnitLoadError as error:
         raise ToolchainError(f"libclang cannot read {path}: {error}") from None
+    finally:
+        cindex.conf.lib.clang_toggleCrashRecovery(0)  # its handlers would stay in front of those for kernels' faults
     return Parsed(unit)
 
 
@@ -118,6 +120,7 @@ def _cindex() -> Any:
         from clang import cindex
 
         cindex.Index.create()
+        cindex.conf.lib.clang_toggleCrashRecovery(0)
     except ImportError:
         raise ToolchainError(f"libclang is not installed; install it: {INSTALL}") from None
     except cindex.LibclangError as error:

@@ -158,8 +158,10 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     HardwareFault fault = describe_fault(number, *info, context, stack);
     const bool in_fiber = context.stack_pointer() - reinterpret_cast<uintptr_t>(stack.lowest) < stack_bytes;
     if (info->si_code <= 0 && number != SIGABRT) {
-        // A handler in front of ours, which runs on its own stack, passes on what will happen again when it returns.
-        return !in_fiber && info->si_pid == getpid() ? Signalled::handled : Signalled::nothing;
+        // A handler in front of ours passes on what will happen again when the kernel goes on: it calls ours, or sends
+        // the signal to its own thread, to which that comes in the kernel's code.
+        const bool is_passed_on = is_own ? info->si_code == SI_TKILL : !in_fiber;
+        return is_passed_on && info->si_pid == getpid() ? Signalled::handled : Signalled::nothing;
     }
     if (!in_fiber && !fault.used_up_stack) return Signalled::nothing;
     if (!is_own && number != SIGABRT && instruction == fault.address && in_own_code(context.return_address())) {
