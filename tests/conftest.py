@@ -93,7 +93,7 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture
-def seeded(cache: Path, runtime: Path) -> Path:
+def cache_with_runtime(cache: Path, runtime: Path) -> Path:
     """A cache of this test's own that holds the runtime and nothing else."""
     return Path(shutil.copytree(runtime, cache))
 
@@ -167,6 +167,9 @@ def at_work() -> Iterator[Callable[..., subprocess.Popen]]:
         process.wait()
 
 
+IMPORTS = "from support.fake_builder import *; from support.lock_holders import *; from support.waiting import *"
+
+
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen]]:
     """Starts a snippet in a process of its own, which may import what stands for a compiler here."""
@@ -174,7 +177,7 @@ def start() -> Iterator[Callable[..., subprocess.Popen]]:
 
     def run(code: str, *arguments: object) -> subprocess.Popen:
         process = subprocess.Popen(
-            [sys.executable, "-c", f"from support.builders import *\nimport sys\n{code}", *map(str, arguments)],
+            [sys.executable, "-c", f"{IMPORTS}\nimport sys\n{code}", *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -256,7 +259,7 @@ def seed() -> Iterator[str]:
 
 
 @pytest.fixture
-def chance(seed: str, request: pytest.FixtureRequest) -> random.Random:
+def rng(seed: str, request: pytest.FixtureRequest) -> random.Random:
     """A test's own random choices: the same for the same seed, whatever other tests do."""
     print(f"random choices of TKJIT_TEST_SEED={seed}")
     return random.Random(f"{seed} {request.node.name}")

@@ -16,7 +16,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
 ENTRY_POINTS = "tkjit.kernels"
-MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
+SPEC_MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _PACKAGE = Path(__file__).resolve().parent
 
 Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # by a kernel's name, the files and lines that define it
@@ -111,13 +111,13 @@ def _defined(path: Path) -> list[tuple[str, int]]:
     """The kernels that a file defines, with their lines; one that cannot be read is looked for under its own name."""
     try:
         status = path.stat()
-        return _read_definitions(path, status.st_mtime_ns, status.st_size) or [(path.stem, 1)]
+        return _parse_names(path, status.st_mtime_ns, status.st_size) or [(path.stem, 1)]
     except (OSError, ValueError, SyntaxError):  # running it says so
         return [(path.stem, 1)]
 
 
 @cache
-def _read_definitions(path: Path, mtime_ns: int, size: int) -> list[tuple[str, int]]:
+def _parse_names(path: Path, mtime_ns: int, size: int) -> list[tuple[str, int]]:
     """Read a file's text; once, until it is edited."""
     found = []
     decorators = {"tkjit.kernel"}
@@ -153,7 +153,7 @@ class Reference:
 @cache
 def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
-    namespace: dict[str, Any] = {"__name__": f"{MODULES}.{path.stem}", "__file__": str(path)}
+    namespace: dict[str, Any] = {"__name__": f"{SPEC_MODULES}.{path.stem}", "__file__": str(path)}
     try:
         # no bytecode: its files know an edit by the second only
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), namespace)

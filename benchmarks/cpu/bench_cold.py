@@ -60,7 +60,7 @@ loader.runtime
 spec = tkjit.find("axpy").specs[0]
 loader.target = lambda *device: gpu_target("90a")
 start = time.perf_counter()
-loader.prepare([spec], lambda: (spec, variants_of(spec)[0], "cuda", 0))
+loader.open_glue([spec], lambda: (spec, variants_of(spec)[0], "cuda", 0))
 print(time.perf_counter() - start)
 """
 

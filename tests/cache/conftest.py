@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.builders import ABI, RECIPE, forget_leases, holder_of_a_lock, write
+from support.fake_builder import ABI, RECIPE, forget_leases, write
+from support.lock_holders import hold_lock_as
 
 from tkjit.cache import Cache, fingerprints, locks
 
@@ -97,7 +98,7 @@ def hold(lock):
     held = []
 
     def take(*arguments, **options) -> int:
-        held.append(holder_of_a_lock(lock, *arguments, **options))
+        held.append(hold_lock_as(lock, *arguments, **options))
         return held[-1]
 
     yield take

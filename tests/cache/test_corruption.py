@@ -8,23 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from support.builders import (
-    RECIPE,
-    Builder,
-    below,
-    empty,
-    find,
-    flip,
-    flip_keeping_time,
-    replaced_by_a_list,
-    truncate,
-    write,
-)
+from support.damage import drop_last_byte, flip_byte, flip_byte_keeping_time, make_empty, replace_by_a_list
+from support.fake_builder import RECIPE, Builder, below, loader_lookup, write
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, building, bundle
-from tkjit.cache.stored import stored
+from tkjit.cache.listing import list_entries
 
-DAMAGES = (truncate, flip, flip_keeping_time, empty, replaced_by_a_list, Path.unlink)
+DAMAGES = (drop_last_byte, flip_byte, flip_byte_keeping_time, make_empty, replace_by_a_list, Path.unlink)
 
 
 @pytest.mark.parametrize("name", ["launcher.so", MANIFEST, DEPENDENCIES])
@@ -42,10 +32,10 @@ def test_a_damaged_entry_is_a_miss_and_is_rebuilt(entries, header, name, damage)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_list_of_dependencies_is_never_a_wrong_hit(entries, header, records_at_once, damage):
     entry = entries.build(RECIPE, Builder(header))
-    assert find(entries) == entry
+    assert loader_lookup(entries) == entry
     damage(entry.directory / DEPENDENCIES)
     write(header, "edited")
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
 
 
 def test_any_byte_of_a_manifest_may_be_damaged(entries, header):
@@ -76,7 +66,7 @@ def test_whatever_is_damaged_is_built_once(entries, header, name, position, flip
     builder = Builder(header)
     entry = entries.build(RECIPE, builder)  # the last example's, which is whole again
     if looked_up_before:
-        assert find(entries) == entry
+        assert loader_lookup(entries) == entry
     path = entry.directory / name
     content = bytearray(path.read_bytes())
     position %= len(content)
@@ -86,12 +76,12 @@ def test_whatever_is_damaged_is_built_once(entries, header, name, position, flip
         content[position] ^= flipped
     path.write_bytes(content)
 
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
     calls = builder.calls
     rebuilt = entries.build(RECIPE, builder)
     assert builder.calls == calls + 1
     assert len(below(entries.root, f"{building.BROKEN}*")) == 1
-    assert find(entries) == rebuilt
+    assert loader_lookup(entries) == rebuilt
     assert rebuilt.shared_object.read_bytes() == b"machine code struct gl {};"
     assert entries.build(RECIPE, builder) == rebuilt and builder.calls == calls + 1
 
@@ -104,7 +94,7 @@ def test_whatever_is_damaged_is_built_once(entries, header, name, position, flip
 )
 def test_damage_to_any_file_is_found(entries, header, name, position, flipped):
     entry = entries.lookup(RECIPE) or entries.build(RECIPE, Builder(header))
-    assert bundle.verify(entries.root) == (stored(entries.root), [])
+    assert bundle.verify(entries.root) == (list_entries(entries.root), [])
     path = entry.directory / name
     whole = path.read_bytes()
     position %= len(whole)
@@ -131,13 +121,13 @@ def test_an_entry_may_be_damaged_more_than_once_and_the_last_is_kept(entries, he
         assert builder.calls == calls
         assert entries.lookup(RECIPE) == entry
         assert len(below(entries.root, ".broken*")) == min(calls - 1, 1)
-        flip(entry.shared_object)
+        flip_byte(entry.shared_object)
 
 
 def test_a_bad_entry_that_cannot_be_set_aside_hides_no_good_one(entries, header, monkeypatch):
     builder = Builder(header)
     bad = entries.build(RECIPE, builder)
-    flip(bad.shared_object)
+    flip_byte(bad.shared_object)
     rename = Path.rename
 
     def refuse(path, target):
@@ -162,7 +152,7 @@ def test_a_manifest_with_another_fact_is_a_miss(entries, header, fact):
 
 def test_a_damaged_manifest_is_not_shown(entries, header):
     entry = entries.build(RECIPE, Builder(header))
-    flip(entry.directory / MANIFEST)
+    flip_byte(entry.directory / MANIFEST)
     with pytest.raises(DamagedError, match=MANIFEST):
         entry.manifest  # noqa: B018
-    assert [one.manifest for one in stored(entries.root)] == [{}]
+    assert [one.manifest for one in list_entries(entries.root)] == [{}]

@@ -7,8 +7,16 @@ import os
 from pathlib import Path
 
 import pytest
-from support import builders
-from support.builders import RECIPE, Builder, anchored, below, let_the_clock_tick, machine_code, write
+from support.fake_builder import (
+    RECIPE,
+    Builder,
+    below,
+    let_the_clock_tick,
+    loader_lookup,
+    machine_code,
+    recipe_with_anchor,
+    write,
+)
 
 from tkjit.cache import Product, building, fingerprints
 from tkjit.cache import entry as entry_module
@@ -22,7 +30,7 @@ def find(request, entries):
     if request.param == "compared":
         return entries.lookup
     request.getfixturevalue("records_at_once")
-    return lambda recipe: builders.find(entries, recipe)
+    return lambda recipe: loader_lookup(entries, recipe)
 
 
 # ---- edits between two calls
@@ -123,8 +131,10 @@ def test_what_a_new_entry_depends_on_is_what_the_next_process_finds(entries, hea
 @pytest.mark.parametrize("hours", [-24, -1, 0, 1, 24])
 def test_a_clock_that_is_set_while_a_header_is_edited_hides_no_edit(entries, header, monkeypatch, hours):
     """By the clock of the build's begin the edit may be older than the build."""
-    clock, shift = building._clock_of, [-hours * 3600 * 10**9, 0]
-    monkeypatch.setattr(building, "_clock_of", lambda staging: clock(staging) + (shift.pop(0) if shift else 0))
+    clock, shift = building._filesystem_time_ns, [-hours * 3600 * 10**9, 0]
+    monkeypatch.setattr(
+        building, "_filesystem_time_ns", lambda staging: clock(staging) + (shift.pop(0) if shift else 0)
+    )
     texts = iter(["struct edited {};"])
 
     def edit() -> None:
@@ -325,7 +335,7 @@ def test_a_new_file_beside_a_kernels_own_header_hides_others(entries, header, tm
     """A quoted include is looked for beside the file that has it, before all other directories."""
     system = tmp_path / "system/tiles.h"
     write(system, "the machine's")
-    recipe = anchored(header.parent)
+    recipe = recipe_with_anchor(header.parent)
     built = entries.build(recipe, Builder(header, system))
     assert find(recipe) == built
     (header.parent / "tiles.h").write_text("mine")

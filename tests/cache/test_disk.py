@@ -10,7 +10,16 @@ import types
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, below, compile_error, find, forget_leases, parted, records_of
+from support.fake_builder import (
+    RECIPE,
+    Builder,
+    below,
+    compile_error,
+    forget_leases,
+    loader_lookup,
+    recipe_with_part,
+    records_of,
+)
 
 from tkjit.cache import MANIFEST, building, bundle, eviction, failures
 from tkjit.errors import CacheError, CompileError
@@ -123,7 +132,7 @@ def test_a_read_only_cache_still_hits(entries, header, monkeypatch, records_at_o
 
         monkeypatch.setattr(os, function, refuse)
     forget_leases(entries)
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     assert records_of(entries) == []
     monkeypatch.undo()
     assert [one.directory for one in eviction.in_use(entries)] == [built.directory]  # which needs no writing
@@ -177,7 +186,7 @@ def test_a_lock_that_cannot_be_given_back_loses_no_build(entries, header, monkey
 
 def test_what_cannot_be_evicted_loses_no_build(open_cache, header, monkeypatch):
     cache = open_cache(limit_bytes=0)
-    monkeypatch.setattr(eviction, "stored", failing(errno.ESTALE))
+    monkeypatch.setattr(eviction, "list_entries", failing(errno.ESTALE))
     built = cache.build(RECIPE, Builder(header))
     assert cache.lookup(RECIPE) == built
 
@@ -202,8 +211,8 @@ def test_under_umask_000_nothing_is_left_that_others_can_write_to(entries, heade
     seen = []
     builder = Builder(header, during=lambda: seen.append(open_to_others(entries.root)))
     built = entries.build(RECIPE, builder)
-    assert find(entries) == built and len(records_of(entries)) == 1
-    failing = parted("flags", "-O0")
+    assert loader_lookup(entries) == built and len(records_of(entries)) == 1
+    failing = recipe_with_part("flags", "-O0")
     with pytest.raises(CompileError):
         entries.build(failing, Builder(header, error=compile_error(entries, failing)))
     assert len(below(entries.root, failures.FAILURE)) == 1
@@ -228,7 +237,7 @@ def test_in_a_cache_that_is_shared_others_may_write(open_cache, header, umask, r
     staging = lambda: seen.extend(stat.S_IMODE(path.stat().st_mode) for path in cache.building)  # noqa: E731
     built = cache.build(RECIPE, Builder(header, during=staging))
     assert seen == [0o777]  # whoever comes after a killed builder has to be able to remove it
-    assert find(cache) == built
+    assert loader_lookup(cache) == built
     directories = [cache.root, *(path for path in cache.root.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in directories} == {0o777}
     # whoever builds has to be able to take the lock, and to see what is in use

@@ -10,28 +10,27 @@ import time
 from pathlib import Path
 
 import pytest
-from support.builders import (
+from support.damage import flip_byte
+from support.fake_builder import (
     ABI,
     RECIPE,
     Builder,
     below,
-    find,
-    flip,
     forget_leases,
-    gone,
-    holder_of_a_lock,
+    loader_lookup,
     machine_code,
-    parted,
+    recipe_with_part,
     records_of,
-    wait_until,
 )
+from support.lock_holders import ended_process, hold_lock_as
+from support.waiting import wait_until
 
 from tkjit.cache import Cache, Entry, building, eviction, leases, locks
 from tkjit.cache.directory import USED_S
 from tkjit.cache.eviction import clear, in_use, prune
-from tkjit.cache.stored import leftovers, size_bytes, stored
+from tkjit.cache.listing import leftovers, list_entries, size_bytes
 
-RECIPES = [parted("flags", f"-O{number}") for number in range(4)]
+RECIPES = [recipe_with_part("flags", f"-O{number}") for number in range(4)]
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def was_used(entry: Entry, hours: float) -> None:
 
 
 def size(cache: Cache) -> int:
-    return sum(one.size_bytes for one in stored(cache.root)) + sum(map(size_bytes, leftovers(cache.root)))
+    return sum(one.size_bytes for one in list_entries(cache.root)) + sum(map(size_bytes, leftovers(cache.root)))
 
 
 def directories(found) -> list[Path]:
@@ -61,7 +60,7 @@ def directories(found) -> list[Path]:
 
 
 def test_what_is_stored(entries, built):
-    found = stored(entries.root)
+    found = list_entries(entries.root)
     assert sorted(directories(found)) == sorted(entry.directory for entry in built)
     (one,) = [one for one in found if one.directory == built[0].directory]
     assert (one.abi, one.arch, one.name) == ("cpython-311", "sm_90a", "gemm")
@@ -71,7 +70,7 @@ def test_what_is_stored(entries, built):
 
 def test_sizes_are_what_the_disk_gives(entries, built):
     files = [path for path in built[0].directory.iterdir() if path.is_file()]
-    (one,) = [one for one in stored(entries.root) if one.directory == built[0].directory]
+    (one,) = [one for one in list_entries(entries.root) if one.directory == built[0].directory]
     assert one.size_bytes == sum(path.stat().st_blocks for path in files) * 512
     before = one.size_bytes
     built[0].shared_object.write_bytes(os.urandom(1 << 20))
@@ -79,7 +78,7 @@ def test_sizes_are_what_the_disk_gives(entries, built):
 
 
 def test_an_empty_cache_holds_nothing(entries):
-    assert stored(entries.root) == leftovers(entries.root) == prune(entries, 0) == clear(entries) == []
+    assert list_entries(entries.root) == leftovers(entries.root) == prune(entries, 0) == clear(entries) == []
     assert list(in_use(entries)) == []
 
 
@@ -102,7 +101,7 @@ def test_a_use_keeps_an_entry(entries, built):
 
 
 def test_leftovers_go_first(entries, built):
-    dead, this = gone(), locks.this_process()
+    dead, this = ended_process(), locks.this_process()
     place = entries.directory(RECIPES[0])
     living = place / f"{building.STAGING}{this.machine}-{this.pid}-{this.started}-x"
     left = [
@@ -121,11 +120,11 @@ def test_leftovers_go_first(entries, built):
     assert prune(entries, size(entries)) == [] and all(path.exists() for path in left)
     assert prune(entries, size(entries) - 1) == []
     assert not any(path.exists() for path in left) and living.exists()
-    assert len(stored(entries.root)) == 4
+    assert len(list_entries(entries.root)) == 4
 
 
 def test_a_compiler_at_work_in_a_leftover_is_ended(entries, built, at_work):
-    dead = gone()
+    dead = ended_process()
     staging = built[0].directory.with_name(f"{building.STAGING}{dead.machine}-{dead.pid}-{dead.started}-x")
     staging.mkdir()
     compiler = at_work(staging)
@@ -134,9 +133,9 @@ def test_a_compiler_at_work_in_a_leftover_is_ended(entries, built, at_work):
 
 
 def test_bad_entries_are_evicted_too(entries, built):
-    flip(built[0].directory / "manifest.json")
+    flip_byte(built[0].directory / "manifest.json")
     (built[1].directory / "manifest.json").unlink()
-    assert len(prune(entries, 0)) == 4 and stored(entries.root) == []
+    assert len(prune(entries, 0)) == 4 and list_entries(entries.root) == []
 
 
 def test_entries_of_another_python_are_evicted_too(entries, built, open_cache):
@@ -160,9 +159,9 @@ def test_an_entry_that_cannot_be_moved_stays(entries, built, monkeypatch):
 def test_a_cache_keeps_its_limit_after_each_build(entries, built, header, open_cache):
     limit = size(entries)
     cache = open_cache(limit_bytes=limit)
-    entry = cache.build(parted("flags", "-O9"), Builder(header))
+    entry = cache.build(recipe_with_part("flags", "-O9"), Builder(header))
     assert size(cache) <= limit
-    assert not built[0].directory.exists() and cache.lookup(parted("flags", "-O9")) == entry
+    assert not built[0].directory.exists() and cache.lookup(recipe_with_part("flags", "-O9")) == entry
 
 
 def test_without_a_limit_nothing_is_evicted(entries, built, header, monkeypatch):
@@ -174,7 +173,7 @@ def test_without_a_limit_nothing_is_evicted(entries, built, header, monkeypatch)
 
 USER = """
 cache = Cache(Path(sys.argv[1]), ABI)
-assert cache.lookup(parted("flags", "-O0")) is not None
+assert cache.lookup(recipe_with_part("flags", "-O0")) is not None
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -198,7 +197,7 @@ def test_a_forked_child_uses_what_its_parent_did(entries, built, start):
     assert process.wait(20) == 0
     assert directories(in_use(entries)) == [built[0].directory]
     process.stdin.close()
-    wait_until(lambda: not list(in_use(entries)), "the child has ended")
+    wait_until(lambda: not list(in_use(entries)), what="the child has ended")
 
 
 def test_what_this_process_uses_stays(entries, built, header, open_cache):
@@ -211,9 +210,9 @@ def test_what_this_process_uses_stays(entries, built, header, open_cache):
 
 
 def test_what_was_recalled_is_in_use(entries, built, records_at_once):
-    assert find(entries, RECIPES[0]) == built[0]
+    assert loader_lookup(entries, RECIPES[0]) == built[0]
     forget_leases(entries)
-    assert find(entries, RECIPES[0]) == built[0]
+    assert loader_lookup(entries, RECIPES[0]) == built[0]
     assert directories(in_use(entries)) == [built[0].directory]
 
 
@@ -268,10 +267,10 @@ def test_a_use_of_a_read_only_cache_is_not_recorded(entries, built, monkeypatch)
 
 
 def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, records_at_once):
-    assert find(entries, RECIPES[0]) == built[0]
+    assert loader_lookup(entries, RECIPES[0]) == built[0]
     (entries.directory(RECIPES[1]) / ".failed").mkdir()
     assert len(clear(entries)) == 3
-    assert directories(stored(entries.root)) == [built[0].directory]
+    assert directories(list_entries(entries.root)) == [built[0].directory]
     assert below(entries.root, "gemm-*") == [built[0].directory.parent.name]
     assert records_of(entries) == []
     forget_leases(entries)
@@ -282,12 +281,12 @@ def test_clearing_leaves_nothing_but_what_is_in_use(entries, built, records_at_o
 def test_clearing_what_is_wanted(entries, built):
     removed = clear(entries, lambda one: one.manifest["key"]["flags"] == "-O2")
     assert directories(removed) == [built[2].directory]
-    assert len(stored(entries.root)) == 3
+    assert len(list_entries(entries.root)) == 3
 
 
 def test_clearing_takes_no_lock_away_from_a_builder(entries, built):
     place = entries.directory(RECIPE)
-    descriptor = holder_of_a_lock(place / locks.LOCK)
+    descriptor = hold_lock_as(place / locks.LOCK)
     clear(entries)
     assert (place / locks.LOCK).exists()
     os.close(descriptor)
@@ -305,7 +304,7 @@ def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, reco
             for turn in range(25):
                 cache = Cache(tmp_path / "cache", ABI)
                 recipe = RECIPES[(number + turn) % 2]
-                entry = find(cache, recipe) or cache.build(recipe, Builder(header))
+                entry = loader_lookup(cache, recipe) or cache.build(recipe, Builder(header))
                 time.sleep(0.001 * (turn % 3))
                 assert entry.shared_object.read_bytes() == machine_code(header)
                 cache.use(entry)
@@ -318,7 +317,7 @@ def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, reco
             cache = open_cache()
             while any(builder.is_alive() for builder in builders):
                 removed.extend(clear(cache))
-                stored(cache.root)
+                list_entries(cache.root)
         except BaseException as error:
             failed.append(error)
 
@@ -333,12 +332,12 @@ def test_clearing_beside_builds_fails_neither(open_cache, header, clearers, reco
 
 def test_an_entry_that_is_being_removed_is_a_miss(entries, open_cache, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     forget_leases(entries)
     other = open_cache()
     with other.leases.unused(built.directory) as unused:
         assert unused is True
-        assert find(entries) is None and not entries.use(built)
-    assert find(entries) == built
+        assert loader_lookup(entries) is None and not entries.use(built)
+    assert loader_lookup(entries) == built
     built.directory.rename(built.directory.with_name(".evicted-1"))
     assert not entries.use(built)

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, below, compile_error, flip, staging_in, wait_until
+from support.damage import flip_byte
+from support.fake_builder import RECIPE, Builder, below, compile_error, staging_in
+from support.waiting import wait_until
 
 from tkjit.cache import Entry, Product, building, failures
 from tkjit.errors import CompileError
@@ -22,9 +24,11 @@ def test_a_failure_reaches_those_who_waited_with_all_its_fields(entries, header,
     monkeypatch.setattr(building, "REPORT_S", -1)
     waiting = set()
     error = compile_error(entries)
-    builder = Builder(header, error=error, during=lambda: wait_until(lambda: len(waiting) == 2, "two who wait"))
+    builder = Builder(header, error=error, during=lambda: wait_until(lambda: len(waiting) == 2, what="two who wait"))
     for _ in range(3):
-        threads.start(lambda: entries.build(RECIPE, builder, waiting=lambda text: waiting.add(threading.get_ident())))
+        threads.start(
+            lambda: entries.build(RECIPE, builder, report_wait=lambda text: waiting.add(threading.get_ident()))
+        )
     raised = threads.join()
     assert builder.calls == 1 and len(raised) == 3
     for other in raised:
@@ -53,13 +57,13 @@ def test_a_failure_that_is_older_than_the_wait_is_not_raised(entries, header, th
     waiting = threading.Event()
     monkeypatch.setattr(building, "REPORT_S", -1)
     descriptor = hold()
-    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=lambda text: waiting.set()))
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=lambda text: waiting.set()))
     assert waiting.wait(20)
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     assert isinstance(threads.join()[0], Entry)
 
 
-@pytest.mark.parametrize("damage", [flip, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")])
+@pytest.mark.parametrize("damage", [flip_byte, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")])
 def test_a_damaged_record_of_a_failure_is_no_failure(entries, header, damage):
     with pytest.raises(CompileError):
         entries.build(RECIPE, Builder(header, error=compile_error(entries)))
@@ -94,7 +98,7 @@ def test_an_interrupt_ends_builders_and_waiters_and_leaves_no_failure(entries, h
     compiler = Compiler(entries, header)
     threads.start(lambda: entries.build(RECIPE, compiler))
     assert compiler.started.wait(20)
-    threads.start(lambda: entries.build(RECIPE, compiler, waiting=lambda text: waiting.set()))
+    threads.start(lambda: entries.build(RECIPE, compiler, report_wait=lambda text: waiting.set()))
     assert waiting.wait(20)
     began = time.monotonic()
     entries.interrupt(lambda: threads.are_over)

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, below, compile_error, find, parted, records_of
+from support.fake_builder import RECIPE, Builder, below, compile_error, loader_lookup, recipe_with_part, records_of
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, fingerprints, locks
 from tkjit.cache.entry import read_manifest
-from tkjit.cache.stored import stored
+from tkjit.cache.listing import list_entries
 from tkjit.compile import toolchain
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
@@ -171,19 +171,19 @@ def places(cache, built) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["note", "in-use", "manifest", "dependencies", "shared object", "lock"])
 def test_nothing_hangs_and_nothing_else_is_written(entries, open_cache, header, records_at_once, name, plant):
     built = entries.build(RECIPE, Builder(header))
-    find(entries)
+    loader_lookup(entries)
     path = places(entries, built)[name]
     path.unlink()
     plant(path)
     cache = open_cache(shared=False)
     with within(10):
         if name in ("note", "in-use", "lock"):
-            assert find(cache) == built
+            assert loader_lookup(cache) == built
         else:
             assert cache.lookup(RECIPE) is None
             again = cache.build(RECIPE, Builder(header))
-            assert find(cache) == again
-        assert stored(cache.root) and bundle.verify(cache.root)
+            assert loader_lookup(cache) == again
+        assert list_entries(cache.root) and bundle.verify(cache.root)
         eviction.clear(cache)
         if name == "lock" and plant is not directory:  # which is cleared as a leftover
             with pytest.raises(CacheError, match=r"\.lock is not a regular file; remove it"):
@@ -209,11 +209,11 @@ def test_nothing_hangs_on_a_failure_or_a_bundle(entries, open_cache, header, tmp
 
 def test_a_dependency_that_became_a_fifo_is_a_change(entries, header, records_at_once):
     entries.build(RECIPE, Builder(header))
-    assert find(entries)
+    assert loader_lookup(entries)
     header.unlink()
     fifo(header)
     with within(5):
-        assert find(entries) is None
+        assert loader_lookup(entries) is None
 
 
 def test_a_record_that_nobody_reads_is_said(tmp_path):
@@ -240,12 +240,12 @@ def test_a_record_that_nobody_reads_is_said(tmp_path):
 @pytest.mark.parametrize("name", ["note", "manifest", "dependencies", "lock"])
 def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, records_at_once, name, text):
     built = entries.build(RECIPE, Builder(header))
-    find(entries)
+    loader_lookup(entries)
     path = places(entries, built)[name]
     path.write_text(f"{text}\n")
     cache = open_cache()
     if name == "lock":
-        assert locks._Watch(path).look() is None
+        assert locks._HolderMonitor(path).look() is None
     else:
         assert (cache.lookup(RECIPE) == built) == (name == "note")
     assert fingerprints.read_record(path) is None
@@ -269,7 +269,7 @@ def test_brackets_nested_too_deep_are_a_miss(entries, open_cache, header, record
 def test_a_lock_that_names_nobody(tmp_path, content):
     more = {"kernel": "gemm", "token": "turn"} if isinstance(content, dict) else None
     (tmp_path / ".lock").write_text(json.dumps({**more, **content} if more else content))
-    assert locks._Watch(tmp_path / ".lock").look() is None
+    assert locks._HolderMonitor(tmp_path / ".lock").look() is None
 
 
 # ---- strangers
@@ -279,7 +279,7 @@ def test_a_lock_that_names_nobody(tmp_path, content):
 def foreign(entries, header, records_at_once, monkeypatch):
     """A cache that belongs to another user, who has planted something in it."""
     built = entries.build(RECIPE, Builder(header))
-    find(entries)
+    loader_lookup(entries)
     look = trust.check
 
     def owned_by_another(path):
@@ -381,8 +381,8 @@ def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
     root.chmod(mode)
     cache = open_cache(root, shared=True)
     cache.build(RECIPE, Builder(header, during=lambda: [below(root, "*")]))
-    assert find(cache) and records_of(cache)
-    failing = parted("flags", "-O0")
+    assert loader_lookup(cache) and records_of(cache)
+    failing = recipe_with_part("flags", "-O0")
     with pytest.raises(Exception, match="no"):
         cache.build(failing, Builder(header, error=compile_error(cache, failing)))
     Toolchain(Settings(root, cache_shared=True, search_path="/usr/bin:/bin"), cache.tools_memo)._memo.write({"a": 1})
@@ -407,7 +407,7 @@ def test_the_first_user_of_a_shared_cache_is_told_that_nobody_else_can_write(ope
     cache = open_cache(shared=True)
     with pytest.warns(UserWarning, match=r"its owner alone can write to .*cache \(mode 755\): .* chmod 2775") as told:
         cache.build(RECIPE, Builder(header))
-        cache.build(parted("flags", "-O0"), Builder(header))
+        cache.build(recipe_with_part("flags", "-O0"), Builder(header))
     assert len(told) == 1
 
 
@@ -420,11 +420,11 @@ time_of_notes = fingerprints.SETTLED_NS
 fingerprints.SETTLED_NS = 0
 cache = Cache(Path(sys.argv[1]), ABI, shared=True)
 header = Path(sys.argv[2])
-recipes = [RECIPE, parted("flags", sys.argv[3])]
+recipes = [RECIPE, recipe_with_part("flags", sys.argv[3])]
 for recipe in recipes:
     builder = Builder(header)
-    assert (find(cache, recipe) or cache.build(recipe, builder)).shared_object.is_file()
-    assert find(cache, recipe)
+    assert (loader_lookup(cache, recipe) or cache.build(recipe, builder)).shared_object.is_file()
+    assert loader_lookup(cache, recipe)
     print(builder.calls)
 print(len(eviction.clear(cache, lambda one: one.manifest["key"]["flags"] != sys.argv[3])))
 """

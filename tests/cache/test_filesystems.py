@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.caches import entries, eventually, stagings
+from support.caches import entries, stagings
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.compiles
 SMALL = Path(__file__).parents[1] / "support" / "small_build.py"
@@ -81,8 +82,8 @@ print(json.dumps(outcomes))
 
 
 @pytest.mark.slow
-def test_wherever_a_disk_becomes_full_it_is_said_and_the_next_build_works(namespace, disk, chance):
-    sizes = [4, *(chance.randrange(8, 120, 4) for _ in range(11)), 400]
+def test_wherever_a_disk_becomes_full_it_is_said_and_the_next_build_works(namespace, disk, rng):
+    sizes = [4, *(rng.randrange(8, 120, 4) for _ in range(11)), 400]
     outcomes = json.loads(ended_well(namespace(":", SMALL_ON_A_FULL_DISK, SMALL, disk, *sizes)))
     for size, printed, errors, left, later in outcomes:
         said = errors.rstrip().splitlines()[-1:]
@@ -113,9 +114,9 @@ print(json.dumps(outcomes))
 )
 
 
-def test_a_call_on_a_full_disk_says_so_and_works_when_there_is_room(namespace, disk, seeded, chance):
-    rooms = [0, *(chance.randrange(4, 200, 4) for _ in range(5)), 2000]
-    mount = f"mount -t tmpfs -o size=16m tmpfs '{disk}' && cp -a '{seeded}' '{disk}/cache'"
+def test_a_call_on_a_full_disk_says_so_and_works_when_there_is_room(namespace, disk, cache_with_runtime, rng):
+    rooms = [0, *(rng.randrange(4, 200, 4) for _ in range(5)), 2000]
+    mount = f"mount -t tmpfs -o size=16m tmpfs '{disk}' && cp -a '{cache_with_runtime}' '{disk}/cache'"
     done = namespace(mount, CALLS_ON_A_FULL_DISK, disk, *rooms, TKJIT_CACHE=f"{disk}/cache")
     outcomes = json.loads(ended_well(done))
     for number, (room, said, later) in enumerate(outcomes):
@@ -137,28 +138,30 @@ except tkjit.TkjitError as error:
 WARM = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1), torch.ones(1)).item())'
 
 
-def test_a_read_only_cache_serves_what_it_has_and_refuses_the_rest(namespace, fresh, seeded, tmp_path):
+def test_a_read_only_cache_serves_what_it_has_and_refuses_the_rest(namespace, fresh, cache_with_runtime, tmp_path):
     assert fresh.run(WARM) == "2.0\n"
-    mount = f"mount --bind '{seeded}' '{seeded}' && mount -o remount,bind,ro '{seeded}'"
+    mount = (
+        f"mount --bind '{cache_with_runtime}' '{cache_with_runtime}' && mount -o remount,bind,ro '{cache_with_runtime}'"
+    )
     served, refused = ended_well(namespace(mount, CALL)).splitlines()
     assert served == "3.0"
     assert refused == (
-        f"CacheError: cannot write to the cache directory {seeded}: Read-only file system; "
+        f"CacheError: cannot write to the cache directory {cache_with_runtime}: Read-only file system; "
         "set TKJIT_CACHE to another one"
     )
-    own = {"TKJIT_CACHE": str(tmp_path / "own"), "TKJIT_CACHE_READONLY": str(seeded)}
+    own = {"TKJIT_CACHE": str(tmp_path / "own"), "TKJIT_CACHE_READONLY": str(cache_with_runtime)}
     assert ended_well(namespace(mount, CALL, **own)).splitlines() == ["3.0", "3.0"]
     (built,) = entries(tmp_path / "own")
     assert json.loads((built / "manifest.json").read_text())["what"].startswith("axpy (T=float16)")
 
 
-def test_a_disk_that_is_not_for_programs_is_refused_by_name(namespace, fresh, seeded, disk):
+def test_a_disk_that_is_not_for_programs_is_refused_by_name(namespace, fresh, cache_with_runtime, disk):
     assert fresh.run(WARM) == "2.0\n"
     reason = f"CacheError: the cache directory {disk}/cache lies on a file system that is mounted noexec"
     empty = f"mount -t tmpfs -o noexec tmpfs '{disk}'"
     assert ended_well(namespace(empty, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
     # what is there cannot be loaded either, and is not worth building again
-    filled = f"{empty} && cp -a '{seeded}' '{disk}/cache'"
+    filled = f"{empty} && cp -a '{cache_with_runtime}' '{disk}/cache'"
     assert ended_well(namespace(filled, CALL, TKJIT_CACHE=f"{disk}/cache")).startswith(reason)
     assert fresh.run(CALL) == "3.0\n3.0\n"
 
@@ -230,7 +233,7 @@ def no_locks(error: str) -> dict[str, str]:
 def test_without_locks_each_builds_for_itself_and_one_is_published(error, failing, compiler, tmp_path):
     compiler.hold()
     begun = [small(tmp_path / "cache", **failing, **no_locks(error)) for _ in range(3)]
-    eventually(lambda: len(compiler.compiled) == 3, 30, "all three are at work")
+    wait_until(lambda: len(compiler.compiled) == 3, 30, "all three are at work")
     compiler.release()
     ended = [(*process.communicate(timeout=60), process.returncode) for process in begun]
     assert [(printed, code) for printed, _, code in ended] == [("7\n", 0)] * 3
@@ -250,8 +253,8 @@ def test_a_finished_build_is_not_lost_where_nothing_can_be_removed(error, failin
     assert compiler.compiled == ["launcher"]
 
 
-def test_a_call_works_without_locks_and_where_nothing_can_be_removed(failing, seeded):
+def test_a_call_works_without_locks_and_where_nothing_can_be_removed(failing, cache_with_runtime):
     environment = {**os.environ, **failing, **no_locks("ENOLCK"), "FAIL_CLEANING": str(errno.EBUSY)}
     done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True, timeout=60)
     assert ended_well(done) == "3.0\n3.0\n"
-    assert len(entries(seeded)) == 4
+    assert len(entries(cache_with_runtime)) == 4

@@ -8,17 +8,15 @@ import time
 from pathlib import Path
 
 import pytest
-from support.builders import (
+from support.damage import drop_last_byte, flip_byte, make_empty
+from support.fake_builder import (
     RECIPE,
     Builder,
-    anchored,
-    empty,
-    find,
-    flip,
     let_the_clock_tick,
-    parted,
+    loader_lookup,
+    recipe_with_anchor,
+    recipe_with_part,
     records_of,
-    truncate,
 )
 
 from tkjit.cache import entry as entry_module
@@ -37,17 +35,17 @@ def no_reading(monkeypatch):
 
 def test_a_warm_hit_reads_no_file(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     no_reading()
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
 
 
 def test_a_touched_dependency_is_read_once(entries, header, records_at_once, no_reading):
     built = entries.build(RECIPE, Builder(header))
     os.utime(header, ns=(1, 1))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     no_reading()
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
 
 
 def test_without_a_shortcut_nothing_is_noted(entries, header, records_at_once):
@@ -73,7 +71,7 @@ def test_a_file_that_went_into_the_recipe_is_an_input(entries, header, tmp_path,
 
 
 def test_a_note_of_several_entries_and_of_more(entries, header, records_at_once):
-    glue, launcher = (entries.build(parted("text", name), Builder(header)) for name in ("glue", "launcher"))
+    glue, launcher = (entries.build(recipe_with_part("text", name), Builder(header)) for name in ("glue", "launcher"))
     entries.write_record("both", [glue, launcher], fingerprints.of([str(header)]) * 2, [1, "more"])
     noted = entries.read_record("both")
     assert noted.entries == [glue, launcher] and noted.more == [1, "more"]
@@ -83,20 +81,20 @@ def test_a_note_of_several_entries_and_of_more(entries, header, records_at_once)
 
 def test_a_note_is_asked_by_what_the_runtime_gives(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     asked = []
     entries.unchanged = lambda lines: bool(asked.append(lines)) or fingerprints.unchanged(lines)
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     assert len(asked) == 1 and os.fsencode(header) in asked[0]
 
 
 def test_nothing_is_noted_of_a_file_that_has_just_changed(entries, header):
     """Its next change may leave its times as they are."""
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     assert records_of(entries) == []
     time.sleep(fingerprints.SETTLED_NS / 1e9 + 0.01)
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     assert len(records_of(entries)) == 1
 
 
@@ -126,42 +124,42 @@ def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, hea
 
     with monkeypatch.context() as patch:
         patch.setattr(entry_module, "digest_of_file", edit_behind)
-        find(entries)
-    assert find(entries) is None
+        loader_lookup(entries)
+    assert loader_lookup(entries) is None
 
 
 @pytest.mark.parametrize("name", ["launcher.so", "manifest.json"])
-@pytest.mark.parametrize("damage", [flip, truncate, empty, Path.unlink])
+@pytest.mark.parametrize("damage", [flip_byte, drop_last_byte, make_empty, Path.unlink])
 def test_a_note_hides_no_damage(entries, header, records_at_once, name, damage):
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     let_the_clock_tick(built.directory / name)
     damage(built.directory / name)
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
 
 
 def test_a_note_of_an_entry_that_is_gone(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     built.directory.rename(entries.root / "gone")
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
 
 
 def test_another_checkout_has_a_note_of_its_own(entries, header, tmp_path, records_at_once):
     other = tmp_path / "other"
     other.mkdir()
     (other / "gl.h").write_text("struct other {};")
-    built = entries.build(anchored(header.parent), Builder(header))
-    assert find(entries, anchored(header.parent)) == built
-    assert find(entries, anchored(other)) is None
+    built = entries.build(recipe_with_anchor(header.parent), Builder(header))
+    assert loader_lookup(entries, recipe_with_anchor(header.parent)) == built
+    assert loader_lookup(entries, recipe_with_anchor(other)) is None
     (other / "gl.h").write_text(header.read_text())
-    assert find(entries, anchored(other)) == built
+    assert loader_lookup(entries, recipe_with_anchor(other)) == built
     assert len(records_of(entries)) == 2
 
 
 def test_any_byte_of_a_note_may_be_damaged(entries, header, records_at_once):
     built = entries.build(RECIPE, Builder(header, search=(header.parent,)))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     (note,) = records_of(entries)
     whole = note.read_bytes()
     for position in range(len(whole)):
@@ -169,26 +167,26 @@ def test_any_byte_of_a_note_may_be_damaged(entries, header, records_at_once):
         assert entries.warm_lookup(note.name) in (None, built), position
         note.write_bytes(whole[:position])
         assert entries.warm_lookup(note.name) is None, position
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", "null", "3", "[[], 3]\n", '["/tmp", "x.so", "", 0]\n', "\xff\n"])
 def test_what_is_no_note(entries, header, records_at_once, text):
     built = entries.build(RECIPE, Builder(header))
-    find(entries)
+    loader_lookup(entries)
     (note,) = records_of(entries)
     note.write_text(text)
     assert fingerprints.read_record(note) is None
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
 
 
 def test_a_path_with_a_lines_end_in_it_is_compared_each_time(entries, tmp_path, records_at_once):
     header = tmp_path / "a\nb.h"
     header.write_text("one")
     built = entries.build(RECIPE, Builder(header))
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     header.write_text("two")
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
 
 
 def test_a_note_that_cannot_be_written(entries, header, records_at_once, monkeypatch):
@@ -201,7 +199,7 @@ def test_a_note_that_cannot_be_written(entries, header, records_at_once, monkeyp
         return opened(path, flags, *mode, **options)
 
     monkeypatch.setattr(os, "open", refuse)
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
     assert records_of(entries) == []
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, below, find, forget_leases
+from support.fake_builder import RECIPE, Builder, below, forget_leases, loader_lookup
 
 from tkjit.cache import building
 from tkjit.cache.staging import ABANDONED_S
@@ -34,7 +34,8 @@ def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
     started: list[subprocess.Popen] = []
 
     def run(name: str, code: str, *arguments: object) -> subprocess.Popen:
-        snippet = f"import socket, sys\nsocket.sethostname({name!r})\nfrom support.builders import *\n{code}"
+        imports = "from support.fake_builder import *; from support.lock_holders import *"
+        snippet = f"import socket, sys\nsocket.sethostname({name!r})\n{imports}\n{code}"
         process = subprocess.Popen(
             [*words, sys.executable, "-c", snippet, *map(str, arguments)],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
@@ -54,7 +55,7 @@ def on_host() -> Iterator[Callable[..., subprocess.Popen]]:
 BUILD = """
 cache, builder = Cache(Path(sys.argv[1]), ABI), Builder(Path(sys.argv[2]), seconds=0.3)
 says = lambda text: print(text, flush=True)
-print(cache.build(RECIPE, builder, waiting=says).directory.name, builder.calls, this_process().host)
+print(cache.build(RECIPE, builder, report_wait=says).directory.name, builder.calls, this_process().host)
 """
 
 
@@ -87,7 +88,7 @@ def test_a_host_that_dies_keeps_nobody_and_its_leftovers_go(on_host, entries, he
     assert waiting.communicate(timeout=60)[0].split()[-2:] == ["1", "node1"]
     assert time.monotonic() - start < 10, "the lock ended with its host"
     (staging,) = entries.root.rglob(".staging-*")
-    entries.build(RECIPE, Builder(header), instead_of=find(entries))
+    entries.build(RECIPE, Builder(header), replacing=loader_lookup(entries))
     assert staging.exists(), "another machine's may be at work"
     long_ago = time.time() - ABANDONED_S - 1
     os.utime(staging, (long_ago, long_ago))
@@ -105,7 +106,7 @@ def test_who_waits_for_another_host_names_it(on_host, entries, header, monkeypat
         said.append(text)
         builder.kill()
 
-    assert entries.build(RECIPE, Builder(header), waiting=hear)
+    assert entries.build(RECIPE, Builder(header), report_wait=hear)
     assert "on node7 has been building it for" in said[0]
 
 
@@ -113,7 +114,7 @@ USE = """
 from tkjit.cache import eviction
 cache = Cache(Path(sys.argv[1]), ABI)
 if sys.argv[2] == "use":
-    print(find(cache).directory.name, flush=True)
+    print(loader_lookup(cache).directory.name, flush=True)
     time.sleep(60)
 print(len(eviction.clear(cache)))
 """

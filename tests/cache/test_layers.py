@@ -9,16 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import (
+from support.damage import flip_byte, make_empty
+from support.fake_builder import (
     RECIPE,
     Builder,
-    anchored,
     below,
-    empty,
-    find,
-    flip,
     let_the_clock_tick,
-    parted,
+    loader_lookup,
+    recipe_with_anchor,
+    recipe_with_part,
     records_of,
     write,
 )
@@ -56,7 +55,7 @@ def test_a_hit_in_a_layer_writes_nothing_there(own, layer, header, records_at_on
     os.utime(built.directory, (1, 1))  # it was not used for long
     before = state(layer.root)
     for _ in range(2):
-        assert find(own) == built
+        assert loader_lookup(own) == built
     assert state(layer.root) == before
     assert len(records_of(own)) == 1 and records_of(layer) == []
     builder = Builder(header)
@@ -66,7 +65,7 @@ def test_a_hit_in_a_layer_writes_nothing_there(own, layer, header, records_at_on
 def test_what_a_layer_lacks_is_built_in_the_own_cache(own, layer, header):
     layer.build(RECIPE, Builder(header))
     before = state(layer.root)
-    entry = own.build(parted("flags", "-O0"), Builder(header))
+    entry = own.build(recipe_with_part("flags", "-O0"), Builder(header))
     assert entry.directory.is_relative_to(own.root)
     assert state(layer.root) == before
 
@@ -93,16 +92,16 @@ def test_a_layer_serves_without_compilers_and_their_headers(own, layer, header):
 def test_in_a_layer_only_the_kernels_own_headers_are_compared(own, layer, header, tmp_path, records_at_once):
     system = tmp_path / "system/cuda.h"
     write(system, "old")
-    recipe = anchored(header.parent)
+    recipe = recipe_with_anchor(header.parent)
     built = layer.build(recipe, Builder(header, system))
     here = replace(recipe, tools=None)
-    assert find(own, here) == built
+    assert loader_lookup(own, here) == built
     write(system, "new")
-    assert find(own, here) == built
+    assert loader_lookup(own, here) == built
     write(header, "struct lg {};")
-    assert find(own, here) is None
+    assert loader_lookup(own, here) is None
     header.unlink()  # its machine may not have them
-    assert find(own, here) == built
+    assert loader_lookup(own, here) == built
 
 
 def test_without_compilers_the_own_cache_serves_what_it_has(entries, header):
@@ -113,7 +112,7 @@ def test_without_compilers_the_own_cache_serves_what_it_has(entries, header):
 
 
 def test_a_damaged_entry_of_a_layer_is_passed_over(own, layer, header):
-    flip(layer.build(RECIPE, Builder(header)).shared_object)
+    flip_byte(layer.build(RECIPE, Builder(header)).shared_object)
     before = state(layer.root)
     assert own.lookup(RECIPE) is None
     entry = own.build(RECIPE, Builder(header))
@@ -123,14 +122,14 @@ def test_a_damaged_entry_of_a_layer_is_passed_over(own, layer, header):
 
 def test_an_entry_of_a_layer_that_cannot_be_loaded_here_is_built_once(own, layer, header, open_cache, records_at_once):
     unloadable = layer.build(RECIPE, Builder(header))
-    assert find(own) == unloadable
+    assert loader_lookup(own) == unloadable
     before = state(layer.root)
     builder = Builder(header)
-    entry = own.build(RECIPE, builder, instead_of=unloadable)
+    entry = own.build(RECIPE, builder, replacing=unloadable)
     assert entry.directory.is_relative_to(own.root)
     # the next process meets the same one first
-    assert own.lookup(RECIPE, besides=unloadable) == entry
-    assert own.build(RECIPE, builder, instead_of=unloadable) == entry
+    assert own.lookup(RECIPE, exclude=unloadable) == entry
+    assert own.build(RECIPE, builder, replacing=unloadable) == entry
     assert builder.calls == 1
     assert state(layer.root) == before
 
@@ -148,7 +147,7 @@ def test_a_layer_that_is_not_there(open_cache, header, tmp_path):
 @pytest.fixture
 def bundled(layer, header, tmp_path) -> Path:
     """A bundle of one entry, which was moved after it was written."""
-    entry = layer.build(anchored(header.parent), Builder(header))
+    entry = layer.build(recipe_with_anchor(header.parent), Builder(header))
     size = bundle.write(tmp_path / "made", [entry], {"torch": "2.11"})
     assert size == sum(path.stat().st_size for path in (tmp_path / "made").rglob("*") if path.is_file())
     (tmp_path / "made").rename(tmp_path / "moved")
@@ -164,7 +163,7 @@ def manifest_of(bundled: Path) -> Path:
 def test_a_bundle_serves_where_it_was_moved_to(open_cache, bundled, header, tmp_path):
     header.parent.rename(tmp_path / "other")
     cache = open_cache(layers=[bundled])
-    entry = cache.lookup(replace(anchored(tmp_path / "other"), tools=None))
+    entry = cache.lookup(replace(recipe_with_anchor(tmp_path / "other"), tools=None))
     assert entry.directory.is_relative_to(bundled)
     assert entry.shared_object.read_bytes() == b"machine code struct gl {};"
     entries, problems = bundle.verify(bundled)
@@ -187,35 +186,35 @@ def sign_anew(path: Path) -> None:
     checked_json.write(path.parent / MANIFEST, {**read_manifest(path.parent), "module": "another"})
 
 
-@pytest.mark.parametrize("damage", [flip, empty, Path.unlink, sign_anew])
+@pytest.mark.parametrize("damage", [flip_byte, make_empty, Path.unlink, sign_anew])
 def test_an_entry_that_is_not_the_bundled_one_is_not_served(open_cache, bundled, header, damage):
     damage(manifest_of(bundled))
-    assert open_cache(layers=[bundled]).lookup(anchored(header.parent)) is None
+    assert open_cache(layers=[bundled]).lookup(recipe_with_anchor(header.parent)) is None
     assert any(MANIFEST in problem for problem in bundle.verify(bundled)[1])
 
 
 @pytest.mark.parametrize(
-    "damage", [flip, empty, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")]
+    "damage", [flip_byte, make_empty, lambda path: path.write_text("[]"), lambda path: path.write_text("{}")]
 )
 def test_a_bundle_whose_list_is_damaged_is_not_served(open_cache, bundled, header, damage):
     damage(bundled / BUNDLE)
-    assert open_cache(layers=[bundled]).lookup(anchored(header.parent)) is None
+    assert open_cache(layers=[bundled]).lookup(recipe_with_anchor(header.parent)) is None
     _, problems = bundle.verify(bundled)
     assert len(problems) == 1 and BUNDLE in problems[0]
 
 
 def test_a_note_hides_no_change_of_a_bundle(open_cache, bundled, header, records_at_once):
     cache = open_cache(layers=[bundled])
-    recipe = anchored(header.parent)
+    recipe = recipe_with_anchor(header.parent)
     let_the_clock_tick(manifest_of(bundled))
-    assert find(cache, recipe) is not None
+    assert loader_lookup(cache, recipe) is not None
     sign_anew(manifest_of(bundled))
-    assert find(cache, recipe) is None
+    assert loader_lookup(cache, recipe) is None
 
 
 def test_an_entry_that_was_added_to_a_bundle_is_not_served(open_cache, bundled, header):
-    stranger = open_cache(bundled).build(parted("flags", "-O0"), Builder(header))
-    assert open_cache(layers=[bundled]).lookup(parted("flags", "-O0")) is None
+    stranger = open_cache(bundled).build(recipe_with_part("flags", "-O0"), Builder(header))
+    assert open_cache(layers=[bundled]).lookup(recipe_with_part("flags", "-O0")) is None
     _, problems = bundle.verify(bundled)
     assert f"{stranger.directory / MANIFEST} was not bundled" in problems
 
@@ -223,7 +222,7 @@ def test_an_entry_that_was_added_to_a_bundle_is_not_served(open_cache, bundled, 
 @pytest.mark.parametrize("name", ["launcher.so", "launcher.cu", "build.log", DEPENDENCIES, MANIFEST])
 def test_every_file_of_a_bundle_is_verified(bundled, name):
     path = manifest_of(bundled).with_name(name)
-    flip(path)
+    flip_byte(path)
     assert f"{path} is not the file that was bundled" in bundle.verify(bundled)[1]
     path.unlink()
     assert any(str(path) in problem and "cannot be read" in problem for problem in bundle.verify(bundled)[1])
@@ -243,7 +242,7 @@ def test_what_is_no_bundle_is_not_overwritten(layer, header, tmp_path):
 
 def test_a_bundle_is_replaced_and_an_empty_directory_filled(layer, header, tmp_path):
     first = layer.build(RECIPE, Builder(header))
-    second = layer.build(parted("flags", "-O0"), Builder(header))
+    second = layer.build(recipe_with_part("flags", "-O0"), Builder(header))
     (tmp_path / "bundle").mkdir()
     for entry in (first, second):
         bundle.write(tmp_path / "bundle", [entry], {})
@@ -271,12 +270,12 @@ def test_a_header_that_hides_one_of_the_kernels_own_is_seen_in_a_layer(own, laye
     anchors = (("kernels", str(first)), ("include-0", str(header.parent)))
     recipe = replace(RECIPE, anchors=anchors, own=("kernels", "include-0"))
     built = layer.build(recipe, Builder(header, search=(first, header.parent)))
-    assert find(own, recipe) == built and find(own, recipe) == built
+    assert loader_lookup(own, recipe) == built and loader_lookup(own, recipe) == built
     let_the_clock_tick(first)
     write(first / header.name, "struct hides {};")
-    assert find(own, recipe) is None
+    assert loader_lookup(own, recipe) is None
     (first / header.name).unlink()
-    assert find(own, recipe) == built
+    assert loader_lookup(own, recipe) == built
 
 
 # ---- whose bundle it is
@@ -288,13 +287,15 @@ def test_a_bundle_that_was_replaced_as_a_whole_has_another_digest(bundled, layer
     bundle.check_digest(bundled, known)
     bundle.check_digest(bundled, f"sha256:{known.upper()}\n")
     write(header, "struct evil {};")
-    bundle.write(bundled, [layer.build(anchored(header.parent), Builder(header))], {"torch": "2.11"})
+    bundle.write(bundled, [layer.build(recipe_with_anchor(header.parent), Builder(header))], {"torch": "2.11"})
     assert bundle.verify(bundled)[1] == []
     with pytest.raises(DamagedError, match=f"moved is another bundle: expected the digest {known}, got [0-9a-f]{{64}}"):
         bundle.check_digest(bundled, known)
 
 
-@pytest.mark.parametrize("damage", [flip, empty, sign_anew, lambda path: (path.parent / "more").write_text("")])
+@pytest.mark.parametrize(
+    "damage", [flip_byte, make_empty, sign_anew, lambda path: (path.parent / "more").write_text("")]
+)
 def test_a_digest_and_the_hashes_leave_no_file_out(bundled, damage):
     known = bundle.digest(bundled)
     damage(manifest_of(bundled))

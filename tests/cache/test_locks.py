@@ -12,7 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, below, elsewhere, gone, holder_of_a_lock, parted, staging_in, wait_until
+from support.fake_builder import RECIPE, Builder, below, recipe_with_part, staging_in
+from support.lock_holders import ended_process, hold_lock_as, process_on_other_host
+from support.waiting import wait_until
 
 from tkjit.cache import Entry, Product, building, locks
 from tkjit.cache.staging import ABANDONED_S
@@ -34,7 +36,9 @@ def test_of_several_threads_one_builds(entries, header, threads):
 def test_two_kernels_are_built_side_by_side(entries, header, threads):
     both = threading.Barrier(2, timeout=20)
     for flags in ("-O1", "-O2"):
-        threads.start(lambda flags=flags: entries.build(parted("flags", flags), Builder(header, during=both.wait)))
+        threads.start(
+            lambda flags=flags: entries.build(recipe_with_part("flags", flags), Builder(header, during=both.wait))
+        )
     assert all(isinstance(entry, Entry) for entry in threads.join())
 
 
@@ -43,7 +47,7 @@ ONE_OF_MANY = """
 root, header, ready, count = Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
 (ready / str(os.getpid())).touch()
 cache = Cache(root, ABI)
-all_there = lambda: wait_until(lambda: len(list(ready.iterdir())) == count, "all processes")
+all_there = lambda: wait_until(lambda: len(list(ready.iterdir())) == count, what="all processes")
 builder = Builder(header, during=all_there)
 entry = cache.build(RECIPE, builder)
 print(builder.calls, entry.shared_object.read_text())
@@ -81,7 +85,7 @@ def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, sta
     try:
         builder, began = Builder(header), time.monotonic()
         entry = entries.build(RECIPE, builder)
-        assert time.monotonic() - began < locks.SILENT_S / 2
+        assert time.monotonic() - began < locks.HEARTBEAT_TIMEOUT_S / 2
         os.kill(child, 0)  # it is still there, with the lock
     finally:
         os.kill(child, signal.SIGKILL)
@@ -91,7 +95,7 @@ def test_a_killed_builder_whose_child_lives_on_keeps_nobody(entries, header, sta
 
 
 def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, threads, hold, lock):
-    hold(gone())
+    hold(ended_process())
     builder = Builder(header, seconds=0.1)
     for _ in range(3):
         threads.start(lambda: entries.build(RECIPE, builder))
@@ -100,7 +104,7 @@ def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, thr
 
 
 def test_more_than_one_builder_may_have_been_killed(entries, header, lock):
-    held = [holder_of_a_lock(path, gone()) for path in (lock, Path(f"{lock}-1"), Path(f"{lock}-2"))]
+    held = [hold_lock_as(path, ended_process()) for path in (lock, Path(f"{lock}-1"), Path(f"{lock}-2"))]
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
     assert below(entries.root, ".lock*") == [".lock", ".lock-1", ".lock-2", ".lock-3"]
     for descriptor in held:
@@ -109,7 +113,7 @@ def test_more_than_one_builder_may_have_been_killed(entries, header, lock):
 
 def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold, lock):
     """Else whoever looks before the next one has written its own name goes on to another lock, and builds too."""
-    fcntl.flock(hold(gone()), fcntl.LOCK_UN)
+    fcntl.flock(hold(ended_process()), fcntl.LOCK_UN)
     assert lock.stat().st_size > 0
     descriptor = locks._take(lock, False, set(), lambda: None, lambda holder, seconds: None)
     assert descriptor is not None and lock.read_bytes() == b""
@@ -117,9 +121,10 @@ def test_the_name_of_a_killed_builder_goes_when_its_lock_is_taken(entries, hold,
 
 
 def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(entries, header):
-    this, dead, other = locks.this_process(), gone(), elsewhere()
+    this, dead, other = locks.this_process(), ended_process(), process_on_other_host()
     mine, theirs, far, old = (
-        entries.directory(parted("flags", "-O1")) / f".staging-{owner.machine}-{owner.pid}-{owner.started}-{number}"
+        entries.directory(recipe_with_part("flags", "-O1"))
+        / f".staging-{owner.machine}-{owner.pid}-{owner.started}-{number}"
         for number, owner in enumerate((this, dead, other, other))
     )
     for directory in (mine, theirs, far, old):
@@ -132,22 +137,22 @@ def test_the_staging_of_a_killed_builder_is_removed_and_a_living_ones_is_not(ent
 
 def test_the_staging_of_a_builder_elsewhere_is_not_removed_while_it_holds_the_lock(entries, header):
     """A clock may have been set forward by days while it builds."""
-    far = elsewhere()
-    recipe = parted("flags", "-O1")
+    far = process_on_other_host()
+    recipe = recipe_with_part("flags", "-O1")
     staging = entries.directory(recipe) / f".staging-{far.machine}-{far.pid}-{far.started}-x"
     staging.mkdir(parents=True)
     long_ago = time.time() - ABANDONED_S - 1
     os.utime(staging, (long_ago, long_ago))
-    descriptor = holder_of_a_lock(entries.directory(recipe) / locks.LOCK, far)
+    descriptor = hold_lock_as(entries.directory(recipe) / locks.LOCK, far)
     entries.build(RECIPE, Builder(header))
     assert staging.exists()
     os.close(descriptor)
-    entries.build(parted("flags", "-O2"), Builder(header))
+    entries.build(recipe_with_part("flags", "-O2"), Builder(header))
     assert not staging.exists()
 
 
 def test_a_compiler_that_a_killed_builder_left_at_work_is_ended(entries, header, at_work):
-    dead = gone()
+    dead = ended_process()
     staging = entries.directory(RECIPE) / f".staging-{dead.machine}-{dead.pid}-{dead.started}-x"
     staging.mkdir(parents=True)
     compiler = at_work(staging)
@@ -177,19 +182,19 @@ def test_who_waited_for_a_killed_builder_ends_its_compiler(entries, header, star
     waiting = threading.Event()
     process = start(UNWATCHED, entries.root)
     compiler = int(process.stdout.readline())
-    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=lambda text: waiting.set()))
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=lambda text: waiting.set()))
     assert waiting.wait(20) and start_time(compiler) is not None
     process.kill()
     assert isinstance(threads.join()[0], Entry)
     assert start_time(compiler) is None and staging_in(entries) == []
 
 
-# ---- builders elsewhere
+# ---- builders on other hosts
 
 
 def test_another_machines_builder_is_waited_for_while_it_gives_signs(entries, header, threads, hold, lock, monkeypatch):
-    monkeypatch.setattr(locks, "SILENT_S", 0.5)
-    descriptor = hold(elsewhere())
+    monkeypatch.setattr(locks, "HEARTBEAT_TIMEOUT_S", 0.5)
+    descriptor = hold(process_on_other_host())
     builder = Builder(header)
     threads.start(lambda: (entries.build(RECIPE, builder), time.monotonic()))
     for _ in range(12):  # longer than it may be silent
@@ -210,7 +215,7 @@ def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
     def watch() -> None:
         for _ in range(3):
             times.append(lock.stat().st_mtime_ns)
-            wait_until(lambda: lock.stat().st_mtime_ns != times[-1], "a sign of life")
+            wait_until(lambda: lock.stat().st_mtime_ns != times[-1], what="a sign of life")
 
     entries.build(RECIPE, Builder(header, during=watch))
     assert times == sorted(set(times))
@@ -218,20 +223,20 @@ def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
 
 def test_a_living_builder_that_is_silent_is_not_waited_for(entries, header, hold, monkeypatch):
     """It was stopped, or hangs."""
-    monkeypatch.setattr(locks, "SILENT_S", 0.2)
+    monkeypatch.setattr(locks, "HEARTBEAT_TIMEOUT_S", 0.2)
     hold()
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"process": 3}', b'{"process": {}}', b"null", b"\xff"])
 def test_a_lock_without_a_name_is_waited_for_a_while(entries, header, hold, monkeypatch, content):
-    monkeypatch.setattr(locks, "UNNAMED_S", 0.1)
+    monkeypatch.setattr(locks, "NAME_TIMEOUT_S", 0.1)
     descriptor = hold()
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, content, 0)
     began = time.monotonic()
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
-    assert 0.1 <= time.monotonic() - began < locks.SILENT_S / 2
+    assert 0.1 <= time.monotonic() - began < locks.HEARTBEAT_TIMEOUT_S / 2
 
 
 WITHOUT_LOCKS = pytest.mark.filterwarnings("ignore:.*a file system without locks:tkjit.TkjitWarning")
@@ -310,15 +315,15 @@ def test_a_waiter_says_for_whom_it_waits(entries, header, threads, hold, tmp_pat
     compiler = at_work(tmp_path / "staging")
     descriptor = hold(since=time.time() - 42, staging=str(tmp_path / "staging"))
     began = time.monotonic()
-    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=said.append))
-    wait_until(lambda: said, "a word")
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=said.append))
+    wait_until(lambda: said, what="a word")
     assert time.monotonic() - began >= 0.1
     pid, host = os.getpid(), os.uname().nodename
     expected = rf"process {pid} on {host} has been building it for 4\d s, sleep is running"
     assert re.fullmatch(expected, said[0])
     compiler.kill()
     compiler.wait()
-    wait_until(lambda: said[-1].endswith("no compiler of it is running"), "that the compiler is gone")
+    wait_until(lambda: said[-1].endswith("no compiler of it is running"), what="that the compiler is gone")
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     assert isinstance(threads.join()[0], Entry)
 
@@ -326,9 +331,9 @@ def test_a_waiter_says_for_whom_it_waits(entries, header, threads, hold, tmp_pat
 def test_of_another_machine_a_waiter_says_what_it_knows(entries, header, threads, hold, monkeypatch):
     monkeypatch.setattr(building, "REPORT_S", 0)
     said = []
-    descriptor = hold(elsewhere(), since=time.time() - 90)
-    threads.start(lambda: entries.build(RECIPE, Builder(header), waiting=said.append))
-    wait_until(lambda: said, "a word")
+    descriptor = hold(process_on_other_host(), since=time.time() - 90)
+    threads.start(lambda: entries.build(RECIPE, Builder(header), report_wait=said.append))
+    wait_until(lambda: said, what="a word")
     assert re.fullmatch(r"process 4242 on node17 has been building it for 9\d s", said[0])
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     threads.join()
@@ -337,14 +342,14 @@ def test_of_another_machine_a_waiter_says_what_it_knows(entries, header, threads
 def test_a_short_wait_is_not_worth_a_word(entries, header, threads):
     said = []
     for _ in range(2):
-        threads.start(lambda: entries.build(RECIPE, Builder(header, seconds=0.1), waiting=said.append))
+        threads.start(lambda: entries.build(RECIPE, Builder(header, seconds=0.1), report_wait=said.append))
     threads.join()
     assert said == []
 
 
 def test_a_lock_says_where_its_compilers_are_at_work(entries, header, lock):
     seen = []
-    watch = locks._Watch(lock)
+    watch = locks._HolderMonitor(lock)
     entries.build(RECIPE, Builder(header, during=lambda: seen.append(watch.look())), what="gemm for sm_90a")
     (holder,) = seen
     assert holder.process == locks.this_process() and holder.kernel == "gemm for sm_90a"

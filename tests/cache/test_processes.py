@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from support.caches import at_locks, compilers, entries, eventually, stagings
+from support.caches import at_locks, compilers, entries, stagings
 from support.sampling import sample
+from support.waiting import wait_until
 
 from tkjit.system.process import working_in
 
@@ -56,7 +57,7 @@ def together(fresh, directory: Path, codes: list[str], **environ: str) -> list:
         fresh.start(f"{BARRIER}\nbarrier({str(directory)!r}, {number})\n{code}", **environ)
         for number, code in enumerate(codes)
     ]
-    eventually(lambda: len(list(directory.glob("ready-*"))) == len(codes), 60, "all processes started")
+    wait_until(lambda: len(list(directory.glob("ready-*"))) == len(codes), 60, "all processes started")
     (directory / "go").touch()
     return begun
 
@@ -68,12 +69,12 @@ def nothing_is_left(root: Path) -> bool:
 # ---- starting cold
 
 
-def test_of_16_processes_that_start_cold_one_builds(fresh, seeded, compiler, tmp_path):
+def test_of_16_processes_that_start_cold_one_builds(fresh, cache_with_runtime, compiler, tmp_path):
     begun = together(fresh, tmp_path, [CALL.format(factor=number) for number in range(16)])
     assert [child.printed() for child in begun] == [f"{[number + 1.0] * 3}\n" for number in range(16)]
     assert compiler.compiled == ["launcher", "module"]
-    assert len(entries(seeded)) == 3  # and the runtime
-    assert nothing_is_left(seeded)
+    assert len(entries(cache_with_runtime)) == 3  # and the runtime
+    assert nothing_is_left(cache_with_runtime)
 
 
 THREADS = """
@@ -93,13 +94,13 @@ print(results)
 """
 
 
-def test_of_8_threads_that_start_cold_one_builds(fresh, seeded, compiler):
+def test_of_8_threads_that_start_cold_one_builds(fresh, cache_with_runtime, compiler):
     assert fresh.run(THREADS) == f"{[1.0] * 8}\n"
     assert compiler.compiled == ["launcher", "module"]
-    assert nothing_is_left(seeded)
+    assert nothing_is_left(cache_with_runtime)
 
 
-def test_two_kernels_of_one_name_at_once_are_each_its_own(fresh, seeded, compiler, tmp_path):
+def test_two_kernels_of_one_name_at_once_are_each_its_own(fresh, cache_with_runtime, compiler, tmp_path):
     call = "print(named(torch.zeros(1)).item())"
     begun = together(fresh, tmp_path, [named(number) + call for number in (1, 2, 1, 2)])
     assert [child.printed() for child in begun] == ["1.0\n", "2.0\n", "1.0\n", "2.0\n"]
@@ -134,11 +135,11 @@ def watchdogs(pid: int) -> list[int]:
 
 
 @pytest.mark.parametrize("number", sample(range(KILLS), *map(str, range(0, KILLS, 6))))
-def test_after_a_kill_the_next_process_is_served(number, chance, build_s, tmp_path):
+def test_after_a_kill_the_next_process_is_served(number, rng, build_s, tmp_path):
     """The moment is chosen at random; whether a forked child lives on, somebody waits already, a watchdog is there."""
     child, waits, unwatched = ("", "os", "libc")[number % 3], number // 3 % 2, number // 6 % 2
     # a child is forked when its builder has been at it for a while
-    moment_s = chance.uniform(0, 0.8 if child else 1.2) * build_s
+    moment_s = rng.uniform(0, 0.8 if child else 1.2) * build_s
     builder = run_small(tmp_path, 7, child, stdout=subprocess.PIPE)
     forked = int(builder.stdout.readline() or "0") if child else 0
     waiters = [run_small(tmp_path, 7, stdout=subprocess.PIPE, stderr=subprocess.PIPE)] if waits else []
@@ -152,8 +153,8 @@ def test_after_a_kill_the_next_process_is_served(number, chance, build_s, tmp_pa
         waiters = waiters or [run_small(tmp_path, 7, stdout=subprocess.PIPE, stderr=subprocess.PIPE)]
         printed, errors = waiters[0].communicate(timeout=10 * build_s + 5)
         assert (printed, waiters[0].returncode) == ("7\n", 0), errors
-        eventually(lambda: not working_in(tmp_path), 1, f"at work after a kill at {moment_s:.3f} s")
-        eventually(lambda: not stagings(tmp_path), 5, f"staging gone after a kill at {moment_s:.3f} s")
+        wait_until(lambda: not working_in(tmp_path), 1, f"at work after a kill at {moment_s:.3f} s")
+        wait_until(lambda: not stagings(tmp_path), 5, f"staging gone after a kill at {moment_s:.3f} s")
         assert len(list(tmp_path.glob("v1/*/*/*/*/manifest.json"))) == 1
     finally:
         if forked:
@@ -163,7 +164,7 @@ def test_after_a_kill_the_next_process_is_served(number, chance, build_s, tmp_pa
 def test_compilers_that_nobody_watches_are_ended_by_the_next_process(compiler, monkeypatch, tmp_path):
     compiler.hold()
     builder = run_small(tmp_path / "cache", 7)
-    eventually(lambda: compiler.compiled, 30, "the compiler is at work")
+    wait_until(lambda: compiler.compiled, 30, "the compiler is at work")
     for pid in (*watchdogs(builder.pid), builder.pid):
         os.kill(pid, signal.SIGKILL)
     builder.wait()
@@ -184,24 +185,24 @@ def load_s(fresh, runtime, tmp_path_factory) -> float:
 
 @pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "with its compilers"])
 @pytest.mark.parametrize("number", range(3))
-def test_after_a_kill_of_a_first_call_the_next_is_served(number, whole_group, chance, fresh, seeded, load_s):
-    moment_s = chance.uniform(0, 1.1) * load_s
+def test_after_a_kill_of_a_first_call_the_next_is_served(number, whole_group, rng, fresh, cache_with_runtime, load_s):
+    moment_s = rng.uniform(0, 1.1) * load_s
     killed = fresh.start(CALL.format(factor=2))
     time.sleep(moment_s)
     (os.killpg if whole_group else os.kill)(killed.pid, signal.SIGKILL)
     killed.wait()
     assert fresh.start(CALL.format(factor=2)).printed(timeout_s=10 * load_s + 5) == "[3.0, 3.0, 3.0]\n"
-    eventually(lambda: not working_in(seeded), 1, f"at work after a kill at {moment_s:.3f} s")
-    eventually(lambda: not stagings(seeded), 5, f"staging gone after a kill at {moment_s:.3f} s")
+    wait_until(lambda: not working_in(cache_with_runtime), 1, f"at work after a kill at {moment_s:.3f} s")
+    wait_until(lambda: not stagings(cache_with_runtime), 5, f"staging gone after a kill at {moment_s:.3f} s")
 
 
-def test_what_a_terminated_process_leaves_goes_away_by_itself(fresh, seeded, compiler):
+def test_what_a_terminated_process_leaves_goes_away_by_itself(fresh, cache_with_runtime, compiler):
     compiler.hold()
     builder = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
-    assert compilers(seeded) and len(stagings(seeded)) == 2
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    assert compilers(cache_with_runtime) and len(stagings(cache_with_runtime)) == 2
     builder.signal(signal.SIGTERM)
-    eventually(lambda: nothing_is_left(seeded), 5, "compilers and staging directories gone")
+    wait_until(lambda: nothing_is_left(cache_with_runtime), 5, "compilers and staging directories gone")
     assert builder.wait().code == -signal.SIGTERM
 
 
@@ -222,16 +223,20 @@ except tkjit.CompileError as error:
 """
 
 
-def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(fresh, seeded, compiler, tmp_path):
+def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(
+    fresh, cache_with_runtime, compiler, tmp_path
+):
     header, source = tmp_path / "value.h", tmp_path / "including.cu"
     header.write_text("#define VALUE 5 +\n")
     source.write_text('#include "value.h"\n__global__ void f(Globals g) { g.x[0] = VALUE; }\n')
     compiler.hold("*launcher.cu*")
     begun = [fresh.start(INCLUDING, source) for _ in range(5)]
     # nobody comes late: each holds the launcher's lock, or waits for it
-    launchers = lambda: list(seeded.glob("v1/*/cpu-*/including-*"))  # noqa: E731
-    eventually(lambda: all(set(at_locks(one.pid, seeded)) & {d.name for d in launchers()} for one in begun), 30)
-    eventually(lambda: "launcher" in compiler.compiled, 30)
+    launchers = lambda: list(cache_with_runtime.glob("v1/*/cpu-*/including-*"))  # noqa: E731
+    wait_until(
+        lambda: all(set(at_locks(one.pid, cache_with_runtime)) & {d.name for d in launchers()} for one in begun), 30
+    )
+    wait_until(lambda: "launcher" in compiler.compiled, 30)
     compiler.release()
     (summary,) = {child.printed() for child in begun}
     assert f"{source}:2:" in summary and "error: expected" in summary
@@ -240,7 +245,7 @@ def test_a_compile_error_is_every_waiters_and_is_forgotten_when_it_is_mended(fre
     assert compiler.compiled == ["launcher", "launcher", "module"], "who did not wait tries it again"
     header.write_text("#define VALUE 5\n")
     assert fresh.run(INCLUDING, source) == "5.0\n"
-    assert nothing_is_left(seeded)
+    assert nothing_is_left(cache_with_runtime)
 
 
 # ---- Ctrl-C
@@ -272,7 +277,7 @@ def interrupt(process: subprocess.Popen[str], *, group: bool) -> tuple[float, st
 
 
 def interrupted_leaves_nothing(root: Path) -> None:
-    eventually(lambda: not working_in(root), 1, "compilers gone")
+    wait_until(lambda: not working_in(root), 1, "compilers gone")
     assert not stagings(root)
     assert not list(root.glob("v1/*/*/*/.failed*"))
 
@@ -282,34 +287,34 @@ HELD = {"both": "*", "the launcher": "*launcher.cu*", "the glue": "*main.cpp*"}
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
 @pytest.mark.parametrize("held", sample(HELD, "both"))
-def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, seeded, compiler):
+def test_ctrl_c_ends_a_first_call_and_its_compilers(held, group, python, cache_with_runtime, compiler):
     compiler.hold(HELD[held])
     process = python("-c", CALL.format(factor=2))
-    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     # what is not held comes to its end, and the other is waited for
-    eventually(lambda: len(at_locks(process.pid, seeded)) == (2 if held == "both" else 1), 30)
+    wait_until(lambda: len(at_locks(process.pid, cache_with_runtime)) == (2 if held == "both" else 1), 30)
     seconds, errors = interrupt(process, group=group)
     assert seconds < 3
     assert process.returncode == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
-    interrupted_leaves_nothing(seeded)
+    interrupted_leaves_nothing(cache_with_runtime)
 
 
-def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh, seeded, compiler):
+def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh, cache_with_runtime, compiler):
     compiler.hold()
     process = python("-c", CALL.format(factor=2))
-    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     waiter = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(at_locks(waiter.pid, seeded)) == 2, 30, "it waits for both")
+    wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
     interrupt(process, group=True)
     compiler.release()
     assert waiter.printed() == "[3.0, 3.0, 3.0]\n"
-    interrupted_leaves_nothing(seeded)
+    interrupted_leaves_nothing(cache_with_runtime)
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
 @pytest.mark.parametrize("number", range(2))
-def test_ctrl_c_ends_a_first_call_at_any_moment(number, group, chance, fresh, seeded, load_s):
-    moment_s = chance.uniform(0, 1.1) * load_s
+def test_ctrl_c_ends_a_first_call_at_any_moment(number, group, rng, fresh, cache_with_runtime, load_s):
+    moment_s = rng.uniform(0, 1.1) * load_s
     process = fresh.start(CALL.format(factor=2))
     time.sleep(moment_s)
     with suppress(ProcessLookupError):
@@ -317,17 +322,17 @@ def test_ctrl_c_ends_a_first_call_at_any_moment(number, group, chance, fresh, se
     process.wait(timeout_s=3)
     interrupted = "KeyboardInterrupt" in process.stderr
     assert interrupted or process.stdout == "[3.0, 3.0, 3.0]\n", f"interrupted at {moment_s:.3f} s\n{process.stderr}"
-    eventually(lambda: not working_in(seeded), 1, f"at work after an interruption at {moment_s:.3f} s")
+    wait_until(lambda: not working_in(cache_with_runtime), 1, f"at work after an interruption at {moment_s:.3f} s")
     assert fresh.run(CALL.format(factor=2)) == "[3.0, 3.0, 3.0]\n"
-    assert nothing_is_left(seeded)
+    assert nothing_is_left(cache_with_runtime)
 
 
-def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, seeded, compiler):
+def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, cache_with_runtime, compiler):
     compiler.hold()
     builder = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     waiter = python("-c", CALL.format(factor=2))
-    eventually(lambda: len(at_locks(waiter.pid, seeded)) == 2, 30, "it waits for both")
+    wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
     seconds, errors = interrupt(waiter, group=True)
     assert seconds < 3
     assert waiter.returncode == -signal.SIGINT and errors.rstrip().endswith("KeyboardInterrupt"), errors
@@ -338,31 +343,31 @@ def test_ctrl_c_ends_a_waiter_and_not_the_builder(python, fresh, seeded, compile
 
 @pytest.mark.parametrize("memory", ["100G", "1K"], ids=["all at once", "one at a time"])
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])
-def test_ctrl_c_ends_a_warm_up(group, memory, python, seeded, operators, compiler):
-    operators(seeded)
+def test_ctrl_c_ends_a_warm_up(group, memory, python, cache_with_runtime, operators, compiler):
+    operators(cache_with_runtime)
     compiler.hold()
     running = 3 if memory == "100G" else 1
     process = python("-m", "tkjit", "warmup", "axpy", "--device", "cpu", "--jobs", "3", "--memory", memory)
-    eventually(lambda: len(compiler.compiled) == running, 30, "the compilers are at work")
+    wait_until(lambda: len(compiler.compiled) == running, 30, "the compilers are at work")
     seconds, errors = interrupt(process, group=group)
     assert seconds < 3
     assert process.returncode == 130 and "Traceback" not in errors, errors
     assert len(compiler.compiled) == running, "nothing else was begun"
-    interrupted_leaves_nothing(seeded)
+    interrupted_leaves_nothing(cache_with_runtime)
 
 
 # ---- waiting is visible
 
 
-def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, seeded, compiler):
+def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, cache_with_runtime, compiler):
     compiler.hold()
     builder = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
     waiter = fresh.start(CALL.format(factor=2))
-    eventually(lambda: len(at_locks(waiter.pid, seeded)) == 2, 30, "it waits for both")
+    wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
     time.sleep(0.3)
     assert waiter.stderr == "", "a short wait is not worth a word"
-    eventually(lambda: "waiting" in waiter.stderr, 30, "it says for whom it waits")
+    wait_until(lambda: "waiting" in waiter.stderr, 30, "it says for whom it waits")
     compiler.release()
     assert waiter.printed() == builder.printed() == "[3.0, 3.0, 3.0]\n"
     by = rf"process {builder.pid} on {re.escape(os.uname().nodename)} has been building it for \d+ s, \w+ is running"

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.caches import CALL, RIGHT, Compiler, entries, eventually
+from support.caches import CALL, RIGHT, Compiler, entries
 from support.forking import Server
+from support.waiting import wait_until
 
 from tkjit.cache import checked_json
 from tkjit.cache.entry import DEPENDENCIES, MANIFEST, read_manifest
@@ -37,24 +38,24 @@ def shared_object(directory: Path) -> Path:
 # ---- damage
 
 
-def flip(path: Path, chance: random.Random) -> str:
+def flip(path: Path, rng: random.Random) -> str:
     """Change one bit of a file, and let its times be as they were."""
     content, status = bytearray(path.read_bytes()), path.stat()
-    place = chance.randrange(len(content))
-    content[place] ^= 1 << chance.randrange(8)
+    place = rng.randrange(len(content))
+    content[place] ^= 1 << rng.randrange(8)
     path.write_bytes(content)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return f"a bit of byte {place} of {path.name} is another"
 
 
-def cut(path: Path, chance: random.Random) -> str:
+def cut(path: Path, rng: random.Random) -> str:
     """Lose the end of a file."""
-    length = chance.randrange(path.stat().st_size)
+    length = rng.randrange(path.stat().st_size)
     os.truncate(path, length)
     return f"{path.name} ends after {length} bytes"
 
 
-def remove(path: Path, chance: random.Random) -> str:
+def remove(path: Path, rng: random.Random) -> str:
     path.unlink()
     return f"{path.name} is gone"
 
@@ -73,21 +74,21 @@ def check_that_it_is_rebuilt_once(fresh: Server, compiler: Compiler, root: Path,
 @pytest.mark.parametrize("damage", [flip, flip, cut, remove], ids=["flipped", "flipped again", "cut", "gone"])
 @pytest.mark.parametrize("file", ["shared object", "manifest"])
 @pytest.mark.parametrize("kind", ["glue", "launcher"])
-def test_a_damaged_entry_is_built_again_once(kind, file, damage, chance, fresh, warmed, compiler):
+def test_a_damaged_entry_is_built_again_once(kind, file, damage, rng, fresh, warmed, compiler):
     bad = entry(warmed, kind)
-    what = f"{kind}: {damage(bad / MANIFEST if file == 'manifest' else shared_object(bad), chance)}"
+    what = f"{kind}: {damage(bad / MANIFEST if file == 'manifest' else shared_object(bad), rng)}"
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, what)
 
 
-def test_a_damaged_runtime_is_built_again_once(chance, fresh, warmed, compiler):
+def test_a_damaged_runtime_is_built_again_once(rng, fresh, warmed, compiler):
     """Once is enough: it takes 7 s, and the ways are those of the others."""
     bad = entry(warmed, "runtime")
-    check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"runtime: {flip(shared_object(bad), chance)}")
+    check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"runtime: {flip(shared_object(bad), rng)}")
 
 
-def test_a_damaged_list_of_dependencies_is_not_believed(chance, fresh, warmed, compiler):
+def test_a_damaged_list_of_dependencies_is_not_believed(rng, fresh, warmed, compiler):
     bad = entry(warmed, "launcher")
-    what = flip(bad / DEPENDENCIES, chance)
+    what = flip(bad / DEPENDENCIES, rng)
     assert fresh.run(CALL) == RIGHT and compiler.compiled == [], "nothing has changed since the last comparison"
     os.utime(bad / MANIFEST)  # and now it is compared
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, what)
@@ -112,12 +113,12 @@ def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
     check_that_it_is_rebuilt_once(fresh, compiler, warmed, bad, f"a {kind} that lacks a {lacks}")
 
 
-def test_verify_finds_damage_in_every_file(chance, fresh, warmed):
+def test_verify_finds_damage_in_every_file(rng, fresh, warmed):
     assert fresh.tkjit("cache", "verify").printed() == "4 entries, 0 problems\n"
     files = [path for directory in entries(warmed) for path in directory.iterdir() if path.name != MANIFEST]
     assert {"build.log", "launcher.cu", "launcher.so", DEPENDENCIES} <= {path.name for path in files}
     for path in files:
-        flip(path, chance)
+        flip(path, rng)
     done = fresh.tkjit("cache", "verify")
     assert (done.code, done.stdout) == (1, f"4 entries, {len(files)} problems\n")
     assert sorted(done.stderr.splitlines()) == sorted(f"{path} has changed since it was written" for path in files)
@@ -125,7 +126,7 @@ def test_verify_finds_damage_in_every_file(chance, fresh, warmed):
     assert found.code == 1
     answer = json.loads(found.stdout)
     assert answer["entries"] == 4 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
-    cut(entry(warmed, "glue") / MANIFEST, chance)
+    cut(entry(warmed, "glue") / MANIFEST, rng)
     assert "manifest.json cannot be read" in fresh.tkjit("cache", "verify").stderr
 
 
@@ -198,7 +199,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, seeded, compiler, own):
+def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, cache_with_runtime, compiler, own):
     (name, before, after), expected = EDITS[edit]
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert differences(fresh) == {}
@@ -212,10 +213,12 @@ def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, seeded, compi
     assert compiler.compiled == ["launcher", "launcher", "module"], "the first build is still there"
 
 
-def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, seeded, compiler, own):
+def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, cache_with_runtime, compiler, own):
     compiler.hold_at_the_end("*launcher.cu*")
     call = fresh.start(CALL_OWN)
-    eventually(lambda: list(seeded.glob("v1/*/cpu-*/*/.staging-*/dependencies.d")), 30, "the compiler has read it")
+    wait_until(
+        lambda: list(cache_with_runtime.glob("v1/*/cpu-*/*/.staging-*/dependencies.d")), 30, "the compiler has read it"
+    )
     replace(own / "headers/three.h", "VALUE 1", "VALUE 2")
     compiler.release()
     assert call.printed() == "2.0\n"
@@ -225,14 +228,14 @@ def test_a_header_that_is_edited_while_it_is_compiled_is_compiled_again(fresh, s
     assert fresh.run(CALL_OWN) == "1.0\n", "what was compiled first has not been kept under a wrong name"
 
 
-def test_touching_and_moving_is_no_miss(fresh, seeded, compiler, own, tmp_path, monkeypatch):
+def test_touching_and_moving_is_no_miss(fresh, cache_with_runtime, compiler, own, tmp_path, monkeypatch):
     assert fresh.run(CALL_OWN) == "1.0\n"
     for path in [*own.glob("*"), *own.glob("headers/*")]:
         os.utime(path)
     assert differences(fresh) == {} and fresh.run(CALL_OWN) == "1.0\n"
     moved = own.rename(tmp_path / "elsewhere")
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(moved))
-    cache = seeded.rename(tmp_path / "another cache")
+    cache = cache_with_runtime.rename(tmp_path / "another cache")
     monkeypatch.setenv("TKJIT_CACHE", str(cache))
     assert differences(fresh) == {} and fresh.run(CALL_OWN) == "1.0\n"
     assert compiler.compiled == ["launcher", "module"]
@@ -247,7 +250,7 @@ def own(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 """
 
 
-def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, seeded, compiler, own, tmp_path):
+def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, cache_with_runtime, compiler, own, tmp_path):
     def library(value: int) -> None:
         (tmp_path / "value.cpp").write_text(f"int value() {{ return {value}; }}\n")
         subprocess.run([*"g++ -O2 -fPIC -c value.cpp -o value.o".split()], cwd=tmp_path, check=True)
@@ -267,7 +270,7 @@ def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, seede
     assert compiler.compiled == ["launcher", "launcher", "module"]
 
 
-def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, seeded, compiler, own):
+def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, cache_with_runtime, compiler, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     version = subprocess.run([compiler.path, "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     found = differences(fresh, before='import torch; torch.__version__ = "9.9.9"')
@@ -279,7 +282,7 @@ def test_another_version_of_a_tool_or_of_torch_is_a_miss(fresh, seeded, compiler
     assert sorted(found.values()) == sorted([module, module, launcher])
 
 
-def test_another_python_or_architecture_is_a_miss(fresh, seeded, own):
+def test_another_python_or_architecture_is_a_miss(fresh, cache_with_runtime, own):
     assert fresh.run(CALL_OWN) == "1.0\n"
     assert fresh.tkjit(*WHY).code == 0
     another = 'from importlib import machinery; machinery.EXTENSION_SUFFIXES[0] = ".cpython-399-x86_64-linux-gnu.so"'
@@ -296,7 +299,7 @@ def test_another_python_or_architecture_is_a_miss(fresh, seeded, own):
     assert parts[0] == "architecture" and "flags" in parts
 
 
-def test_a_variable_that_compilers_read_is_a_miss(fresh, seeded, own, tmp_path):
+def test_a_variable_that_compilers_read_is_a_miss(fresh, cache_with_runtime, own, tmp_path):
     assert fresh.run(CALL_OWN) == "1.0\n"
     found = differences(fresh, CPATH=str(tmp_path))
     assert {part for differing in found.values() for part, _ in differing} >= {"environment"}
@@ -333,15 +336,15 @@ def test_a_cache_that_strangers_can_write_to_is_refused_unless_that_is_meant(fre
         os.utime(launcher / MANIFEST)  # not by what was noted of it either
 
 
-def test_a_umask_that_lets_the_group_write_makes_no_stranger(fresh, seeded):
+def test_a_umask_that_lets_the_group_write_makes_no_stranger(fresh, cache_with_runtime):
     assert fresh.run(f"import os; os.umask(0o002)\n{CALL}") == RIGHT
-    writable = [path for path in seeded.rglob("*") if path.is_dir() and path.stat().st_mode & 0o022]
+    writable = [path for path in cache_with_runtime.rglob("*") if path.is_dir() and path.stat().st_mode & 0o022]
     assert not writable
     assert fresh.run(CALL, TKJIT_JIT="0") == RIGHT
 
 
-def test_a_damaged_entry_of_a_read_only_layer_is_not_served(chance, fresh, warmed, compiler, runtime, tmp_path):
-    what = flip(shared_object(entry(warmed, "launcher")), chance)
+def test_a_damaged_entry_of_a_read_only_layer_is_not_served(rng, fresh, warmed, compiler, runtime, tmp_path):
+    what = flip(shared_object(entry(warmed, "launcher")), rng)
     own = shutil.copytree(runtime, tmp_path / "own")
     before = {path: path.stat().st_mtime_ns for path in warmed.rglob("*")}
     assert fresh.run(CALL, TKJIT_CACHE=str(own), TKJIT_CACHE_READONLY=str(warmed)) == RIGHT, what

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, anchored, below, find, parted, write
+from support.fake_builder import RECIPE, Builder, below, loader_lookup, recipe_with_anchor, recipe_with_part, write
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, Product, Recipe
 from tkjit.cache.recipe import digest_of
@@ -58,7 +58,7 @@ def test_the_manifest_says_what_went_in(entries, header):
     [
         replace(RECIPE, arch="sm_80"),
         replace(RECIPE, name="axpy"),
-        *(parted(name, text + " ") for name, text in RECIPE.parts),
+        *(recipe_with_part(name, text + " ") for name, text in RECIPE.parts),
         replace(RECIPE, parts=RECIPE.parts[:2]),
         replace(RECIPE, parts=(("flags", "int main() {}"), ("text", "-O3"), RECIPE.parts[2])),
         replace(RECIPE, tools=(("cxx", "g++ 13"),)),
@@ -81,18 +81,18 @@ def test_another_abi_is_a_miss(entries, open_cache, header):
 
 @pytest.mark.parametrize("replacing", [False, True])
 def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header, records_at_once, replacing):
-    wrong = entries.build(parted("flags", "-O0"), Builder(header)).directory
+    wrong = entries.build(recipe_with_part("flags", "-O0"), Builder(header)).directory
     place = entries.directory(RECIPE) / wrong.name
     if replacing:
         entries.build(RECIPE, Builder(header))
-        assert find(entries) is not None
+        assert loader_lookup(entries) is not None
         shutil.rmtree(place)
     shutil.copytree(wrong, place)
-    assert find(entries) is None
+    assert loader_lookup(entries) is None
     builder = Builder(header)
     built = entries.build(RECIPE, builder)
     assert builder.calls == 1 and built.manifest["key"]["flags"] == "-O3"
-    assert find(entries) == built
+    assert loader_lookup(entries) == built
 
 
 # ---- anchors
@@ -100,11 +100,11 @@ def test_an_entry_that_was_copied_to_anothers_place_is_not_taken(entries, header
 
 def test_a_moved_anchor_is_a_hit(entries, header, tmp_path):
     old, new = header.parent, tmp_path / "elsewhere"
-    built = entries.build(anchored(old), Builder(header))
+    built = entries.build(recipe_with_anchor(old), Builder(header))
     old.rename(new)
-    assert entries.lookup(anchored(new)).directory == built.directory
+    assert entries.lookup(recipe_with_anchor(new)).directory == built.directory
     (new / "gl.h").write_text("edited")
-    assert entries.lookup(anchored(new)) is None
+    assert entries.lookup(recipe_with_anchor(new)) is None
 
 
 @pytest.mark.parametrize("flag", ["-DHERE={}", "{}"])
@@ -112,7 +112,7 @@ def test_a_path_in_a_define_is_a_value(entries, header, tmp_path, flag):
     """It is compiled into the binary: another directory is another binary."""
 
     def defining(directory: Path) -> Recipe:
-        return parted("flags", flag.format(directory), anchored(directory))
+        return recipe_with_part("flags", flag.format(directory), recipe_with_anchor(directory))
 
     entries.build(defining(header.parent), Builder(header))
     header.parent.rename(tmp_path / "elsewhere")
@@ -120,17 +120,17 @@ def test_a_path_in_a_define_is_a_value(entries, header, tmp_path, flag):
 
 
 def test_what_an_entry_records_has_no_path(entries, header):
-    entry = entries.build(anchored(header.parent), Builder(header, search=(header.parent,)))
+    entry = entries.build(recipe_with_anchor(header.parent), Builder(header, search=(header.parent,)))
     recorded = "".join(path.read_text() for path in entry.directory.glob("*.json"))
     assert str(header.parent) not in recorded
     assert "<kernels>/gl.h" in recorded
 
 
 def test_without_an_anchor_a_moved_directory_is_a_miss(entries, header, tmp_path):
-    plain = replace(anchored(header.parent), anchors=())
+    plain = replace(recipe_with_anchor(header.parent), anchors=())
     entries.build(plain, Builder(header))
     header.parent.rename(tmp_path / "elsewhere")
-    assert entries.lookup(replace(anchored(tmp_path / "elsewhere"), anchors=())) is None
+    assert entries.lookup(replace(recipe_with_anchor(tmp_path / "elsewhere"), anchors=())) is None
 
 
 def test_a_header_whose_path_holds_an_anchors_in_its_middle(entries, tmp_path):
@@ -190,7 +190,7 @@ def test_a_file_among_the_entries_is_no_entry(entries, header):
     entry = entries.build(RECIPE, Builder(header))
     (entry.directory.parent / "README").write_text("hello")
     assert entries.lookup(RECIPE) == entry
-    assert entries.build(parted("flags", "-O1"), Builder(header)).shared_object.is_file()
+    assert entries.build(recipe_with_part("flags", "-O1"), Builder(header)).shared_object.is_file()
 
 
 def test_an_entry_that_goes_while_it_is_looked_for_hides_no_other(entries, header, monkeypatch):
@@ -207,7 +207,7 @@ def test_an_entry_that_goes_while_it_is_looked_for_hides_no_other(entries, heade
 def test_an_entry_that_cannot_be_loaded_is_replaced(entries, header):
     unloadable = entries.build(RECIPE, Builder(header))
     builder = Builder(header)
-    entry = entries.build(RECIPE, builder, instead_of=unloadable)
+    entry = entries.build(RECIPE, builder, replacing=unloadable)
     assert builder.calls == 1
     assert entries.lookup(RECIPE) == entry
     assert len(below(entries.root, ".broken*")) == 1
@@ -222,11 +222,11 @@ def test_of_several_that_cannot_load_an_entry_one_builds_it(entries, open_cache,
 
     def later(*arguments, **options):
         monkeypatch.setattr(building, "hold_build_lock", hold_build_lock)
-        entries.build(RECIPE, first, instead_of=unloadable)  # another process's turn comes first
+        entries.build(RECIPE, first, replacing=unloadable)  # another process's turn comes first
         return hold_build_lock(*arguments, **options)
 
     monkeypatch.setattr(building, "hold_build_lock", later)
-    entry = open_cache().build(RECIPE, second, instead_of=unloadable)
+    entry = open_cache().build(RECIPE, second, replacing=unloadable)
     assert (first.calls, second.calls) == (1, 0)
     assert entries.lookup(RECIPE) == entry
 

@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
-from support.builders import RECIPE, Builder, find, parted, records_of
+from support.fake_builder import RECIPE, Builder, loader_lookup, recipe_with_part, records_of
 
 from tkjit.cache import fingerprints
 from tkjit.errors import CacheError
@@ -153,15 +153,15 @@ def test_a_cache_that_strangers_can_write_to_is_neither_read_nor_written(
 ):
     built = entries.build(RECIPE, Builder(header))
     if noted:
-        assert find(entries) == built and records_of(entries) != []
+        assert loader_lookup(entries) == built and records_of(entries) != []
     {"root": entries.root, "entry": built.directory}[place].chmod(0o777)
     with pytest.raises(CacheError, match="can be written by everybody"):
-        find(open_cache())
+        loader_lookup(open_cache())
     builder = Builder(header)
     with pytest.raises(CacheError, match="can be written by everybody"):
         open_cache().build(RECIPE, builder)
     assert builder.calls == 0
-    assert find(open_cache(shared=True)) == built  # shared on purpose
+    assert loader_lookup(open_cache(shared=True)) == built  # shared on purpose
 
 
 def test_a_build_is_refused_before_it_begins(open_cache, header, tmp_path):
@@ -181,7 +181,7 @@ def test_a_new_cache_is_asked_about_once_it_is_there(entries, header, monkeypatc
     entries.build(RECIPE, Builder(header))
     assert (str(entries.root), True) in asked
     entries.warm_lookup("none")
-    assert entries.build(parted("flags", "-O0"), Builder(header))
+    assert entries.build(recipe_with_part("flags", "-O0"), Builder(header))
     assert asked.count((str(entries.root), True)) > 1, "what was not there is asked about again"
 
 
@@ -198,7 +198,7 @@ def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_
     layer = open_cache(tmp_path / "layer")
     built = layer.build(RECIPE, Builder(header))
     options = {"root": tmp_path / "own", "layers": [layer.root]}
-    assert find(open_cache(**options)) == built
+    assert loader_lookup(open_cache(**options)) == built
     for directory in (built.directory, layer.root):
         directory.chmod(0o777)
         with pytest.raises(CacheError, match="TKJIT_CACHE_READONLY"):
@@ -210,19 +210,19 @@ def test_a_layer_that_strangers_can_write_to_is_refused(open_cache, header, tmp_
 @pytest.mark.parametrize("name", ["v1", "v1/cpython-311", "v1/cpython-311/notes", "v1/cpython-311/sm_90a"])
 def test_a_directory_on_the_way_is_asked_about_too(entries, open_cache, header, name, records_at_once):
     entries.build(RECIPE, Builder(header))
-    assert find(entries)
+    assert loader_lookup(entries)
     (entries.root / name).chmod(0o777)
     with pytest.raises(CacheError, match="can be written by everybody"):
-        find(open_cache(entries.root))
+        loader_lookup(open_cache(entries.root))
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
 def test_a_note_that_names_another_place_is_refused(entries, open_cache, header, tmp_path, records_at_once, beside):
     entries.build(RECIPE, Builder(header))
-    assert find(entries)
+    assert loader_lookup(entries)
     (note,) = records_of(entries)
     (subjects, more), lines = fingerprints.read_record(note)
     evil = [str(tmp_path / "evil"), "evil.so", ""]
     fingerprints.write_record(note, [[*subjects, evil] if beside else [evil], more], lines)
     with pytest.raises(CacheError, match="which is not in the cache"):
-        find(open_cache(entries.root))
+        loader_lookup(open_cache(entries.root))

@@ -130,7 +130,7 @@ def test_nothing_is_found_in_the_bundled_kernels(name):
 
 
 @pytest.mark.slow
-def test_a_compiler_without_address_sanitizer(kernels, tmp_path, monkeypatch, capsys, cache, seeded):
+def test_a_compiler_without_address_sanitizer(kernels, tmp_path, monkeypatch, capsys, cache, cache_with_runtime):
     compiler = tmp_path / "g++"
     write_compiler(
         compiler,

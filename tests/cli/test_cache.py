@@ -14,8 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.caches import CALL, RIGHT, entries, eventually, stagings
+from support.caches import CALL, RIGHT, entries, stagings
 from support.forking import Child, Server
+from support.waiting import wait_until
 
 from tkjit.cache import checked_json
 from tkjit.cache.entry import MANIFEST, read_manifest
@@ -45,7 +46,7 @@ def in_use(fresh: Server, directory: Path) -> Iterator[Child]:
     """While a process uses what CALL needs."""
     wait = f"import os, time\nprint(flush=True)\nwhile not os.path.exists({str(directory / 'go')!r}): time.sleep(0.01)"
     child = fresh.start(f"{CALL}\n{wait}\n{CALL}")
-    eventually(lambda: child.stdout.startswith(RIGHT + "\n"), 30)
+    wait_until(lambda: child.stdout.startswith(RIGHT + "\n"), 30)
     yield child
     (directory / "go").touch()
     assert child.printed() == f"{RIGHT}\n{RIGHT}"
@@ -195,14 +196,14 @@ def diffed(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 """
 
 
-def test_diff_compares_the_last_two_builds(fresh, seeded, tmp_path, monkeypatch):
+def test_diff_compares_the_last_two_builds(fresh, cache_with_runtime, tmp_path, monkeypatch):
     (tmp_path / "diffed.py").write_text(DIFFED)
     source, header = tmp_path / "diffed.cu", tmp_path / "value.h"
     source.write_text('#include "value.h"\n__global__ void f(Globals g) { g.x[0] = VALUE; }\n')
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     call = 'import torch, tkjit; print(tkjit.load("diffed")(torch.zeros(1)).item())'
     nothing = fresh.tkjit("diff", "diffed")
-    assert (nothing.code, nothing.stderr) == (1, f"tkjit: diffed has no build in {seeded}\n")
+    assert (nothing.code, nothing.stderr) == (1, f"tkjit: diffed has no build in {cache_with_runtime}\n")
     for value in (1, 2):
         header.write_text(f"#define VALUE {value}\n")
         assert fresh.run(call) == f"{value}.0\n"
@@ -313,8 +314,8 @@ in_a_cell(torch.zeros(1))
 
 
 @pytest.mark.slow
-def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, seeded, operators, tmp_path):
-    operators(seeded)
+def test_what_cannot_be_found_elsewhere_fails_and_the_rest_is_built(fresh, cache_with_runtime, operators, tmp_path):
+    operators(cache_with_runtime)
     used = tmp_path / "used"
     fresh.run(CALL + NOTEBOOK + CALL, TKJIT_RECORD=str(used))
     assert [json.loads(line)["name"] for line in used.read_text().splitlines()] == ["axpy", "in_a_cell"]
@@ -336,14 +337,14 @@ def test_a_recorded_command_keeps_its_exit_code(fresh, cache, tmp_path):
 
 
 @pytest.mark.parametrize("bound", [("--jobs", "2"), ("--jobs", "4", "--memory", "600M")], ids=" ".join)
-def test_a_warm_up_keeps_to_its_bounds(bound, fresh, seeded, operators, compiler):
+def test_a_warm_up_keeps_to_its_bounds(bound, fresh, cache_with_runtime, operators, compiler):
     """600 MB are enough for one compiler that nothing is known of, and not for two."""
-    operators(seeded)
+    operators(cache_with_runtime)
     compiler.hold()
     code = "import sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))"
     running = fresh.start(code, "warmup", "axpy", "--device", "cpu", *bound)
     at_once = 2 if "2" in bound else 1
-    eventually(lambda: len(compiler.compiled) == at_once, 30)
+    wait_until(lambda: len(compiler.compiled) == at_once, 30)
     time.sleep(0.5)  # and no more than that
     assert len(compiler.compiled) == at_once
     compiler.release()
@@ -354,9 +355,9 @@ def test_a_warm_up_keeps_to_its_bounds(bound, fresh, seeded, operators, compiler
 # ---- when not to compile
 
 
-def test_where_it_is_forbidden_a_miss_names_the_command_that_helps(fresh, seeded, compiler):
+def test_where_it_is_forbidden_a_miss_names_the_command_that_helps(fresh, cache_with_runtime, compiler):
     refused = fresh.start(CALL, TKJIT_JIT="0").wait()
-    assert refused.code == 1 and compiler.compiled == [] and not stagings(seeded)
+    assert refused.code == 1 and compiler.compiled == [] and not stagings(cache_with_runtime)
     assert "CacheError: the glue of axpy is not in the cache (" in refused.stderr
     assert "build it ahead of time: python -m tkjit warmup axpy " in refused.stderr
     assert fresh.tkjit("warmup", "axpy", "--device", "cpu", "--types", "float32").code == 0
@@ -393,7 +394,7 @@ torch.distributed.barrier()
 """
 
 
-def test_of_a_process_group_one_rank_builds_with_a_warning(fresh, seeded, compiler, tmp_path):
+def test_of_a_process_group_one_rank_builds_with_a_warning(fresh, cache_with_runtime, compiler, tmp_path):
     begun = [fresh.start(GROUP + CALL, rank, 4, tmp_path / "store") for rank in range(4)]
     assert [child.printed() for child in begun] == [RIGHT] * 4
     assert compiler.compiled == ["launcher", "module"]

@@ -45,7 +45,7 @@ def test_the_bundled_kernels_run_and_are_clean(cache: Path, fresh, monkeypatch, 
 
 
 @needs_clang
-def test_the_checker_finds_what_it_finds_with_gcc(seeded: Path, tmp_path, monkeypatch, capsys):
+def test_the_checker_finds_what_it_finds_with_gcc(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
     (tmp_path / "racy.cu").write_text(RACY)
     (tmp_path / "racy.py").write_text(SPEC)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
@@ -60,7 +60,7 @@ def test_the_checker_finds_what_it_finds_with_gcc(seeded: Path, tmp_path, monkey
     assert "memory: 4 bytes 0 bytes behind x, which has 512 bytes" in printed
 
 
-def test_without_address_sanitizers_runtime(seeded: Path, tmp_path, monkeypatch, capsys):
+def test_without_address_sanitizers_runtime(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):
     """What clang says where libclang-rt is missing."""
     script = tmp_path / "clang++"
     script.write_text(

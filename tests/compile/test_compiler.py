@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import wait_until
+from support.waiting import wait_until
 
 from tkjit.compile.compiler import LOG, Unit, _linked, _read_depfile, compile_binary
 from tkjit.errors import CacheError, CompileError, ToolchainError
@@ -102,7 +102,7 @@ def test_a_build(unit, staging):
     assert (staging / "launcher.cu").read_text() == "int i;\n"
     assert "Used 7 registers" in (staging / LOG).read_text()
     assert sorted(path.name for path in staging.iterdir()) == [LOG, "launcher.cu", "launcher.so"]
-    assert not unit.keep.exists()
+    assert not unit.failure_directory.exists()
 
 
 def test_a_build_of_two_commands_ends_with_the_first_that_fails(unit, staging):
@@ -114,7 +114,7 @@ def test_a_build_of_two_commands_ends_with_the_first_that_fails(unit, staging):
     failing = lambda *files: [*shell("echo 'error: no such thing'; exit 1")(*files), *both(*files)]  # noqa: E731
     with pytest.raises(CompileError, match="no such thing"):
         compile_binary(unit, staging, "program", failing)
-    assert not (unit.keep / "program").exists()
+    assert not (unit.failure_directory / "program").exists()
 
 
 def test_a_build_depends_on_its_libraries_and_on_where_headers_are_looked_for(unit, staging, tmp_path):
@@ -156,7 +156,7 @@ def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
     wait = subprocess.Popen.wait
 
     def interrupt(process):
-        wait_until(lambda: "sleep" in map(name_of, working_in(staging)), "the compiler is at work")
+        wait_until(lambda: "sleep" in map(name_of, working_in(staging)), what="the compiler is at work")
         monkeypatch.setattr(subprocess.Popen, "wait", wait)
         raise KeyboardInterrupt
 
@@ -183,12 +183,12 @@ def test_a_failed_build_says_error_log_and_command(unit, staging):
         compile_binary(unit, staging, OUTPUT, command, lambda path: None)
     error = caught.value
     lines = str(error).splitlines()
-    kept = unit.keep / "launcher.cu"
+    kept = unit.failure_directory / "launcher.cu"
     first = f"{SOURCE}:3:1: error: no such thing in {kept}"
     assert lines == [
         first,
         f"  compiling: {unit.name}",
-        f"  whole log: {unit.keep / LOG}",
+        f"  whole log: {unit.failure_directory / LOG}",
         f"  reproduce: {error.command}",
     ]
     assert error.log_path.read_text().startswith(error.command)
@@ -209,8 +209,8 @@ def test_a_second_failure_replaces_what_the_first_left(unit, staging):
         with pytest.raises(CompileError):
             compile_binary(unit, staging, OUTPUT, shell(f"echo {text} >&2; touch {text}; exit 1"), lambda path: None)
         (staging / "first").unlink(missing_ok=True)
-    assert not (unit.keep / "first").exists() and (unit.keep / "second").exists()
-    assert "second" in (unit.keep / LOG).read_text()
+    assert not (unit.failure_directory / "first").exists() and (unit.failure_directory / "second").exists()
+    assert "second" in (unit.failure_directory / LOG).read_text()
 
 
 def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypatch):
@@ -227,7 +227,7 @@ def test_what_a_failed_build_leaves_is_closed_to_others(unit, staging, monkeypat
             compile_binary(unit, staging, OUTPUT, shell("exit 1"), lambda path: None)
     finally:
         os.umask(before)
-    assert [*modes, unit.keep.stat().st_mode & 0o777] == [0o700, 0o700]
+    assert [*modes, unit.failure_directory.stat().st_mode & 0o777] == [0o700, 0o700]
 
 
 @pytest.mark.parametrize("place, function", [(shutil, "copytree"), (Path, "rename"), (Path, "mkdir")])
@@ -238,7 +238,7 @@ def test_a_failed_build_that_cannot_be_kept_is_still_that_failure(unit, staging,
     monkeypatch.setattr(place, function, refuse)
     with pytest.raises(CompileError, match="no such thing"):
         compile_binary(unit, staging, OUTPUT, shell("echo no such thing >&2; exit 1"), lambda path: None)
-    assert [path.name for path in unit.keep.parent.iterdir()] == [staging.name]
+    assert [path.name for path in unit.failure_directory.parent.iterdir()] == [staging.name]
 
 
 def test_what_compiles_but_cannot_be_loaded_is_a_compile_error(unit, staging):

@@ -55,7 +55,7 @@ __global__ void f(Globals g) { g.x[0] = table_of_own[0]; }
 CALL = 'import torch, tkjit; print(tkjit.load("own")(torch.zeros(1)).item())'
 
 
-def test_an_edit_of_embedded_data_is_a_miss(fresh, seeded, compiler, data, monkeypatch):
+def test_an_edit_of_embedded_data_is_a_miss(fresh, cache_with_runtime, compiler, data, monkeypatch):
     (data / "own.py").write_text(SPEC)
     (data / "own.cu").write_text(SOURCE)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(data))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from support.caches import eventually
+from support.waiting import wait_until
 
 from tkjit.system.process import name_of, working_in
 
@@ -36,11 +36,11 @@ def test_nothing_of_nvcc_is_left(number, loader, tmp_path, monkeypatch):
     root = loader.cache.root
     with subprocess.Popen([sys.executable, "-m", "tkjit", "warmup", "slow", "--arch", "90a"]) as process:
         try:
-            eventually(lambda: "cicc" in map(name_of, working_in(root)), 30)
+            wait_until(lambda: "cicc" in map(name_of, working_in(root)), 30)
             process.send_signal(number)
             assert process.wait(timeout=5) == (130 if number == signal.SIGINT else -number)
         finally:
             process.kill()
-    eventually(lambda: not working_in(root), 5)
-    eventually(lambda: not list(root.glob("v1/*/*/*/.staging-*")), 5)
+    wait_until(lambda: not working_in(root), 5)
+    wait_until(lambda: not list(root.glob("v1/*/*/*/.staging-*")), 5)
     assert not list(root.glob("v1/*/sm_90a/slow-*/[!.]*")), "it was not too late"

@@ -451,12 +451,12 @@ def test_what_could_make_another_compiler_the_one_that_is_found(tmp_path, bin_di
         (Target("cpu"), "g++", True),
         (Target("90a"), "nvcc", True),
     ):
-        before = state(tools.looked_at(target))
+        before = state(tools.searched_paths(target))
         write_gxx(places[0] / name)
-        assert (state(tools.looked_at(target)) != before) == counts
-        after = state(tools.looked_at(target))
+        assert (state(tools.searched_paths(target)) != before) == counts
+        after = state(tools.searched_paths(target))
         (places[2] / name).write_text("it stands behind the one that is found")
-        assert state(tools.looked_at(target)) == after
+        assert state(tools.searched_paths(target)) == after
         for place in (places[0], places[2]):
             (place / name).unlink()
 

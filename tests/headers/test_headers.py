@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.builders import write
+from support.fake_builder import write
 
 import tkjit
 from tkjit import CacheError, HeaderLibrary, SpecError, ToolchainError
 from tkjit.cli import main
 from tkjit.config import Settings
-from tkjit.headers import cached_root, check_whole, find_root, locate
+from tkjit.headers import cached_root, check_complete, find_root, locate
 from tkjit.headers.install import install, origin_of
 from tkjit.spec import LIBRARIES, Spec
 from tkjit.spec.headers import Git, Wheel
@@ -106,7 +106,7 @@ def test_the_layer_that_has_a_kernels_sources_serves_where_the_library_is_missin
     spec = locate(of("<paws>/kernels/a.cu"), on_layers)
     assert spec.headers[0].root == layers[1] / "headers/paws" and spec.sources[0][1].path.is_file()
     with pytest.raises(ToolchainError, match=r"a is written on paws, and .*, of a bundle, has none"):
-        check_whole(spec)
+        check_complete(spec)
     with pytest.raises(ToolchainError, match="the headers of paws are not found"):
         locate(of("<paws>/kernels/c.cu"), on_layers)
     named = replace(on_layers, header_roots=(("paws", tmp_path),))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from support.mittens.library import MITTENS, ROOT
-from support.mittens.specs import KERNELS
+from support.sample_library.library import MITTENS, ROOT
+from support.sample_library.specs import KERNELS
 from support.sampling import sample
 
 import tkjit
@@ -144,7 +144,7 @@ def sums_of(library: tkjit.HeaderLibrary) -> tkjit.Kernel:
     return sums_somewhere
 
 
-def test_a_library_in_the_cache(seeded):
+def test_a_library_in_the_cache(cache_with_runtime):
     library = replace(MITTENS, root=None)
     with pytest.raises(ToolchainError, match="the headers of mittens are not found"):
         sums_of(library)(torch.ones(2, 3))
@@ -187,13 +187,15 @@ def on_paws(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Te
 """
 
 
-def test_a_bundle_carries_the_sources_of_its_header_libraries(tmp_path, fresh, seeded, operators, monkeypatch):
+def test_a_bundle_carries_the_sources_of_its_header_libraries(
+    tmp_path, fresh, cache_with_runtime, operators, monkeypatch
+):
     kernels, bundle, other = tmp_path / "kernels", tmp_path / "bundle", tmp_path / "other"
     kernels.mkdir()
     for name in ("rows_of_paws", "on_paws"):
         (kernels / f"{name}.py").write_text(SPEC)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(kernels))
-    operators(seeded)
+    operators(cache_with_runtime)
     install(replace(MITTENS, name="paws", root=None), Settings.from_environment(), ROOT)
     fresh.tkjit("bundle", "rows_of_paws", "--device", "cpu", "-o", bundle).printed()
     fresh.tkjit("bundle", "on_paws", "--device", "cpu", "-o", other).printed()

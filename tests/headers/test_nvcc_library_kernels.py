@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.mittens.library import MITTENS
-from support.mittens.specs import KERNELS
+from support.sample_library.library import MITTENS
+from support.sample_library.specs import KERNELS
 from support.sampling import sample
 
 import tkjit

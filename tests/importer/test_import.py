@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.mittens.library import ROOT as MITTENS
+from support.sample_library.library import ROOT as MITTENS
 from support.sampling import sample
 
 import tkjit

@@ -176,7 +176,7 @@ def test_load_refuses_what_is_no_kernel(thing):
 
 
 def test_a_kernel_that_another_process_used():
-    assert find_used("axpy", f"{registry.MODULES}.axpy") is tkjit.find("axpy")
+    assert find_used("axpy", f"{registry.SPEC_MODULES}.axpy") is tkjit.find("axpy")
     assert find_used("scale", __name__) is scale
 
 

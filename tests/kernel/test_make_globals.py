@@ -25,7 +25,7 @@ def test_make_globals_shows_what_each_device_would_get():
     assert first["y"].data_ptr == first.result[0].data_ptr() and list(first) == list(total.specs[0].order)
 
 
-def test_make_globals_compiles_and_launches_nothing(seeded, compiler):
+def test_make_globals_compiles_and_launches_nothing(cache_with_runtime, compiler):
     @tkjit.kernel("this is no C++ {", entry="nothing", grid=1, block=1)
     def nothing(x: InOut[Tensor, "float32", "N"], n: Scalar[int, "int64_t"] = -5) -> Tensor: ...
 

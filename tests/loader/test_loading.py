@@ -40,17 +40,17 @@ print(tkjit.__file__)
 """
 
 
-def test_after_a_warmup_a_fresh_process_compiles_nothing(seeded, python):
+def test_after_a_warmup_a_fresh_process_compiles_nothing(cache_with_runtime, python):
     assert main(["warmup", "axpy", "--device", "cpu", "--types", "float32"]) == 0
-    built = entries(seeded)
+    built = entries(cache_with_runtime)
     assert {path.parent.parent.name.split("-")[0] for path in built} == {"runtime", "operators", "glue", "cpu"}
     result, imported, _ = python(CALL_WITHOUT_A_PROCESS).split("\n")[:3]
     assert result == "[3.0, 3.0, 3.0]"
     assert imported == ""
-    assert entries(seeded) == built
+    assert entries(cache_with_runtime) == built
 
 
-def test_the_watch_over_processes_sees_a_build(seeded):
+def test_the_watch_over_processes_sees_a_build(cache_with_runtime):
     """The test above would fail if a fresh process compiled."""
     done = subprocess.run([sys.executable, "-c", CALL_WITHOUT_A_PROCESS], capture_output=True, text=True)
     assert done.returncode != 0
@@ -117,7 +117,7 @@ def test_an_edited_header_rebuilds_and_a_touched_one_does_not(tmp_path, session_
 
 
 @pytest.mark.slow
-def test_a_checkout_that_moves_keeps_its_builds(seeded, tmp_path, monkeypatch, python):
+def test_a_checkout_that_moves_keeps_its_builds(cache_with_runtime, tmp_path, monkeypatch, python):
     for name in ("first", "second"):
         for part in ("tkjit", "kernel_sources"):
             shutil.copytree(CHECKOUT / part, tmp_path / name / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -125,12 +125,12 @@ def test_a_checkout_that_moves_keeps_its_builds(seeded, tmp_path, monkeypatch, p
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "first"))
     call = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1), torch.ones(1)).item(), tkjit.__file__)'
     assert python(call).split() == ["2.0", str(tmp_path / "first/tkjit/__init__.py")]
-    built = entries(seeded)
+    built = entries(cache_with_runtime)
     assert len(built) == 3  # and the runtime of this checkout serves it too
     shutil.rmtree(tmp_path / "first")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "second"))
     assert python(CALL_WITHOUT_A_PROCESS).split("\n")[2] == str(tmp_path / "second/tkjit/__init__.py")
-    assert entries(seeded) == built
+    assert entries(cache_with_runtime) == built
 
 
 def test_a_wheel_brings_its_kernels(tmp_path, monkeypatch, python):

@@ -5,8 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.caches import eventually
 from support.sampling import sample
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.compiles
 SOURCE = """
@@ -38,7 +38,7 @@ print(bool(ran))
 
 
 @pytest.fixture
-def fill(seeded, tmp_path, monkeypatch) -> Path:
+def fill(cache_with_runtime, tmp_path, monkeypatch) -> Path:
     """The directory of a kernel that writes what a header says."""
     directory = tmp_path / "kernels"
     directory.mkdir()
@@ -72,7 +72,7 @@ def remembered(fill, call) -> Path:
         assert value == 1
         return not ran
 
-    eventually(is_remembered, 20)
+    wait_until(is_remembered, 20)
     return fill
 
 
@@ -205,8 +205,12 @@ def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
         name="-".join,
     ),
 )
-def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, seeded, call, room, harm):
-    (module,) = [path for path in seeded.glob(f"v1/*/{room}/*/[!.]*/*.so") if "fill" in str(path) or room == "runtime"]
+def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, cache_with_runtime, call, room, harm):
+    (module,) = [
+        path
+        for path in cache_with_runtime.glob(f"v1/*/{room}/*/[!.]*/*.so")
+        if "fill" in str(path) or room == "runtime"
+    ]
     if harm == "cut":
         os.truncate(module, module.stat().st_size // 2)
     else:
@@ -214,12 +218,12 @@ def test_what_was_remembered_and_is_not_whole_is_built_anew(remembered, seeded, 
     assert call()[0] == 1
 
 
-def test_any_flipped_byte_of_the_note_costs_a_run_and_no_more(remembered, seeded, call, chance):
-    (note,) = seeded.glob("v1/*/notes/kernel-fill-*")
+def test_any_flipped_byte_of_the_note_costs_a_run_and_no_more(remembered, cache_with_runtime, call, rng):
+    (note,) = cache_with_runtime.glob("v1/*/notes/kernel-fill-*")
     content = note.read_bytes()
     for _ in range(25):
-        place = chance.randrange(len(content) - 1)
+        place = rng.randrange(len(content) - 1)
         flipped = bytearray(content)
-        flipped[place] ^= 1 << chance.randrange(8)
+        flipped[place] ^= 1 << rng.randrange(8)
         note.write_bytes(bytes(flipped))
         assert call()[0] == 1, place

@@ -15,7 +15,7 @@ import torch
 
 import tkjit
 from tkjit.parallel.exchange import Peer
-from tkjit.parallel.tensor import Brought
+from tkjit.parallel.tensor import LocalPart
 from tkjit.system.process import this_process
 
 pytestmark = pytest.mark.compiles
@@ -212,7 +212,7 @@ def test_a_process_is_watched_for_no_tensor_that_is_gone():
 
 
 def test_how_the_others_reach_a_part_has_to_be_alike_too():
-    part = Brought((4,), "torch.float32", "cuda", ", a new one", Peer(0, this_process()))
+    part = LocalPart((4,), "torch.float32", "cuda", ", a new one", Peer(0, this_process()))
     assert part.what != part._replace(memory=", a new one with multicast").what
     assert part.text == "(4,) float32 on cuda, a new one"
 

@@ -30,7 +30,7 @@ def constant(file: str, name: str) -> int:
         (checks.MAX_DEVICES, "runtime/club.h", "kMostDevices"),
         (checks.MAX_DIMS, "runtime/table.h", "kMaxDims"),
         (checks.MAX_OUTPUTS, "runtime/glue_arguments.h", "kMaxOutputs"),
-        (static_shared.MOST_BYTES, "include/tkjit/launch.h", "without_asking"),
+        (static_shared.MAX_BYTES, "include/tkjit/launch.h", "without_asking"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -16,7 +16,7 @@ PACKAGE = Path(tkjit.__file__).parent
 FILES = sorted(TESTS.rglob("*.py"))
 # folders that are no room's: of the whole project, of the kernels beside the package, and helpers
 OTHERS = {"project", "kernel_sources", "support"}
-MOST_LINES = 500
+MAX_LINES = 500
 
 
 def marks(path: Path) -> set[str]:
@@ -36,7 +36,7 @@ def test_a_folder_is_named_as_a_room():
 
 def test_files_are_short():
     lines = {str(path.relative_to(TESTS)): len(path.read_text().splitlines()) for path in FILES}
-    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+    assert {name: count for name, count in lines.items() if count > MAX_LINES} == {}
 
 
 @pytest.mark.parametrize("machine", ["nvcc", "gpu"])

@@ -66,10 +66,10 @@ def test_a_dim_with_the_name_of_a_loops_variable_is_compared_all_the_same(order)
 
 def drawn(number: int) -> list[str]:
     """Five different names: of our own vocabulary, of C++'s, and what is made from another name."""
-    chance = random.Random(number)
-    names = [*chance.sample(OURS, 3), chance.choice(CPPS if number % 2 else OURS)]
-    prefix = chance.choice(["v_", "given_", "arg_", "list_of_", "item_of_", "shape_of_"])
-    return chance.sample([*names, prefix + names[0]], 5)
+    rng = random.Random(number)
+    names = [*rng.sample(OURS, 3), rng.choice(CPPS if number % 2 else OURS)]
+    prefix = rng.choice(["v_", "given_", "arg_", "list_of_", "item_of_", "shape_of_"])
+    return rng.sample([*names, prefix + names[0]], 5)
 
 
 @pytest.mark.parametrize("number", sample(range(24), "0", "1", "2"))

@@ -160,7 +160,7 @@ needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="no gdb; inst
 
 
 @needs_gdb
-def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, seeded):
+def test_gdb_shows_a_blocks_threads_and_where_they_wait(tmp_path, cache_with_runtime):
     program = tmp_path / "program.py"
     program.write_text(CALL.replace("(2, 40)", "(1, 40)"))  # one block, so that it is the one that stops
     commands = ["break softmax.cu:33", "run", "tkjit threads", "tkjit thread 3", "tkjit thread 255", "tkjit thread 256"]

@@ -44,7 +44,7 @@ def test_a_launcher_is_compiled_without_the_headers_of_strings_and_streams(fille
 
 
 @pytest.mark.slow
-def test_a_bundle_needs_no_simulator(seeded: Path, fresh, tmp_path, python):
+def test_a_bundle_needs_no_simulator(cache_with_runtime: Path, fresh, tmp_path, python):
     bundle = tmp_path / "bundle"
     python(
         "import sys\nfrom tkjit.cli import main\nsys.exit(main(sys.argv[1:]))",

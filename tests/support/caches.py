@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -36,14 +34,6 @@ def stagings(root: Path) -> list[Path]:
 def compilers(root: Path) -> list[str]:
     """The names of the processes at work in a cache."""
     return sorted(filter(None, map(name_of, working_in(root))))
-
-
-def eventually(condition: Callable[[], object], timeout_s: float, what: str = "") -> None:
-    """Wait until something holds; the test fails if it does not in time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {timeout_s:.0f} s: {what}"
-        time.sleep(0.01)
 
 
 def at_locks(pid: int, root: Path) -> list[str]:

@@ -34,7 +34,9 @@ def build(root: Path, text: str, fork: str = "") -> Entry:
         unit = Unit("small", "launcher.cu", text, cache.failure_directory(recipe))
         return compile_binary(unit, staging, "launcher.so", commands, lambda path: ctypes.CDLL(str(path)))
 
-    return cache.build(recipe, make, what="small", waiting=lambda reason: print(reason, file=sys.stderr, flush=True))
+    return cache.build(
+        recipe, make, what="small", report_wait=lambda reason: print(reason, file=sys.stderr, flush=True)
+    )
 
 
 def _child_that_stays(fork: str) -> int:

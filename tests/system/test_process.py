@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.builders import wait_until
+from support.waiting import wait_until
 
 import tkjit.system.process
 from tkjit.system import watchdog
@@ -68,7 +68,7 @@ def test_a_zombie_is_dead(at_work, tmp_path):
     owner = this_process()._replace(pid=process.pid, started=start_time(process.pid))
     assert owner.is_alive
     process.kill()
-    wait_until(lambda: b") Z " in Path(f"/proc/{process.pid}/stat").read_bytes(), "a zombie")
+    wait_until(lambda: b") Z " in Path(f"/proc/{process.pid}/stat").read_bytes(), what="a zombie")
     assert start_time(process.pid) is None and not owner.is_alive
     assert working_in(tmp_path) == []
 
@@ -77,7 +77,7 @@ def test_a_name_may_hold_anything(at_work, tmp_path):
     program = tmp_path / "a) S (b"
     shutil.copy(shutil.which("sleep"), program)
     process = at_work(tmp_path, str(program), "60")
-    wait_until(lambda: name_of(process.pid) == program.name, "its name")
+    wait_until(lambda: name_of(process.pid) == program.name, what="its name")
     assert start_time(process.pid) == pytest.approx(this_process().started, abs=3600 * os.sysconf("SC_CLK_TCK"))
 
 
@@ -143,7 +143,7 @@ def test_ending_reaches_grandchildren(at_work, tmp_path):
     (tmp_path / "staging").mkdir()
     shell = at_work(tmp_path / "staging", "sh", "-c", "sleep 60 & sh -c 'sleep 60; true' & wait")
     other = at_work(tmp_path)
-    wait_until(lambda: len(working_in(tmp_path / "staging")) == 4, "a tree of processes")
+    wait_until(lambda: len(working_in(tmp_path / "staging")) == 4, what="a tree of processes")
     end_working_in(tmp_path / "staging")
     assert working_in(tmp_path / "staging") == []
     assert shell.wait(10) == -signal.SIGKILL
@@ -174,7 +174,7 @@ def test_a_killed_builders_compiler_ends_and_its_directory_goes(start, tmp_path)
     builder = start(BUILDER, staging)
     compiler = int(builder.stdout.readline())
     builder.kill()
-    wait_until(lambda: not staging.exists(), "the directory is removed")
+    wait_until(lambda: not staging.exists(), what="the directory is removed")
     assert start_time(compiler) is None
 
 
@@ -183,10 +183,10 @@ def test_a_killed_builders_compiler_ends_where_its_directory_was_moved_to(start,
     staging.mkdir()
     builder = start(BUILDER, staging)
     compiler = int(builder.stdout.readline())
-    wait_until(lambda: any(name_of(pid) != "sleep" for pid in holding(staging)), "the watchdog is there")
+    wait_until(lambda: any(name_of(pid) != "sleep" for pid in holding(staging)), what="the watchdog is there")
     staging.rename(tmp_path / "moved")
     builder.kill()
-    wait_until(lambda: start_time(compiler) is None, "the compiler is ended")
+    wait_until(lambda: start_time(compiler) is None, what="the compiler is ended")
 
 
 def holding(directory: Path) -> list[int]:
@@ -309,7 +309,7 @@ def test_a_forked_child_finds_a_lock_open_that_another_thread_holds(tmp_path):
         with lock:
             os._exit(7)
     try:
-        wait_until(lambda: start_time(child) is None, "the child is through")
+        wait_until(lambda: start_time(child) is None, what="the child is through")
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
         assert not lock.acquire(blocking=False)  # here it is still held
     finally:
@@ -343,6 +343,6 @@ def test_the_memory_of_whoever_works_in_a_directory_is_watched(tmp_path, start):
             "held = b'x' * (80 << 20); os.chdir(sys.argv[1]); print('ready', flush=True); time.sleep(60)", tmp_path
         )
         worker.stdout.readline()
-        wait_until(lambda: memory.peak_bytes > 0, "it is seen")
+        wait_until(lambda: memory.peak_bytes > 0, what="it is seen")
     assert 80 << 20 <= memory.peak_bytes < len(ours)
     worker.kill()

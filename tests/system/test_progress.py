@@ -6,7 +6,7 @@ import time
 import types
 
 import pytest
-from support.builders import wait_until
+from support.waiting import wait_until
 
 from tkjit.system import progress
 from tkjit.system.progress import announce
@@ -118,11 +118,11 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
 def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
     monkeypatch.setattr(progress, "STALE_S", 0.2)
     with announce("axpy") as say:
-        wait_until(lambda: "compiling axpy" in terminal.getvalue(), "a line")
+        wait_until(lambda: "compiling axpy" in terminal.getvalue(), what="a line")
         say("process 7 on node17 has been building it for 3 s")
-        wait_until(lambda: "node17" in terminal.getvalue(), "the reason")
+        wait_until(lambda: "node17" in terminal.getvalue(), what="the reason")
         shown = terminal.getvalue()
-        wait_until(lambda: "compiling axpy" in terminal.getvalue()[len(shown) :], "the end of the wait")
+        wait_until(lambda: "compiling axpy" in terminal.getvalue()[len(shown) :], what="the end of the wait")
     assert "tkjit: waiting for axpy: process 7 on node17 has been building it for 3 s" in shown
     assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: compiled axpy in")
 

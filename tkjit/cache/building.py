@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 from tkjit.cache import fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
-from tkjit.cache.entry import MANIFEST, Entry, check_whole, complete, files_and_places, read_manifest
+from tkjit.cache.entry import MANIFEST, Entry, check_intact, complete, files_and_places, read_manifest
 from tkjit.cache.failures import failure_of, leave_failure
 from tkjit.cache.locks import Holder, Lock, hold_build_lock
 from tkjit.cache.recipe import Product, Recipe
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 class Lookup(Protocol):
     """Finds the entry of a recipe."""
 
-    def __call__(self, recipe: Recipe, *, besides: Entry | None) -> Entry | None: ...
+    def __call__(self, recipe: Recipe, *, exclude: Entry | None) -> Entry | None: ...
 
 
 def build(
@@ -51,12 +51,12 @@ def build(
     recipe: Recipe,
     builder: Builder,
     what: str,
-    instead_of: Entry | None,
-    waiting: Callable[[str], None],
+    replacing: Entry | None,
+    report_wait: Callable[[str], None],
 ) -> Entry:
     """See ``Cache.build``."""
     interruptions = cache.interruptions
-    stamp = _stamp(instead_of)
+    stamp = _stamp(replacing)
 
     def check() -> None:
         if cache.interruptions != interruptions:
@@ -64,16 +64,16 @@ def build(
 
     def report(holder: Holder, seconds: float) -> None:
         if seconds > REPORT_S:
-            waiting(_who_builds(holder))
+            report_wait(_waiting_text(holder))
 
     with ExitStack() as stack:
         with cache.writing():
             lock = stack.enter_context(_build_lock(cache, recipe, what, check, report))
         if not lock.is_held:
             _warn_of_no_locks(cache, what)
-        if _stamp(instead_of) != stamp:
-            instead_of = None  # the previous builder has replaced it
-        if (entry := lookup(recipe, besides=instead_of)) is not None:
+        if _stamp(replacing) != stamp:
+            replacing = None  # the previous builder has replaced it
+        if (entry := lookup(recipe, exclude=replacing)) is not None:
             return entry
         if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
             raise failure
@@ -82,7 +82,7 @@ def build(
         states: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
             with _failures_left(cache, recipe, lock, check):
-                built = _attempt(cache, recipe, builder, lock, instead_of, states)
+                built = _attempt(cache, recipe, builder, lock, replacing, states)
             check()
             if built is not None:
                 return built
@@ -141,7 +141,7 @@ def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result])
 
 
 def _attempt(
-    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, instead_of: Entry | None, states: dict[str, bytes]
+    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, replacing: Entry | None, states: dict[str, bytes]
 ) -> Entry | None:
     """Build and publish; None if a file may have changed while the compiler read it.
 
@@ -159,32 +159,32 @@ def _attempt(
         _refuse_noexec(cache, staging)
         lock.say(staging)
         # by the clock that stamps files: a file written from now on is not older
-        begun_ns, begun = _clock_of(staging), time.monotonic_ns()
+        begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
             with watchdog.watched(staging):
                 product = builder(staging)
-            begun_ns = _begin_by_now(staging, begun_ns, time.monotonic_ns() - begun)
+            begun_ns = _corrected_begin_ns(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:
             if _is_of_the_disk(error, staging):
                 raise cache.write_failure(error) from error
             raise
         with cache.writing():
-            return _publish_unless_changed(cache, recipe, product, staging, instead_of, states, begun_ns)
+            return _publish_unless_changed(cache, recipe, product, staging, replacing, states, begun_ns)
     finally:
         cache.building.discard(staging)
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def _clock_of(directory: Path) -> int:
+def _filesystem_time_ns(directory: Path) -> int:
     """The time by the clock of a directory's file system, which may be another machine's, in ns since the epoch."""
     with suppress(OSError):  # then it is the time of the last file in it, and may cause one more build
         os.utime(directory)
     return directory.stat().st_ctime_ns
 
 
-def _begin_by_now(staging: Path, begun_ns: int, taken_ns: int) -> int:
+def _corrected_begin_ns(staging: Path, begun_ns: int, taken_ns: int) -> int:
     """The start of a build, by the clock that stamps files now: it may have been set back since."""
-    begin_ns = _clock_of(staging) - taken_ns
+    begin_ns = _filesystem_time_ns(staging) - taken_ns
     return begin_ns if begin_ns < begun_ns - fingerprints.SETTLED_NS else begun_ns
 
 
@@ -193,7 +193,7 @@ def _publish_unless_changed(
     recipe: Recipe,
     product: Product,
     staging: Path,
-    instead_of: Entry | None,
+    replacing: Entry | None,
     states: dict[str, bytes],
     begun_ns: int,
 ) -> Entry | None:
@@ -212,23 +212,23 @@ def _publish_unless_changed(
         return None  # a header that was just removed
     if any(fingerprints.state_of(path) != state for path, state in states.items()):
         return None
-    entry = _publish(cache, recipe, product, staging, deps_key, instead_of)
+    entry = _publish(cache, recipe, product, staging, deps_key, replacing)
     own = fingerprints.of([f"{entry.directory}/{MANIFEST}", str(entry.shared_object)])
     return dataclasses.replace(entry, fingerprint=own + fingerprint)
 
 
 def _publish(
-    cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, instead_of: Entry | None
+    cache: Directory, recipe: Recipe, product: Product, staging: Path, deps_key: str, replacing: Entry | None
 ) -> Entry:
     """Give a finished build its name by an atomic rename, so no reader sees half of it."""
     directory = cache.directory(recipe)
     for path in staging.iterdir():
         if cache.shared:
-            files.open_to_sharers(path, directory)
+            files.copy_sharing_mode(path, directory)
         else:
             path.chmod(path.stat().st_mode & 0o755)
         _sync(path)
-    bad = [path for path in cache.candidates(recipe) if _is_bad(path, recipe, instead_of)]
+    bad = [path for path in cache.candidates(recipe) if _must_be_replaced(path, recipe, replacing)]
     for path in bad:
         set_aside(path)
     target = directory / deps_key
@@ -262,11 +262,11 @@ def _stamp(entry: Entry | None) -> bytes:
     return fingerprints.state_of(f"{entry.directory}/{MANIFEST}") if entry else b""
 
 
-def _is_bad(directory: Path, recipe: Recipe, instead_of: Entry | None) -> bool:
-    if instead_of is not None and directory == instead_of.directory:
+def _must_be_replaced(directory: Path, recipe: Recipe, replacing: Entry | None) -> bool:
+    if replacing is not None and directory == replacing.directory:
         return True
     try:
-        check_whole(directory, recipe)
+        check_intact(directory, recipe)
     except DamagedError:
         return True
     return False
@@ -286,7 +286,7 @@ def end_compilers(cache: Directory) -> None:
         end_working_in(staging)
 
 
-def _who_builds(holder: Holder) -> str:
+def _waiting_text(holder: Holder) -> str:
     """The report of a waiter: the builder, the time since its start, and whether its compiler still runs."""
     process = holder.process
     text = (

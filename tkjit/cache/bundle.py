@@ -16,8 +16,8 @@ from typing import Any
 from tkjit.cache import checked_json
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, MANIFEST, Entry
+from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cache.recipe import digest_of_file
-from tkjit.cache.stored import Stored, stored
 from tkjit.errors import CacheError
 
 BUNDLE = "bundle.json"
@@ -136,9 +136,9 @@ def check_digest(root: Path, expected: str) -> None:
         raise DamagedError(f"{root} is another bundle: expected the digest {wanted}, got {found}")
 
 
-def verify(root: Path) -> tuple[list[Stored], list[str]]:
+def verify(root: Path) -> tuple[list[ListedEntry], list[str]]:
     """The entries of a cache, a layer or a bundle, and the damage to any file of them."""
-    entries = stored(root)
+    entries = list_entries(root)
     found = [problem for one in entries for problem in one.damage()]
     return entries, found + (_bundle_damage(root) if is_bundle(root) else [])
 

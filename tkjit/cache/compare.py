@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache.checked_json import DamagedError
-from tkjit.cache.entry import changes, check_whole, read_dependencies
+from tkjit.cache.entry import changes, check_intact, read_dependencies
+from tkjit.cache.listing import ListedEntry
 from tkjit.cache.recipe import TEXT, Recipe
-from tkjit.cache.stored import Stored
 from tkjit.system import files
 
 TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")
@@ -33,10 +33,10 @@ class Difference:
     text: str
 
 
-def from_entry(stored: Stored, recipe: Recipe) -> list[Difference]:
+def from_entry(stored: ListedEntry, recipe: Recipe) -> list[Difference]:
     """The differences between an entry and a recipe; none if the entry is the recipe's."""
     try:
-        check_whole(stored.directory)
+        check_intact(stored.directory)
     except DamagedError as error:
         return [Difference("entry", str(error))]
     manifest = stored.manifest
@@ -60,7 +60,7 @@ def of_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[Differen
     ]
 
 
-def of_files(before: Stored, now: Stored) -> list[Difference]:
+def of_files(before: ListedEntry, now: ListedEntry) -> list[Difference]:
     """The files that the compiler read by itself and that differ between two builds."""
     try:
         was, is_now = (read_dependencies(one.directory, one.manifest)["files"] for one in (before, now))
@@ -71,10 +71,10 @@ def of_files(before: Stored, now: Stored) -> list[Difference]:
     return [Difference("files", f"{name} {states[name in was, name in is_now]}") for name in changed]
 
 
-def nearest(recipe: Recipe, candidates: Sequence[Stored]) -> Stored | None:
+def nearest(recipe: Recipe, candidates: Sequence[ListedEntry]) -> ListedEntry | None:
     """The entry of the same kernel that has most in common with a recipe, the latest of several."""
 
-    def closeness(stored: Stored) -> tuple[bool, int, float]:
+    def closeness(stored: ListedEntry) -> tuple[bool, int, float]:
         manifest = stored.manifest
         if not manifest:
             return False, -1, 0.0
@@ -87,7 +87,7 @@ def nearest(recipe: Recipe, candidates: Sequence[Stored]) -> Stored | None:
     return max(same_kind, key=closeness, default=None)
 
 
-def read_text(stored: Stored) -> str:
+def read_text(stored: ListedEntry) -> str:
     """The text that an entry was compiled from; empty if it is not there."""
     for name in TEXT_FILES:
         path = stored.directory / name
@@ -121,7 +121,7 @@ def _first_change(before: str, now: str) -> str:
     return f"{len(changed)} lines differ, first {shown}" if changed else "it cannot be compared"
 
 
-def text_diff(before: Stored, now: Stored) -> str:
+def text_diff(before: ListedEntry, now: ListedEntry) -> str:
     """The rendered texts of two builds, as ``diff -u`` shows them."""
     was, now_is = (read_text(one).splitlines() for one in (before, now))
     lines = difflib.unified_diff(was, now_is, _label(before.directory), _label(now.directory), lineterm="", n=2)

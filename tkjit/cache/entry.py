@@ -129,7 +129,7 @@ def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry 
     return Entry.of(directory, manifest)
 
 
-def check_whole(directory: Path, recipe: Recipe | None = None) -> None:
+def check_intact(directory: Path, recipe: Recipe | None = None) -> None:
     """Check that the manifest, the shared object and the list of dependencies have not changed.
 
     Raises
@@ -173,7 +173,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     DamagedError
         If the entry's list of files is not whole.
     """
-    recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
+    recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
     found = []
     for name, digest in recorded["files"].items():
         try:
@@ -190,7 +190,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     return found
 
 
-def _counting(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[str, Any]:
+def _compared_inputs(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[str, Any]:
     """The recorded files and directories that count: all, or in a layer those of the kernel."""
     if exact:
         return recorded
@@ -215,16 +215,16 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
         raise DamagedError(f"{directory / DEPENDENCIES} cannot be read: {error!r}") from None
 
 
-def looked_at(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
+def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
     """Every file and directory that decides if an entry is a hit."""
-    recorded = _counting(read_dependencies(directory, manifest), recipe, exact=exact)
+    recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
     read = [recipe.resolved(name) for name in recorded["files"]]
     places = watched_directories([recipe.resolved(place) for place in recorded["search"]], read)
     return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *read, *places]
 
 
 def files_and_places(recipe: Recipe, product: Product) -> list[str]:
-    """The list of ``looked_at`` for a build before it is an entry, without the entry's own files."""
+    """The list of ``fingerprinted_paths`` for a build before it is an entry, without the entry's own files."""
     read = [str(path) for path in product.dependencies]
     return [*read, *watched_directories(_search_directories(recipe, product), read)]
 

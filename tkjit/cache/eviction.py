@@ -14,9 +14,9 @@ from pathlib import Path
 from tkjit.cache import fingerprints
 from tkjit.cache.directory import Directory
 from tkjit.cache.entry import LAYOUT
+from tkjit.cache.listing import ListedEntry, leftovers, list_entries, size_bytes
 from tkjit.cache.locks import LOCK
 from tkjit.cache.staging import STAGING
-from tkjit.cache.stored import Stored, leftovers, size_bytes, stored
 from tkjit.system import files
 from tkjit.system.process import end_working_in
 
@@ -25,16 +25,16 @@ EVICTED = ".evicted-"
 IDLE_S = 7 * 86400.0
 
 
-def prune(cache: Directory, limit_bytes: int) -> list[Stored]:
+def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
     """Remove leftovers, and then entries, the least recently used first, until the cache is not larger than a limit.
 
     Returns
     -------
-    list of Stored
+    list of ListedEntry
         The entries that were removed.
     """
     cache.check_trust()
-    entries = sorted(stored(cache.root), key=lambda one: one.used)
+    entries = sorted(list_entries(cache.root), key=lambda one: one.used)
     excess = sum(one.size_bytes for one in entries) + sum(map(size_bytes, leftovers(cache.root))) - limit_bytes
     if excess > 0:
         excess -= _remove_leftovers(cache.root)
@@ -49,10 +49,10 @@ def prune(cache: Directory, limit_bytes: int) -> list[Stored]:
     return removed
 
 
-def clear(cache: Directory, wanted: Callable[[Stored], bool] = lambda one: True) -> list[Stored]:
+def clear(cache: Directory, wanted: Callable[[ListedEntry], bool] = lambda one: True) -> list[ListedEntry]:
     """Remove leftovers and all wanted entries that are not in use."""
     cache.check_trust()
-    removed = [one for one in stored(cache.root) if wanted(one) and _evict(cache, one)]
+    removed = [one for one in list_entries(cache.root) if wanted(one) and _evict(cache, one)]
     _remove_leftovers(cache.root)
     _remove_records(cache.root)
     _remove_empty(cache.root)
@@ -79,7 +79,7 @@ def _remove_records(root: Path) -> None:
             scratch.unlink()
 
 
-def _evict(cache: Directory, one: Stored) -> bool:
+def _evict(cache: Directory, one: ListedEntry) -> bool:
     """Remove an entry, unless a process uses it."""
     with cache.leases.unused(one.directory) as unused:
         if unused is False or (unused is None and time.time() - one.used < IDLE_S):
@@ -111,9 +111,9 @@ def _remove_empty(root: Path) -> None:
             os.rmdir(directory)
 
 
-def in_use(cache: Directory) -> Iterator[Stored]:
+def in_use(cache: Directory) -> Iterator[ListedEntry]:
     """The entries that a process holds a lease of."""
-    for one in stored(cache.root):
+    for one in list_entries(cache.root):
         with cache.leases.unused(one.directory) as unused:
             if unused is False:
                 yield one

@@ -30,6 +30,6 @@ def leave_failure(directory: Path, token: str, error: CompileError, *, shared: b
         text = json.dumps({"token": token, **parts, "log_path": str(error.log_path)})
         files.write(directory / FAILURE, text, shared=shared)
         if shared:
-            files.open_to_sharers(directory, directory.parent)
+            files.copy_sharing_mode(directory, directory.parent)
             for path in files.below(directory, "*"):
-                files.open_to_sharers(path, directory)
+                files.copy_sharing_mode(path, directory)

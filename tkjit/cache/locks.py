@@ -2,8 +2,8 @@
 
 The lock only avoids duplicate builds; results are correct without it. The system releases a ``flock`` when its process
 ends, unless a forked child of that process lives on and holds it. So a waiter does not sleep in the lock: it polls the
-holder. If the holder's process has ended, or had no heartbeat for ``SILENT_S``, the waiter goes on to the next lock
-(``.lock-1``), and so do the other waiters.
+holder. If the holder's process has ended, or had no heartbeat for ``HEARTBEAT_TIMEOUT_S``, the waiter goes on to the
+next lock (``.lock-1``), and so do the other waiters.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tkjit.system.process import Process, this_process
 LOCK = ".lock"
 POLL_S = 0.05
 HEARTBEAT_S = 1.0  # between two heartbeats
-SILENT_S = 30.0
-UNNAMED_S = 2.0  # how long a lock may be held by a process that has not yet written its name
+HEARTBEAT_TIMEOUT_S = 30.0
+NAME_TIMEOUT_S = 2.0  # how long a lock may be held by a process that has not yet written its name
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
@@ -101,7 +101,7 @@ def hold_build_lock(
     directory: Path,
     kernel: str,
     check: Callable[[], None],
-    waiting: Callable[[Holder, float], None],
+    report_wait: Callable[[Holder, float], None],
     *,
     shared: bool = False,
 ) -> Iterator[Lock]:
@@ -111,7 +111,7 @@ def hold_build_lock(
     ----------
     check : callable
         Called at each poll; it raises to stop waiting.
-    waiting : callable
+    report_wait : callable
         Called at each poll with the holder and the seconds waited.
 
     Yields
@@ -128,7 +128,7 @@ def hold_build_lock(
         for number in itertools.count():
             path = directory / (f"{LOCK}-{number}" if number else LOCK)
             with suppress(_HolderIsGone):
-                descriptor = _take(path, shared, awaited, check, waiting)
+                descriptor = _take(path, shared, awaited, check, report_wait)
                 break
         lock = Lock(descriptor, holder, frozenset(awaited))
         with _heartbeats(descriptor):
@@ -144,7 +144,7 @@ class _HolderIsGone(Exception):
 
 
 def _take(
-    path: Path, shared: bool, awaited: set[str], check: Callable[[], None], waiting: Callable[[Holder, float], None]
+    path: Path, shared: bool, awaited: set[str], check: Callable[[], None], report_wait: Callable[[Holder, float], None]
 ) -> int | None:
     """Take a lock and return its descriptor; None without locks.
 
@@ -154,7 +154,7 @@ def _take(
         If another process has removed the lock's file by clearing the cache.
     """
     descriptor = files.open_lock(path, shared=shared)
-    watch = _Watch(path)
+    monitor = _HolderMonitor(path)
     start = time.monotonic()
     try:
         while True:
@@ -171,11 +171,11 @@ def _take(
                     return None
                 if error.errno not in (errno.EWOULDBLOCK, errno.EINTR):
                     raise
-            holder = watch.look()
+            holder = monitor.look()
             if holder is not None:
                 awaited.add(holder.token)
-                waiting(holder, time.monotonic() - start)
-            if watch.is_over:
+                report_wait(holder, time.monotonic() - start)
+            if monitor.holder_is_gone:
                 raise _HolderIsGone
             time.sleep(POLL_S)
     finally:
@@ -189,7 +189,7 @@ def _check_in_place(descriptor: int, path: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
 
 
-class _Watch:
+class _HolderMonitor:
     """Watches a lock's holder by its heartbeat, and by its process if that is on this machine."""
 
     def __init__(self, path: Path) -> None:
@@ -209,11 +209,11 @@ class _Watch:
         return self._holder
 
     @property
-    def is_over(self) -> bool:
+    def holder_is_gone(self) -> bool:
         silent = time.monotonic() - self._last_change
         if self._holder is None:
-            return silent > UNNAMED_S
-        return not self._holder.process.is_alive or silent > SILENT_S
+            return silent > NAME_TIMEOUT_S
+        return not self._holder.process.is_alive or silent > HEARTBEAT_TIMEOUT_S
 
 
 def _holder_of(content: Any) -> Holder:

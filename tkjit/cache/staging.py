@@ -18,7 +18,7 @@ def make_staging(staging: Path, *, shared: bool) -> Path:
     # closed to other users while a compiler writes to it with the umask
     staging.mkdir(0o777 if shared else 0o700)
     if shared:  # the next builder has to be able to remove it after a kill
-        files.open_to_sharers(staging, staging.parent)
+        files.copy_sharing_mode(staging, staging.parent)
     return staging
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tkjit.cache import fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
-from tkjit.cache.entry import Entry, looked_at, open_entry, read_manifest
+from tkjit.cache.entry import Entry, fingerprinted_paths, open_entry, read_manifest
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.system.trust import warn_of_no_sharing
 
@@ -46,7 +46,7 @@ class Cache(Directory):
         self.limit_bytes = limit_bytes
         # replaced by the runtime's compiled function as soon as there is a runtime
         self.unchanged: Callable[[bytes], bool] = fingerprints.unchanged
-        self._is_told = False
+        self._warned_of_private_root = False
         # a string: each step on a Path takes 5 us of a warm call
         self._records = str(self.base / fingerprints.DIRECTORY)
 
@@ -106,13 +106,13 @@ class Cache(Directory):
         fingerprints.write_record(directory / warm_key, [subjects, more], once, shared=self.shared)
 
     def lookup(
-        self, recipe: Recipe, *, besides: Entry | None = None, warm_key: str = "", inputs: bytes = b""
+        self, recipe: Recipe, *, exclude: Entry | None = None, warm_key: str = "", inputs: bytes = b""
     ) -> Entry | None:
         """The entry of a recipe whose dependencies are unchanged since its build; None on a miss.
 
         Parameters
         ----------
-        besides : Entry, optional
+        exclude : Entry, optional
             An entry that must not be returned.
         warm_key : str
             The key for the next ``warm_lookup``.
@@ -124,14 +124,14 @@ class Cache(Directory):
         CacheError
             If a directory cannot be read, or an untrusted user can write to it.
         """
-        if (entry := self._search(recipe, besides)) is None or not self.use(entry):
+        if (entry := self._search(recipe, exclude)) is None or not self.use(entry):
             return None
         entry = replace(entry, fingerprint=inputs + entry.fingerprint)
         if warm_key:
             self.write_record(warm_key, [entry], entry.fingerprint)
         return entry
 
-    def _search(self, recipe: Recipe, besides: Entry | None) -> Entry | None:
+    def _search(self, recipe: Recipe, exclude: Entry | None) -> Entry | None:
         """Compare the existing entries, byte for byte."""
         for layer in (*self.layers, self.root):
             own = layer == self.root
@@ -144,9 +144,9 @@ class Cache(Directory):
                         _check_bundled(directory, layer)
                     manifest = read_manifest(directory)
                     # before the contents: a file that changes in between does not match, and is read again
-                    fingerprint = fingerprints.of(looked_at(directory, manifest, recipe, exact=exact))
+                    fingerprint = fingerprints.of(fingerprinted_paths(directory, manifest, recipe, exact=exact))
                     entry = open_entry(directory, recipe, exact=exact)
-                    if entry is not None and entry != besides:
+                    if entry is not None and entry != exclude:
                         return replace(entry, fingerprint=fingerprint)
         return None
 
@@ -158,8 +158,8 @@ class Cache(Directory):
         builder: Callable[[Path], Product],
         *,
         what: str = "",
-        instead_of: Entry | None = None,
-        waiting: Callable[[str], None] = lambda text: None,
+        replacing: Entry | None = None,
+        report_wait: Callable[[str], None] = lambda text: None,
     ) -> Entry:
         """The entry of a recipe, built by ``builder(staging directory)`` unless another process was first.
 
@@ -167,9 +167,9 @@ class Cache(Directory):
         ----------
         what : str
             Its name for a person.
-        instead_of : Entry, optional
+        replacing : Entry, optional
             An entry that is whole but cannot be loaded here: the new one replaces it.
-        waiting : callable
+        report_wait : callable
             Called with a text that names the process for which this one waits.
 
         Raises
@@ -187,10 +187,10 @@ class Cache(Directory):
             self.make_directory(self.root)
         self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
         self.trust.check(str(self.directory(recipe)))
-        if self.shared and not self._is_told:
-            self._is_told = True
+        if self.shared and not self._warned_of_private_root:
+            self._warned_of_private_root = True
             warn_of_no_sharing(self.root)
-        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, instead_of, waiting)
+        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, replacing, report_wait)
         self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction

@@ -55,8 +55,8 @@ def _field(f: Field, value: Any) -> bytes:
         return _list(items)
     if f.is_tensor:
         return _tensor(f.name, value, f.direction == "out")
-    if f.value is not None:
-        return _value(f.value, value)
+    if f.value_type is not None:
+        return _value(f.value_type, value)
     return _number(float(value) if f.dtype in ("float", "double") else int(value))
 
 

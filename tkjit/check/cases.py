@@ -28,8 +28,8 @@ _SHAPES = (  # with the extents of leading dims
     (_LARGER_THAN_A_BLOCK, (2, 2)),
 )
 # of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
-_MOST_ELEMENTS = {False: 1 << 17, True: 1 << 15}
-_MOST_TRIES = 4000
+_MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
+_MAX_TRIES = 4000
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def cases_of(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) 
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
     found: dict[str, Case] = {}
     for number, (sizes, leading) in enumerate(_SHAPES):
-        maker = _Maker(spec, variant, given, seed + number, leading, absent=number % 2 == 1)
+        maker = _CaseGenerator(spec, variant, given, seed + number, leading, absent=number % 2 == 1)
         case = maker.first_that_fits(sizes)
         if case is not None:
             found.setdefault(case.name, case)
@@ -98,7 +98,7 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-class _Maker:
+class _CaseGenerator:
     """Makes the arguments of one case."""
 
     def __init__(
@@ -119,7 +119,7 @@ class _Maker:
 
     def first_that_fits(self, sizes: Sequence[int]) -> Case | None:
         """The first sizes near the wanted ones that satisfy the spec; None if there are none."""
-        for extents in itertools.islice(self._extents(sizes), _MOST_TRIES):
+        for extents in itertools.islice(self._extents(sizes), _MAX_TRIES):
             if not self._is_small(extents):
                 continue
             for integers in self._integers(extents):
@@ -148,7 +148,7 @@ class _Maker:
         for f in self._spec.inputs:
             # the case's leading dims count even where the tensor has none: a large GEMM would take long
             sizes = (*self._leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
-            if prod(sizes) > _MOST_ELEMENTS[len(sizes) > 2]:
+            if prod(sizes) > _MAX_ELEMENTS[len(sizes) > 2]:
                 return False
         return True
 
@@ -180,8 +180,8 @@ class _Maker:
         return self._tensor(f, extents)
 
     def _value(self, f: Field) -> Any:
-        if f.value is not None:
-            return _value_of(f.value, self._spec, f)
+        if f.value_type is not None:
+            return _value_of(f.value_type, self._spec, f)
         return {"bool": True, "float": 0.75, "double": 0.75}.get(f.dtype, 1)
 
     def _tensor(self, f: Field, extents: Mapping[str, int]) -> torch.Tensor:

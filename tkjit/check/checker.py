@@ -129,7 +129,7 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
     report = Report()
     with ThreadPoolExecutor(usable_cores()) as pool:
         jobs = [
-            pool.submit(_Subject(loader, spec, variant, options).check, cases or _cases(spec, variant, options))
+            pool.submit(_VariantChecker(loader, spec, variant, options).check, cases or _cases(spec, variant, options))
             for spec, variant in variants
         ]
         for job in jobs:
@@ -147,7 +147,7 @@ def _of_call(specs: Sequence[Spec], case: Case) -> list[tuple[Spec, Variant]]:
     return [chosen[:2]] if chosen is not None else []
 
 
-class _Subject:
+class _VariantChecker:
     """One variant."""
 
     def __init__(self, loader: Loader, spec: Spec, variant: Variant, options: Options) -> None:
@@ -176,11 +176,11 @@ class _Subject:
             report.launches += len(runs)
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
-            told = [one for one in found if self._is_told(one) and not symbols.is_guard(one)]
+            told = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
             words = [finding_of(one, symbols, self._name, case.name) for one in told]
             report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
 
-    def _is_told(self, one: Mapping[str, Any]) -> bool:
+    def _is_reported(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""
         mode = MODE_OF[one["kind"]]
         return not mode or mode in self._options.modes or bool(one.get("ends"))

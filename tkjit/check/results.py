@@ -12,7 +12,7 @@ from tkjit.spec import Spec
 
 # how far the next number is in formats of a bit or none behind the point: a part of the larger one, at least so much
 _STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
-_MOST_STEPS = 100  # one element of so many may be a step off: what is rounded may have been nearly between two
+_MAX_STEPS = 100  # one element of so many may be a step off: what is rounded may have been nearly between two
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
@@ -52,7 +52,7 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
         part, least = step
         same = (a == b) | (a.isnan() & b.isnan())
         near = (a - b).abs() <= (part * torch.maximum(a.abs(), b.abs())).clamp(min=least)
-        if (near & ~same).sum() <= max(1, same.numel() // _MOST_STEPS):
+        if (near & ~same).sum() <= max(1, same.numel() // _MAX_STEPS):
             same |= near
     elif wanted.dtype.is_floating_point:
         # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest

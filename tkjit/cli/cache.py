@@ -11,7 +11,7 @@ from tkjit.cache import Cache, DamagedError
 from tkjit.cache.bundle import check_digest, digest, is_bundle, verify
 from tkjit.cache.entry import LAYOUT
 from tkjit.cache.eviction import clear, in_use, prune
-from tkjit.cache.stored import Stored, leftovers, size_bytes, stored
+from tkjit.cache.listing import ListedEntry, leftovers, list_entries, size_bytes
 from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import CacheError
@@ -54,7 +54,7 @@ def _dir(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     cache = _cache()
     used = {one.directory for one in in_use(cache)}
-    entries = [one for one in stored(cache.root) if not arguments.names or one.name in arguments.names]
+    entries = [one for one in list_entries(cache.root) if not arguments.names or one.name in arguments.names]
     if arguments.json:
         print_json([{**_as_json(one), "in_use": one.directory in used, "manifest": _shown(one)} for one in entries])
         return 0
@@ -70,7 +70,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _size(arguments: argparse.Namespace) -> int:
     cache = _cache()
-    entries = stored(cache.root)
+    entries = list_entries(cache.root)
     total, left = sum(one.size_bytes for one in entries), sum(map(size_bytes, leftovers(cache.root)))
     if arguments.json:
         print_json(
@@ -128,7 +128,7 @@ def _clear(arguments: argparse.Namespace) -> int:
     return _print_removed(removed, as_json=arguments.json)
 
 
-def _print_removed(removed: list[Stored], *, as_json: bool) -> int:
+def _print_removed(removed: list[ListedEntry], *, as_json: bool) -> int:
     if as_json:
         print_json({"removed": [_as_json(one) for one in removed]})
     else:
@@ -136,7 +136,7 @@ def _print_removed(removed: list[Stored], *, as_json: bool) -> int:
     return 0
 
 
-def _as_json(one: Stored) -> dict[str, Any]:
+def _as_json(one: ListedEntry) -> dict[str, Any]:
     return {
         "name": one.name,
         "arch": one.arch,
@@ -147,7 +147,7 @@ def _as_json(one: Stored) -> dict[str, Any]:
     }
 
 
-def _shown(one: Stored) -> dict[str, Any]:
+def _shown(one: ListedEntry) -> dict[str, Any]:
     return {name: value for name, value in one.manifest.items() if name != "key"}
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tkjit.cache.stored import stored
+from tkjit.cache.listing import list_entries
 from tkjit.compile.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
@@ -181,4 +181,4 @@ def _cache(settings: Settings) -> Finding:
         return Finding(
             "cache", MISSING, f"{root}: {error.strerror}; set TKJIT_CACHE to a directory that can be written"
         )
-    return Finding("cache", FOUND, f"{root}, {len(stored(root))} entries")
+    return Finding("cache", FOUND, f"{root}, {len(list_entries(root))} entries")

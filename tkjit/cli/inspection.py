@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from tkjit.cache.stored import stored
+from tkjit.cache.listing import list_entries
 from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
@@ -60,7 +60,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _build_lines(name: str) -> list[str]:
     """The resources of each variant's last build for a GPU, and of the other kernels in its file."""
     cache = loader_for(Settings.from_environment()).cache
-    builds = [one for one in stored(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
+    builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
     last = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
     lines = []
     for what, manifest in sorted(last.items()):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tkjit.cache import Entry
-from tkjit.cache.stored import stored
-from tkjit.cli.budget import MemoryBudget, estimated_bytes
+from tkjit.cache.listing import list_entries
+from tkjit.cli.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.cli.output import size_text
 from tkjit.compile.resources import resources_text
 from tkjit.errors import TkjitError
@@ -67,7 +67,7 @@ def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: in
             else:
                 outcomes.append(Outcome(plan.what, entry=entry, was_there=True))
                 show(outcomes[-1])
-        known = stored(loader.cache.root)
+        known = list_entries(loader.cache.root)
         budget = MemoryBudget(memory_bytes)
         # what takes long begins first; of equals the given order stays
         sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
@@ -95,7 +95,7 @@ def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int) 
         start = time.monotonic()
         try:
             found = loader.find(plan)
-            entry = found or loader.entry(plan)
+            entry = found or loader.find_or_build(plan)
         except TkjitError as error:
             return Outcome(plan.what, time.monotonic() - start, error=error)
         return Outcome(plan.what, time.monotonic() - start, entry, was_there=found is not None)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
-from tkjit.cache.stored import Stored, stored
+from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, selected
 from tkjit.compile.resources import resources_text
@@ -35,7 +35,7 @@ def _why(arguments: argparse.Namespace) -> int:
     loader = loader_for(Settings.from_environment())
     cache = loader.cache
     cache.check_trust()
-    everything = [one for root in (*cache.layers, cache.root) for one in stored(root) if one.abi == cache.abi]
+    everything = [one for root in (*cache.layers, cache.root) for one in list_entries(root) if one.abi == cache.abi]
     plans, unusable = selected(arguments, loader)
     answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
     for plan in [loader.runtime_plan, *plans]:
@@ -58,7 +58,7 @@ def _why(arguments: argparse.Namespace) -> int:
     return 0 if all(answer["hit"] for answer in answers) else 1
 
 
-def _nearest_miss(plan: Plan, everything: list[Stored]) -> dict[str, Any]:
+def _nearest_miss(plan: Plan, everything: list[ListedEntry]) -> dict[str, Any]:
     # another variant of the kernel is a build of something else, unless there is nothing nearer
     same = [one for one in everything if one.manifest.get("what") == plan.what] or everything
     near = nearest(plan.recipe, same)
@@ -95,8 +95,8 @@ def _print_answer(answer: dict[str, Any]) -> None:
 def _diff(arguments: argparse.Namespace) -> int:
     cache = loader_for(Settings.from_environment()).cache
     cache.check_trust()
-    builds: dict[str, list[Stored]] = {}
-    for one in stored(cache.root):
+    builds: dict[str, list[ListedEntry]] = {}
+    for one in list_entries(cache.root):
         if one.name == arguments.name and (what := one.manifest.get("what")):
             builds.setdefault(str(what), []).append(one)
     if not builds:
@@ -110,7 +110,7 @@ def _diff(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _compare(what: str, builds: list[Stored]) -> dict[str, Any]:
+def _compare(what: str, builds: list[ListedEntry]) -> dict[str, Any]:
     last = sorted(builds, key=lambda one: float(one.manifest["built"]))[-2:]
     if len(last) < 2:
         return {

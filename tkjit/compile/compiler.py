@@ -52,7 +52,7 @@ class Unit:
         What it holds.
     source : Path or None
         The user's own file within it, which messages should name in full.
-    keep : Path
+    failure_directory : Path
         Where the text and the log of a failed build stay.
     search : tuple of Path
         Where its headers are looked for before the compiler's own directories.
@@ -60,22 +60,22 @@ class Unit:
         The names of libraries that it is linked with; None where nothing is, and the linker does not say what it reads.
     may_spill : bool
         Whether registers may be spilled to local memory.
-    flags_after : callable, optional
+    retry_flags : callable, optional
         What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
-    refused : callable, optional
+    find_defect : callable, optional
         What is wrong with the output that the compiler does not say; nothing if all is well.
     """
 
     name: str
     file: str
     text: str
-    keep: Path
+    failure_directory: Path
     source: Path | None = None
     search: tuple[Path, ...] = ()
     libraries: tuple[str, ...] | None = None
     may_spill: bool = True
-    flags_after: Callable[[str], tuple[str, ...]] | None = None
-    refused: Callable[[Path], str] | None = None
+    retry_flags: Callable[[str], tuple[str, ...]] | None = None
+    find_defect: Callable[[Path], str] | None = None
 
 
 def compile_binary(
@@ -104,7 +104,7 @@ def compile_binary(
     lines = commands(source, output, depfile)
     start = time.monotonic()
     code, log, peak_bytes = _run_all(lines, staging)
-    if code > 0 and unit.flags_after is not None and (more := unit.flags_after(log)):
+    if code > 0 and unit.retry_flags is not None and (more := unit.retry_flags(log)):
         lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
         code, log, peak_bytes = _run_all(lines, staging)
     command = " && ".join(map(shlex.join, lines))
@@ -140,7 +140,7 @@ def _refusal(unit: Unit, output: Path, taken: KernelResources) -> str:
     """Why a compiled file is not published; empty if it is."""
     if not unit.may_spill and (spills := ", ".join(taken.spills())):
         return f"it spills registers, which its spec forbids (forbid_spills): {spills}"
-    return unit.refused(output) if unit.refused is not None else ""
+    return unit.find_defect(output) if unit.find_defect is not None else ""
 
 
 def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str], log: str) -> tuple[Path, ...]:
@@ -236,7 +236,9 @@ def compile_module(
                 no_implicit_headers=True,
             )
         except (RuntimeError, ImportError) as error:
-            raise _failure(unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.keep))}") from None
+            raise _failure(
+                unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.failure_directory))}"
+            ) from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
     facts = {
         "what": unit.name,
@@ -316,7 +318,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         return CacheError(
             f"no space left for compiling {unit.name} in {staging.parent}; set TKJIT_CACHE to another disk"
         )
-    keep = _keep(staging, unit.keep)
+    keep = _keep(staging, unit.failure_directory)
     command, log, summary = (text.replace(str(staging), str(keep)) for text in (command, log, summary))
     with suppress(OSError):
         for build_file in keep.glob("build.ninja"):

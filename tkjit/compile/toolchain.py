@@ -73,7 +73,7 @@ class Toolchain:
         for name in self._cxx_names():
             if path := self._which(name):
                 # the age is looked at when the version is asked for; an old compiler is asked each time
-                version = self._version(path, partial(_young_enough, path))
+                version = self._version(path, partial(_checked_version, path))
                 return Tool(path, version, "CXX" if given else "PATH")
         raise ToolchainError(f"no C++ compiler{f' {given!r} (CXX)' if given else ''}; install one: {INSTALL_CXX}")
 
@@ -92,7 +92,7 @@ class Toolchain:
         """
         for origin, path in self._nvcc_candidates():
             if path is not None and os.access(path, os.X_OK):
-                return Tool(path.absolute(), self._version(path, partial(_asked, path)), origin)
+                return Tool(path.absolute(), self._version(path, partial(_version_output, path)), origin)
         raise ToolchainError(
             f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}"
         )
@@ -112,13 +112,13 @@ class Toolchain:
     def cuda_root(self) -> Path:
         """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
         nvcc = self.nvcc.path
-        return Path(self._memoized(nvcc, "root", lambda: _toolkit_root(nvcc)))
+        return Path(self._cached_fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
     @property
     def gpu_archs(self) -> frozenset[str]:
         """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
         nvcc = self.nvcc.path
-        listed = self._memoized(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
+        listed = self._cached_fact(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
         plain = re.findall(r"sm_(\d+)\b", listed)
         own = [f"{arch}a" for arch in plain if int(arch) >= 90]
         family = [f"{arch}f" for arch in plain if int(arch) >= 100]
@@ -194,14 +194,16 @@ class Toolchain:
             return None
         return tuple(sorted(versions.items()))
 
-    def looked_at(self, target: Target | None = None) -> list[str]:
+    def searched_paths(self, target: Target | None = None) -> list[str]:
         """Every file that, if it came, went or changed, could make another compiler the one that is found."""
-        found = self._tried(self._cxx_names())
+        found = self._searched_paths(self._cxx_names())
         if target is not None and not target.is_cpu:
-            found += self._tried(["nvcc"]) + [str(path) for _, path in self._nvcc_candidates() if path is not None]
+            found += self._searched_paths(["nvcc"]) + [
+                str(path) for _, path in self._nvcc_candidates() if path is not None
+            ]
         return found
 
-    def _tried(self, names: list[str]) -> list[str]:
+    def _searched_paths(self, names: list[str]) -> list[str]:
         """The paths at which the search for a program of one of these names looks, up to the one that it finds."""
         tried = []
         for name in names:
@@ -226,10 +228,10 @@ class Toolchain:
 
     def _version(self, path: Path, ask: Callable[[], str]) -> str:
         """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
-        version, text = self._memoized(path, "version", ask), _script(path)
+        version, text = self._cached_fact(path, "version", ask), _script(path)
         return f"{version} (script:{hashlib.sha256(text).hexdigest()[:16]})" if text else version
 
-    def _memoized(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
+    def _cached_fact(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
         """What a tool says of itself, asked once for a file that does not change."""
         real = path.resolve()
         stat = real.stat()
@@ -311,14 +313,14 @@ def _compiler_alone(cxx: str | None) -> str | None:
     return words[0] if words else None
 
 
-def _asked(compiler: Path) -> str:
+def _version_output(compiler: Path) -> str:
     """What a compiler prints of its version."""
     return _version_text(_output([compiler, "--version"]))
 
 
-def _young_enough(cxx: Path) -> str:
+def _checked_version(cxx: Path) -> str:
     """A C++ compiler's version, if it is not too old."""
-    version = _asked(cxx)
+    version = _version_output(cxx)
     # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
     gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
     if gcc and int(gcc[1]) < OLDEST_GXX:

@@ -87,7 +87,7 @@ def _root_or_bundle(library: HeaderLibrary, spec: Spec, settings: Settings) -> P
         raise
 
 
-def check_whole(spec: Spec) -> None:
+def check_complete(spec: Spec) -> None:
     """Refuse to compile without headers, where a bundle has let them be missing.
 
     Raises

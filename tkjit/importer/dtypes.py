@@ -41,10 +41,10 @@ _SCALARS = {
 }
 
 
-def dtype_of(cpp: str) -> str:
+def dtype_of_cpp(cpp: str) -> str:
     """The dtype of an element type; empty for one that tensors do not have.
 
-    >>> dtype_of("__nv_bfloat16"), dtype_of("float4")
+    >>> dtype_of_cpp("__nv_bfloat16"), dtype_of_cpp("float4")
     ('bfloat16', '')
     """
     return _DTYPES.get(cpp, "")

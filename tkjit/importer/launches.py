@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tkjit.importer.hosts import Host, end_of_statement, host_of, mark
+from tkjit.importer.host_functions import Host, end_of_statement, host_of, mark
 from tkjit.importer.model import Launch, Part
 from tkjit.importer.tokens import closing_angle, replaced, spelled, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, opening_angle, tokens_of

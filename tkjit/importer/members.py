@@ -46,12 +46,12 @@ def with_members(path: Path, arguments: Sequence[str], resolved: list[Resolved])
 
     plans = [_Plan(number, instance, ask) for number, instance in enumerate(resolved)]
     parsed = parse(path, questions, arguments)
-    answers = _Answers(parsed, path)
+    answers = _QueryResults(parsed, path)
     for plan in plans:
         yield plan.answered(answers)
 
 
-class _Answers:
+class _QueryResults:
     """What the compiler says to the questions: types by name, numbers by name."""
 
     def __init__(self, parsed: Parsed, path: Path) -> None:
@@ -130,7 +130,7 @@ class _Plan:
         others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in names}
         return spelled(replaced(tokens_of(text), {**others, **names})), own
 
-    def answered(self, answers: _Answers) -> Instance:
+    def answered(self, answers: _QueryResults) -> Instance:
         launch = self._resolved.launch
         parts = tuple(
             (what, self._answered_part(answers, what, part, index)) for what, (part, index) in self._parts.items()
@@ -154,13 +154,13 @@ class _Plan:
             )
         return replace(instance, parameters=tuple(parameters))
 
-    def _answered_part(self, answers: _Answers, what: str, part: Part, index: int) -> Part:
+    def _answered_part(self, answers: _QueryResults, what: str, part: Part, index: int) -> Part:
         if answers.is_wrong(index):
             return replace(part, compiles=False)
         number = answers.numbers.get(f"{self._prefix}_{what}") if what in CONSTANT_PARTS else None
         return replace(part, compiles=True, text=part.text if number is None else str(number))
 
-    def _type(self, answers: _Answers, cpp: str, type_: Any) -> Type:
+    def _type(self, answers: _QueryResults, cpp: str, type_: Any) -> Type:
         kind, spelling = type_.kind.name, _unqualified(type_.spelling)
         if kind == "POINTER":
             pointee = type_.get_pointee()

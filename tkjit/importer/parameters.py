@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tkjit.errors import SpecError
-from tkjit.importer.dtypes import annotation_of, dtype_of, is_integer
+from tkjit.importer.dtypes import annotation_of, dtype_of_cpp, is_integer
 from tkjit.importer.model import Type
 from tkjit.importer.text import WIDTH, join_names
 from tkjit.importer.variants import Described
@@ -127,7 +127,7 @@ class Parameters:
         self.behind.append(name)
 
     def _add_tensor(self, wanted: str, member: str, type_: Type) -> None:
-        dtype = type_.element if type_.element in self._variants else dtype_of(type_.element)
+        dtype = type_.element if type_.element in self._variants else dtype_of_cpp(type_.element)
         if type_.element == "void":
             dtype = "uint8"
             self.notes.append(f"{wanted} is void*, which takes any dtype; uint8 is made up")

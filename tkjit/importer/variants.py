@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tkjit.importer.dtypes import dtype_of
+from tkjit.importer.dtypes import dtype_of_cpp
 from tkjit.importer.model import Instance, Part, Type
 from tkjit.importer.tokens import spelled, split, with_angles_apart
 from tkjit.source.lexer import Token, tokens_of
@@ -114,7 +114,7 @@ def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | 
     every = [[type_.element for type_ in _types(instance)] for instance in members]
     for elements in zip(*every, strict=True) if len({len(row) for row in every}) == 1 else ():
         pairs = set(zip(column.values, elements, strict=True))
-        if len(pairs) == len(set(elements)) == len(set(column.values)) and all(map(dtype_of, elements)):
+        if len(pairs) == len(set(elements)) == len(set(column.values)) and all(map(dtype_of_cpp, elements)):
             return elements
     return None
 
@@ -122,7 +122,7 @@ def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | 
 def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
     if column.numbers is not None:
         return tuple(dict.fromkeys(column.numbers))
-    return tuple(dict.fromkeys(dtype_of(element) for element in _elements_of(column, members) or ()))
+    return tuple(dict.fromkeys(dtype_of_cpp(element) for element in _elements_of(column, members) or ()))
 
 
 def _named(columns: list[_Column], first: Instance) -> list[_Column]:

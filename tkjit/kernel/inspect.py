@@ -117,7 +117,7 @@ def _shown(
         return ParallelGlobalLayout(pointers, extents, DTYPES[dtype].name, dev_idx, multicast)
     if field.is_tensor and not field.is_list:
         return GlobalLayout(integer, extents, DTYPES[dtype].name)
-    if field.is_list or field.value is not None:
+    if field.is_list or field.value_type is not None:
         return f"{field.dtype} at {integer:#x}"
     if field.dtype in ("float", "double"):
         return real

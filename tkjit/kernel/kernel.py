@@ -15,7 +15,7 @@ from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import locate
-from tkjit.kernel.loaded import Loaded
+from tkjit.kernel.loaded import LoadedMixin
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.render import render_glue, render_launcher
@@ -72,7 +72,7 @@ class Kernel:
         self._warm_start: WarmStart | None = None
         self._token = token_for(self)
         self._operator = ""  # the name of its operator below torch.ops.tkjit, once there is one
-        self._in_graph: Any = None  # what a traced call is
+        self._traced_callable: Any = None  # what a traced call is
 
     @property
     def name(self) -> str:
@@ -119,7 +119,7 @@ class Kernel:
         """Register the kernel with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
         loaded = load(self)
         self._operator = loaded.register_operator()
-        self._in_graph = loaded._in_graph
+        self._traced_callable = loaded._traced_callable
         return self._operator
 
     @property
@@ -212,7 +212,7 @@ class Kernel:
         from tkjit.kernel.traced import register_operator
 
         register_operator(self._token)
-        return self._in_graph(*args, **kwargs)
+        return self._traced_callable(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
@@ -220,7 +220,7 @@ class Kernel:
 
 def _found_again(name: str, module: str) -> Kernel:
     """What a kernel is pickled as, as functions are: its name, and where it is defined."""
-    if module.startswith(f"{registry.MODULES}."):
+    if module.startswith(f"{registry.SPEC_MODULES}."):
         return load(name)
     return load(getattr(import_module(module), name))
 
@@ -265,14 +265,14 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     """
     loader = loader_for(Settings.from_environment())
     if isinstance(kernel, str):
-        return _of_file(kernel, loader)
+        return _load_by_name(kernel, loader)
     found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
     return _loaded(found, loader)
 
 
-def _of_file(name: str, loader: Loader) -> Kernel:
+def _load_by_name(name: str, loader: Loader) -> Kernel:
     """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
     path = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, fingerprints.of([str(path)]))
@@ -325,6 +325,6 @@ def _loaded_class(loader: Loader) -> type[Any]:
         "_load": staticmethod(load),
         "__doc__": "A kernel that is called through compiled code.",
     }
-    loaded = type("LoadedKernel", (Loaded, Kernel, runtime.Dispatcher), members)
+    loaded = type("LoadedKernel", (LoadedMixin, Kernel, runtime.Dispatcher), members)
     runtime.enable_vectorcall(loaded)
     return loaded

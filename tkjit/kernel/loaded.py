@@ -13,7 +13,7 @@ from tkjit.spec import Spec, variants_of
 from tkjit.spec.results import result_type
 
 
-class Loaded:
+class LoadedMixin:
     """What a kernel has besides, once it is loaded: ``kernel.py`` joins it with ``Kernel`` and the dispatcher."""
 
     _loader: Loader
@@ -26,7 +26,7 @@ class Loaded:
         _first: tuple[Use, Opened] | None
         _origin: Origin | None
         _operator: str
-        _in_graph: Any
+        _traced_callable: Any
         _prepare: Callable[[str, str], None]
         _traced_call: Callable[..., Any]
 
@@ -66,8 +66,8 @@ class Loaded:
         if not self._operator:
             self._ensure_glue()
             name = torchlib.register_operators(self, self._loader.operators, self._load)
-            self._through_operator = torchlib.calls_of(name, self.specs, self._loader.runtime.capsule_for_torch)
-            self._in_graph = torchlib.opaque(self._through_operator)
+            self._operator_calls = torchlib.calls_of(name, self.specs, self._loader.runtime.capsule_for_torch)
+            self._traced_callable = torchlib.opaque(self._operator_calls)
             self._operator = name
         return self._operator
 
@@ -77,7 +77,7 @@ class Loaded:
         """A call before there is glue."""
         loader = self._loader
         try:
-            glue = loader.prepare(self.specs, lambda: first_variant(self.specs, args, kwargs))
+            glue = loader.open_glue(self.specs, lambda: first_variant(self.specs, args, kwargs))
             self._attach(glue, [spec.returns for spec in self.specs])
             result = self(*args, **kwargs)
         finally:
@@ -106,13 +106,13 @@ class Loaded:
     def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
         """A call that torch's dispatcher has to see, and the overload that the glue has chosen."""
         self.register_operator()
-        return self._through_operator(chosen, *args, **kwargs)
+        return self._operator_calls(chosen, *args, **kwargs)
 
     # ---- the glue
 
     def _ensure_glue(self) -> None:
         if not self._opened:
-            self._attach(self._loader.prepare(self.specs, lambda: None), [spec.returns for spec in self.specs])
+            self._attach(self._loader.open_glue(self.specs, lambda: None), [spec.returns for spec in self.specs])
 
     def _attach(self, glue: Opened, returns: Sequence[Sequence[str]]) -> None:
         types = tuple(result_type(self.name, tuple(names)) for names in returns)

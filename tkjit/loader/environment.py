@@ -21,7 +21,9 @@ ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 # the machine's own headers; skipped if the directory does not exist
 _LOCAL_HEADERS = Path("/usr/local/include")
 # settings that affect neither a recipe nor its lookup
-_INDIFFERENT = frozenset(["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace"])
+_SETTINGS_OUTSIDE_KEYS = frozenset(
+    ["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace"]
+)
 
 
 class Environment:
@@ -100,7 +102,7 @@ class Environment:
     @cached_property
     def _text(self) -> str:
         """The whole environment as a text."""
-        decisive = {name: value for name, value in vars(self._settings).items() if name not in _INDIFFERENT}
+        decisive = {name: value for name, value in vars(self._settings).items() if name not in _SETTINGS_OUTSIDE_KEYS}
         return repr((decisive, self._environment, flags.PACKAGE))
 
     @cached_property

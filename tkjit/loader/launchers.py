@@ -10,7 +10,7 @@ from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.headers import check_whole
+from tkjit.headers import check_complete
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
@@ -55,7 +55,7 @@ class LauncherPlan(Plan):
 
     def inputs(self) -> Iterable[str]:
         sources = [str(self._source.path)] if self._source.path else []
-        return [*sources, *rendering_files(), *self._env.toolchain.looked_at(self.target)]
+        return [*sources, *rendering_files(), *self._env.toolchain.searched_paths(self.target)]
 
     def render(self) -> Recipe:
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
@@ -75,7 +75,7 @@ class LauncherPlan(Plan):
         from tkjit.compile import compiler
 
         env = self._env
-        check_whole(self.spec)
+        check_complete(self.spec)
         if not self.target.is_cpu:
             env.toolchain.check_arch(self.target)
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
@@ -108,19 +108,19 @@ class LauncherPlan(Plan):
             search=(*self._flags.search, *self._env.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
-            flags_after=self._flags_after if self.target.is_cpu else None,
+            retry_flags=self._retry_flags if self.target.is_cpu else None,
             # without optimisation the output contains unused variables too
-            refused=self._refused if self.target.is_cpu and not self._env.for_debugger else None,
+            find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
-    def _refused(self, output: Path) -> str:
+    def _find_defect(self, output: Path) -> str:
         from tkjit.loader.static_shared import too_much_static_shared
 
         text = self._source.read()
         is_for_gpus = "cpu" not in dict(self.spec.sources)
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
-    def _flags_after(self, log: str) -> tuple[str, ...]:
+    def _retry_flags(self, log: str) -> tuple[str, ...]:
         """Flags for a system's header that tests the undefined ``__CUDA_ARCH__``. The source's own headers may not."""
         from tkjit.source.unsupported import only_system_asks
 

@@ -25,7 +25,7 @@ from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
-from tkjit.loader.simulator import SimulatorPlan
+from tkjit.loader.simulator import SimulatorObjectPlan
 from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
@@ -33,7 +33,7 @@ from tkjit.system.fork_safe import ForkSafeLock, cached_property
 from tkjit.system.progress import announce
 
 
-class Meanwhile(NamedTuple):
+class ConcurrentBuild(NamedTuple):
     """A build beside another one: its name for a person, and the work."""
 
     what: str
@@ -92,7 +92,7 @@ class Loader:
 
     def launcher(self, spec: Spec, variant: Variant, target: Target) -> Entry:
         """A variant's entry, built if it is not in the cache."""
-        return self.entry(self.launcher_plan(spec, variant, target))
+        return self.find_or_build(self.launcher_plan(spec, variant, target))
 
     def address(self, spec: Spec, variant: Variant, target: Target) -> Opened:
         """The address of a variant's launch function."""
@@ -141,24 +141,24 @@ class Loader:
             self._hold(Opened(loaded, runtime))
             return True
 
-    def prepare(self, specs: Sequence[Spec], guess: Callable[[], FirstVariant | None]) -> Opened:
+    def open_glue(self, specs: Sequence[Spec], predict: Callable[[], FirstVariant | None]) -> Opened:
         """The glue. If it must be built, the probable launcher of the first call is built beside it."""
 
-        def launcher() -> Meanwhile | None:
-            if (likely := guess()) is None:
+        def launcher() -> ConcurrentBuild | None:
+            if (likely := predict()) is None:
                 return None
             spec, variant, device_type, device = likely
             plan = self.launcher_plan(spec, variant, self.target(device_type, device))
 
             def work() -> None:
                 try:
-                    self.entry(plan)
+                    self.find_or_build(plan)
                 except TkjitError as error:
                     self._failures[plan.recipe] = error
 
-            return Meanwhile(plan.what, work)
+            return ConcurrentBuild(plan.what, work)
 
-        return self.open(self.glue_plan(specs), meanwhile=launcher)
+        return self.open(self.glue_plan(specs), concurrent=launcher)
 
     # ---- plans
 
@@ -176,60 +176,64 @@ class Loader:
         return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
-        """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorPlan``."""
-        path: Path = self.open(SimulatorPlan(self.env, target, mode)).loaded
+        """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""
+        path: Path = self.open(SimulatorObjectPlan(self.env, target, mode)).loaded
         return path
 
     # ---- looking up, building, opening
 
-    def entry(
-        self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None, *, instead_of: Entry | None = None
+    def find_or_build(
+        self,
+        plan: Plan,
+        concurrent: Callable[[], ConcurrentBuild | None] | None = None,
+        *,
+        replacing: Entry | None = None,
     ) -> Entry:
         """A plan's entry, built if it is not in the cache.
 
         Parameters
         ----------
-        instead_of : Entry, optional
+        replacing : Entry, optional
             An entry that cannot be loaded on this machine.
         """
-        if (found := self.find(plan, besides=instead_of)) is not None:
+        if (found := self.find(plan, exclude=replacing)) is not None:
             return found
         if (kept := self._failures.pop(plan.recipe, None)) is not None:
             raise kept
         check_may_compile(plan, self.settings)
-        _settle_sysconfig()
-        beside = meanwhile() if meanwhile else None
-        with announce(beside.what if beside else plan.what) as say, self._at_once(beside):
+        _preload_sysconfig()
+        other = concurrent() if concurrent else None
+        with announce(other.what if other else plan.what) as say, self._run_concurrently(other):
             recipe, inputs = plan.rendered
             try:
-                built = self.cache.build(recipe, plan.make, what=plan.what, instead_of=instead_of, waiting=say)
+                built = self.cache.build(recipe, plan.make, what=plan.what, replacing=replacing, report_wait=say)
             except CompileError as error:
                 explained = plan.explain(error)
                 raise explained from (None if explained is error else error)
             return replace(built, fingerprint=inputs + built.fingerprint)
 
-    def find(self, plan: Plan, *, besides: Entry | None = None) -> Entry | None:
+    def find(self, plan: Plan, *, exclude: Entry | None = None) -> Entry | None:
         """A plan's entry, if it is in the cache. If no file has changed since the last time, nothing is rendered."""
         found = self.cache.warm_lookup(plan.warm_key)
-        if found is not None and found != besides:
+        if found is not None and found != exclude:
             return found
         recipe, inputs = plan.rendered
-        return self.cache.lookup(recipe, besides=besides, warm_key=plan.warm_key, inputs=inputs)
+        return self.cache.lookup(recipe, exclude=exclude, warm_key=plan.warm_key, inputs=inputs)
 
-    def open(self, plan: Plan, meanwhile: Callable[[], Meanwhile | None] | None = None) -> Opened:
+    def open(self, plan: Plan, concurrent: Callable[[], ConcurrentBuild | None] | None = None) -> Opened:
         """Load a plan's shared object. A shared object that cannot be loaded here is built again, once."""
-        entry = self.entry(plan, meanwhile)
+        entry = self.find_or_build(plan, concurrent)
         try:
             loaded = plan.load(entry.module, entry.shared_object)
         except ImportError:
-            entry = self.entry(plan, instead_of=entry)
+            entry = self.find_or_build(plan, replacing=entry)
             loaded = plan.load(entry.module, entry.shared_object)
         return Opened(loaded, entry)
 
     @contextmanager
-    def _at_once(self, meanwhile: Meanwhile | None) -> Iterator[None]:
+    def _run_concurrently(self, other: ConcurrentBuild | None) -> Iterator[None]:
         """Do the work in a thread while the block runs. It only saves time, and raises no exception."""
-        if meanwhile is None:
+        if other is None:
             yield
             return
 
@@ -239,7 +243,7 @@ class Loader:
         def work() -> None:
             try:
                 with suppress(KeyboardInterrupt):  # it was interrupted below
-                    meanwhile.work()
+                    other.work()
             finally:
                 done.set()
 
@@ -284,7 +288,7 @@ class Loader:
 _sysconfig_lock = ForkSafeLock()
 
 
-def _settle_sysconfig() -> None:
+def _preload_sysconfig() -> None:
     """Read Python's configuration in one thread: a second reader at that time gets half of it (CPython 3.11)."""
     import sysconfig
 

@@ -42,7 +42,7 @@ class ModulePlan(Plan):
         """The text to compile."""
 
     def inputs(self) -> Iterable[str]:
-        return [*self._files(), *self._env.toolchain.looked_at()]
+        return [*self._files(), *self._env.toolchain.searched_paths()]
 
     @abstractmethod
     def _files(self) -> list[str]:
@@ -91,7 +91,7 @@ class ModulePlan(Plan):
         return imported
 
 
-class EnvironmentPlan(ModulePlan):
+class SharedModulePlan(ModulePlan):
     """A module that every kernel shares, from the C++ file of the same name."""
 
     warmup = "python -m tkjit warmup"
@@ -110,7 +110,7 @@ class EnvironmentPlan(ModulePlan):
         return [environment.__file__, __file__]
 
 
-class RuntimePlan(EnvironmentPlan):
+class RuntimePlan(SharedModulePlan):
     """The module that every glue uses."""
 
     arch = RUNTIME
@@ -120,7 +120,7 @@ class RuntimePlan(EnvironmentPlan):
     what = "the runtime (once per environment)"
 
 
-class OperatorsPlan(EnvironmentPlan):
+class OperatorsPlan(SharedModulePlan):
     """The module through which torch's dispatcher calls kernels."""
 
     arch = OPERATORS

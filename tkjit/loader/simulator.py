@@ -19,7 +19,7 @@ _IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
 _OF_RUNTIME = ("sim_pool.h", "sim_verdict.h")  # what the object and the runtime agree on
 
 
-class SimulatorPlan(Plan):
+class SimulatorObjectPlan(Plan):
     """The common part of the simulator, compiled once for all kernels.
 
     Parameters
@@ -48,7 +48,7 @@ class SimulatorPlan(Plan):
 
     def inputs(self) -> Iterable[str]:
         files = [flags.__file__, environment.__file__, __file__]
-        return [*files, *self._env.toolchain.looked_at(self._target)]
+        return [*files, *self._env.toolchain.searched_paths(self._target)]
 
     def render(self) -> Recipe:
         parts = {

@@ -11,7 +11,7 @@ from tkjit.source.lexer import tokens_of
 from tkjit.source.regions import regions_of
 from tkjit.source.scopes import outline
 
-MOST_BYTES = 48 << 10
+MAX_BYTES = 48 << 10
 _SYMBOL_TABLE, _THREAD_LOCAL = 2, 6
 
 
@@ -42,13 +42,13 @@ def too_much_static_shared(shared_object: Path, source: str, name: str) -> str:
             of_function[variable] = of_function.get(variable, 0) + size
     for (own, _), sizes in taken.items():
         total = sum(sizes.values())
-        if total > MOST_BYTES:
+        if total > MAX_BYTES:
             start = next(r.start for r in regions if r.name == own)
             listed = ", ".join(f"{variable} {size}" for variable, size in sizes.items())
             line = source.count("\n", 0, start) + 1
             return (
                 f"{name}:{line}: error: {own} uses too much shared data ({total:#x} bytes, "
-                f"{MOST_BYTES:#x} max): {listed} bytes; what is larger has to be dynamic (extern __shared__)"
+                f"{MAX_BYTES:#x} max): {listed} bytes; what is larger has to be dynamic (extern __shared__)"
             )
     return ""
 

@@ -66,7 +66,7 @@ def exchange(
     LaunchError
         If a process ends, is at another step, or does not come within the timeout of the group's store.
     """
-    board = _boards.get(group) or _boards.setdefault(group, _Board(group))
+    board = _boards.get(group) or _boards.setdefault(group, _StoreExchange(group))
     problem = (str(error).split("\n", 1)[0] or type(error).__name__) if error else ""
     answers = board.exchange((step, kind, problem, said))
     for rank, (at, *_) in zip(board.ranks, answers, strict=True):
@@ -85,7 +85,7 @@ def who_has(who: Sequence[object], what: str) -> str:
     return f"{' and '.join(map(str, who))} {'has' if len(who) == 1 else 'have'} {what}" if who else ""
 
 
-class _Board:
+class _StoreExchange:
     """Where the processes of a group leave what they say: the group's store.
 
     Parameters
@@ -176,4 +176,4 @@ class _Board:
         return who_has(ended, "ended")
 
 
-_boards: WeakKeyDictionary[ProcessGroup, _Board] = WeakKeyDictionary()
+_boards: WeakKeyDictionary[ProcessGroup, _StoreExchange] = WeakKeyDictionary()

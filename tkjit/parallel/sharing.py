@@ -31,7 +31,7 @@ class Parts(NamedTuple):
     held: Any
 
 
-class Way(NamedTuple):
+class SharingMethod(NamedTuple):
     """A way to share memory between processes, in two steps of each of them.
 
     Parameters
@@ -46,7 +46,7 @@ class Way(NamedTuple):
     open: Callable[[torch.Tensor, ProcessGroup, list[Any]], Parts]
 
 
-def open_parts(way: Way, own: torch.Tensor, group: ProcessGroup) -> Parts:
+def open_parts(way: SharingMethod, own: torch.Tensor, group: ProcessGroup) -> Parts:
     """Share this process's part, and map the others'; every process of the group calls it.
 
     Raises
@@ -81,7 +81,7 @@ def _open_storages(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> P
 
 
 # torch's manager removes what killed processes leave
-SHARED_MEMORY = Way(_share_storage, _open_storages)
+SHARED_MEMORY = SharingMethod(_share_storage, _open_storages)
 
 
 def _share_ipc(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
@@ -104,7 +104,7 @@ def _open_ipc(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> Parts:
     return Parts([part.data_ptr() for part in parts], 0, parts)
 
 
-CUDA_IPC = Way(_share_ipc, _open_ipc)
+CUDA_IPC = SharingMethod(_share_ipc, _open_ipc)
 
 
 def _share_nothing(own: torch.Tensor, group: ProcessGroup) -> list[Any]:
@@ -123,4 +123,4 @@ def _open_symmetric(own: torch.Tensor, group: ProcessGroup, told: list[Any]) -> 
 
 
 # of memory that torch has allocated for it
-SYMMETRIC_MEMORY = Way(_share_nothing, _open_symmetric)
+SYMMETRIC_MEMORY = SharingMethod(_share_nothing, _open_symmetric)

@@ -161,7 +161,7 @@ class ParallelTensor(ParallelLayout):
         """Compare what all processes bring; they raise the same error, if there is one."""
         import torch.distributed as dist
 
-        said = Brought(
+        said = LocalPart(
             () if own is None else tuple(own.shape),
             "" if own is None else str(own.dtype),
             "" if own is None else own.device.type,
@@ -169,7 +169,7 @@ class ParallelTensor(ParallelLayout):
             Peer(dist.get_rank(), this_process()),
         )
         kind = LaunchError if isinstance(problem, Exception) else ArgumentError
-        all_said: list[Brought] = exchange(self.group, "makes a parallel tensor", said, problem, kind)
+        all_said: list[LocalPart] = exchange(self.group, "makes a parallel tensor", said, problem, kind)
         first = all_said[0]
         for other in all_said:
             rank, first_rank = other.peer.rank, first.peer.rank
@@ -185,7 +185,7 @@ class ParallelTensor(ParallelLayout):
         return [other.peer for other in all_said]
 
 
-class Brought(NamedTuple):
+class LocalPart(NamedTuple):
     """What one process says of its part.
 
     Parameters

@@ -48,7 +48,7 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
     return Layout(_element(spec, variant, field), (*[missing] * (4 - len(extents)), *extents), field.is_parallel)
 
 
-def _given_type(spec: Spec, variant: Variant, field: Field) -> str:
+def _expected_type(spec: Spec, variant: Variant, field: Field) -> str:
     """The type by which a type of the source's own is checked: of a tensor that of its elements."""
     if not field.is_tensor:
         return field.dtype
@@ -59,13 +59,13 @@ def _given_type(spec: Spec, variant: Variant, field: Field) -> str:
 def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     if field.cpp_type:
         return field.cpp_type
-    if spec.host and (field.value or field.is_list):
-        given = _given_type(spec, variant, field)
+    if spec.host and (field.value_type or field.is_list):
+        given = _expected_type(spec, variant, field)
         return f"std::optional<{given}>" if field.optional else given
     if field.is_tensor:
         layout = _layout(spec, variant, field)
         return f"tkjit::list<{layout.cpp_type}, {field.max_length}>" if field.is_list else layout.cpp_type
-    item = field.value.item if field.value is not None else None
+    item = field.value_type.item if field.value_type is not None else None
     value = f"tkjit::list<{item.cpp}, {field.max_length}>" if item is not None else field.dtype
     return f"tkjit::optional<{value}>" if field.optional else value
 
@@ -115,7 +115,7 @@ def argument_checks(spec: Spec, variant: Variant) -> list[str]:
     """What the compiler must find true of an entry with plain arguments."""
     if not spec.args:
         return []
-    types = {f.name: _given_type(spec, variant, f) for f in spec.struct_fields}
+    types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
     taken = [types.get(name, "int") for name in spec.order]
     listed = ", ".join([f"decltype(&{spec.entry})", *taken])
     said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
@@ -126,7 +126,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     """What the compiler must find true of a struct that the source brings."""
     struct = f"the struct of {spec.entry}" if spec.struct == AUTO else str(spec.struct)
     said = f"; the spec of {spec.name} says otherwise"
-    types = {f.name: _given_type(spec, variant, f) for f in spec.struct_fields}
+    types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
     paths = {f.name: _path(f) for f in spec.struct_fields}
     within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
     outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}

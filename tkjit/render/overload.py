@@ -47,8 +47,8 @@ class Overload:
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
             *wrapped("auto& [", map(given, self.parameters), "] = given;"),
             *self._out_tuple(),
-            *(line for f in spec.fields if f.value for line in self._value(f)),
-            *(line for f in spec.fields if not f.is_tensor and not f.value for line in self._scalar(f)),
+            *(line for f in spec.fields if f.value_type for line in self._value(f)),
+            *(line for f in spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
             "",
             *self.tensors.render(),
             *self._variant(),
@@ -108,12 +108,13 @@ class Overload:
         ]
 
     def _value(self, f: Field) -> list[str]:
-        assert f.value is not None
+        value = f.value_type
+        assert value is not None
         name = local(f.name)
         static, default = _default_value(f)
         guard = "" if f.is_required and not f.optional else f"{given(f.name)} && "
         most = 0 if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(f.value.code)}, {repr_text(f.value.text)}, {most}"
+        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(value.code)}, {repr_text(value.text)}, {most}"
         return [
             "",
             f"// {field_text(f)}",
@@ -197,7 +198,7 @@ class Overload:
                 lines.append(f"if (!set(args[{i}], {whole(f)}, call)) return nullptr;")
                 continue
             setting = f"set(args[{i}], {local(f.name)});"
-            if f.optional and f.default in (MISSING, None) and not f.value:
+            if f.optional and f.default in (MISSING, None) and not f.value_type:
                 setting = f"if ({given(f.name)}) {setting} else set_absent(args[{i}]);"
             lines.append(setting)
         return lines
@@ -273,15 +274,15 @@ def _spread(f: Field | None) -> str:
 def _default_value(f: Field) -> tuple[list[str], str]:
     """What an absent argument means: static data, and the expression that makes the value."""
     default = f.default
-    if f.value is None or default in (MISSING, None):
+    if f.value_type is None or default in (MISSING, None):
         return [], "{}"
     if isinstance(default, tuple):
-        items = [_number_value(item, f.value.item) for item in default] or ["{}"]
+        items = [_number_value(item, f.value_type.item) for item in default] or ["{}"]
         name = f"default_of_{f.name}"
         return [f"static const TkjitArg {name}[] = {{{', '.join(items)}}};"], f"list_value({name}, {len(default)})"
-    if f.value.code == "t":
+    if f.value_type.code == "t":
         return [], f"number_value({enumerator(BY_NAME[default])})"
-    if f.value.code == "d":
+    if f.value_type.code == "d":
         kind, _, index = default.partition(":")
         return [], f"number_value({index or -1}, TKJIT_{kind.upper()})"
     return [], f"text_value({repr_text(default)})"

@@ -184,8 +184,8 @@ def _accepted(field: Field) -> str:
     text = python_type(field)
     if field.is_list:
         text = "typing.Sequence[Tensor]"
-    elif field.value is not None and field.value.item is not None:
-        text = f"typing.Sequence[{field.value.item.text}]"
+    elif field.value_type is not None and field.value_type.item is not None:
+        text = f"typing.Sequence[{field.value_type.item.text}]"
     elif text in ("torch.dtype", "torch.device"):
         text = f"{text} | str"
     return f"{text} | None" if field.optional else text

@@ -55,7 +55,7 @@ class TensorChecks:
             *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
             *(["Leading leading;"] if any(f.leading for f in self.spec.tensors) else []),
             *(line for f in self.inputs for line in self._input(f)),
-            *self._whole_or_apart(),
+            *self._check_whole_or_no_overlap(),
             *self._devices(),
             *self._derived(),
             *self._computed_dims(),
@@ -316,14 +316,14 @@ class TensorChecks:
                 [
                     *self._read(f, self._place(f)),
                     *_if(conditions, self._refusal(f, self._place(f), values)),
-                    *self._apart(f),
+                    *self._check_no_overlap(f),
                 ]
             ),
             f"    object_of_{f.name}.borrow({given(f.name)});",
             "}",
         ]
 
-    def _apart(self, f: Field) -> list[str]:
+    def _check_no_overlap(self, f: Field) -> list[str]:
         """A given output against every tensor that was given before it."""
         earlier = [*self.inputs, *self.outputs[: self.outputs.index(f)]]
         return [
@@ -333,7 +333,7 @@ class TensorChecks:
             for other in earlier
         ]
 
-    def _whole_or_apart(self) -> list[str]:
+    def _check_whole_or_no_overlap(self) -> list[str]:
         """What is written in place against every other tensor that is given; of two such each pair once."""
         written = [f for f in self.inputs if f.is_written]
         pairs = [

@@ -50,8 +50,8 @@ def field_text(field: Field) -> str:
         align += [f"Member({repr_text(field.member)})"] if field.member else []
         direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
         text = f"{field.name}: {direction}[{', '.join([python_type(field), repr_text(field.dtype), *dims, *align])}]"
-    elif field.value is not None:
-        text = f"{field.name}: {field.value.text}"
+    elif field.value_type is not None:
+        text = f"{field.name}: {field.value_type.text}"
     else:
         plain = {"float": "float", "int": "int", "bool": "bool"}
         kind = "int" if field.is_integer else "float"

@@ -74,17 +74,17 @@ private:
 };
 
 // The part of a step that a thread does.
-struct Doing {
-    Doing(Progress& step, int dev_idx) : step(step), dev_idx(dev_idx), around(current) { current = this; }
-    ~Doing() { current = around; }
-    Doing(const Doing&) = delete;
-    Doing& operator=(const Doing&) = delete;
+struct RunningPart {
+    RunningPart(Progress& step, int dev_idx) : step(step), dev_idx(dev_idx), around(current) { current = this; }
+    ~RunningPart() { current = around; }
+    RunningPart(const RunningPart&) = delete;
+    RunningPart& operator=(const RunningPart&) = delete;
 
-    inline static thread_local Doing* current = nullptr;
+    inline static thread_local RunningPart* current = nullptr;
 
     Progress& step;
     const int dev_idx;
-    Doing* const around;  // a step of another club may be around this one
+    RunningPart* const around;  // a step of another club may be around this one
 };
 
 inline std::atomic<unsigned> forks{0};
@@ -124,7 +124,7 @@ public:
     std::vector<std::string> execute(const Part& part, bool (*interrupted)(), bool own_threads = false) {
         std::vector<std::string> errors(static_cast<size_t>(devices_));
         if (devices_ == 1) {
-            const char* const error = Doing::current ? part(0) : do_alone(part);
+            const char* const error = RunningPart::current ? part(0) : do_alone(part);
             errors[0] = error ? error : "";
             return errors;
         }
@@ -269,7 +269,7 @@ private:
     static const char* do_alone(const Part& part) {
         Progress progress;
         progress.begin(1);
-        const Doing doing(progress, 0);
+        const RunningPart doing(progress, 0);
         return part(0);
     }
 
@@ -277,7 +277,7 @@ private:
         const Club* const club_around = in_step_of;
         in_step_of = this;
         {
-            const Doing doing(state.progress, dev_idx);
+            const RunningPart doing(state.progress, dev_idx);
             const char* const error = (*state.part)(dev_idx);
             (*state.errors)[size_t(dev_idx)] = error ? error : "";
             if (error) state.progress.failed.store(true);

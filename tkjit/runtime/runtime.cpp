@@ -300,7 +300,7 @@ py::object collect(const py::object& dispatcher, const py::tuple& args, const py
 
 // Asked by the simulator now and then, in the thread that called the kernel: whether to go on.
 sim::Verdict judge(sim::Waits waits) {
-    Doing* const doing = Doing::current;
+    RunningPart* const doing = RunningPart::current;
     // in vain: another device's part of the step has failed, or another process of a parallel tensor has ended
     if (waits != sim::Waits::no && ((doing && doing->step.failed.load()) || given_up())) return sim::Verdict::interrupted;
     if (is_interrupted()) {

@@ -23,7 +23,6 @@
 namespace tkjit::runtime {
 
 namespace py = pybind11;
-using tkjit::dtype_of;  // beside that of a DLDataType
 
 inline bool is_tensor(PyObject* object) {
     PyTypeObject* const type = Py_TYPE(object);

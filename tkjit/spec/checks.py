@@ -71,10 +71,11 @@ def differentiable(spec: Description) -> tuple[Field, ...]:
 
 def _check_values(spec: Description) -> None:
     for f in spec.fields:
-        if f.value is None or spec.host:
+        value = f.value_type
+        if value is None or spec.host:
             continue
-        if f.value.item is None or f.value.item.code not in "ifb":
-            _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {f.value.text} is for a host function")
+        if value.item is None or value.item.code not in "ifb":
+            _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {value.text} is for a host function")
         if spec.args or spec.struct:
             _fail(spec, f"{f.name}: a list goes into a struct that is rendered, and not into one of the source's own")
     if spec.args and any(f.is_list for f in spec.fields) and not spec.host:
@@ -124,7 +125,7 @@ def _check_names(spec: Description) -> None:
         _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
     if missing := set(spec.behind) - set(spec.order):
         _fail(spec, f"behind={' '.join(spec.behind)!r} names no parameter: {', '.join(sorted(missing))}")
-    if any(f.name in spec.behind and (f.is_tensor or f.value or f.optional) for f in spec.fields):
+    if any(f.name in spec.behind and (f.is_tensor or f.value_type or f.optional) for f in spec.fields):
         _fail(spec, f"behind={' '.join(spec.behind)!r}: behind a struct only numbers that every call has can stand")
     if spec.behind and (spec.args or spec.host):
         _fail(spec, "behind= is for a kernel that takes a globals struct, and arguments behind it")
@@ -171,7 +172,7 @@ def _check_dtypes(spec: Description) -> None:
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {', '.join([*types, *BY_NAME])}")
-        if not f.is_tensor and f.value is None and f.dtype not in SCALAR_TYPES:
+        if not f.is_tensor and f.value_type is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
 
@@ -315,7 +316,7 @@ def _check_autocast(spec: Description) -> None:
         _fail(spec, f"autocast= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
     if not differentiable(spec):
         _fail(spec, "autocast= takes a kernel with floating-point tensors among its inputs")
-    untyped = [f.name for f in spec.fields if f.is_parallel or (f.value is not None and not f.value.schema)]
+    untyped = [f.name for f in spec.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema)]
     if untyped:
         _fail(spec, f"autocast= takes a kernel that has an operator, and PyTorch has no type for {', '.join(untyped)}")
 

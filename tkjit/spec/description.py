@@ -15,7 +15,7 @@ from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Par
 T = TypeVar("T")
 
 
-class _Of(Generic[T]):
+class _PartAttribute(Generic[T]):
     """A read-only attribute that is one of a part's: ``spec.grid`` is ``spec.launch.grid``."""
 
     def __init__(self, part: str) -> None:
@@ -25,10 +25,10 @@ class _Of(Generic[T]):
         self._name = name
 
     @overload
-    def __get__(self, spec: None, owner: type) -> _Of[T]: ...
+    def __get__(self, spec: None, owner: type) -> _PartAttribute[T]: ...
     @overload
     def __get__(self, spec: object, owner: type) -> T: ...
-    def __get__(self, spec: object | None, owner: type) -> _Of[T] | T:
+    def __get__(self, spec: object | None, owner: type) -> _PartAttribute[T] | T:
         if spec is None:
             return self
         value: T = getattr(getattr(spec, self._part), self._name)
@@ -62,43 +62,43 @@ class Description:
     compilation: Compilation
     operator: Operator = field(default_factory=Operator)
 
-    fields = _Of[tuple[Field, ...]]("parameters")
-    order = _Of[tuple[str, ...]]("parameters")
-    returns = _Of[tuple[str, ...]]("parameters")
-    variants = _Of[tuple[tuple[str, tuple[str | int, ...]], ...]]("parameters")
-    derived = _Of[tuple[tuple[str, Expr], ...]]("parameters")
-    constraints = _Of[tuple[Expr, ...]]("parameters")
-    struct = _Of[str | None]("parameters")
-    args = _Of[bool]("parameters")
-    computed = _Of[tuple[tuple[str, Expr], ...]]("parameters")
-    behind = _Of[tuple[str, ...]]("parameters")
+    fields = _PartAttribute[tuple[Field, ...]]("parameters")
+    order = _PartAttribute[tuple[str, ...]]("parameters")
+    returns = _PartAttribute[tuple[str, ...]]("parameters")
+    variants = _PartAttribute[tuple[tuple[str, tuple[str | int, ...]], ...]]("parameters")
+    derived = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
+    constraints = _PartAttribute[tuple[Expr, ...]]("parameters")
+    struct = _PartAttribute[str | None]("parameters")
+    args = _PartAttribute[bool]("parameters")
+    computed = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
+    behind = _PartAttribute[tuple[str, ...]]("parameters")
 
-    entry = _Of[str]("launch")
-    host = _Of[bool]("launch")
-    grid = _Of[tuple[Expr, ...] | CExpr]("launch")
-    block = _Of[tuple[Expr, ...] | CExpr]("launch")
-    shared_memory = _Of[Expr | CExpr | None]("launch")
-    cooperative = _Of[bool]("launch")
-    cluster = _Of[tuple[int, ...]]("launch")
-    pdl = _Of[bool]("launch")
-    config = _Of[str | None]("launch")
-    num_devices = _Of[int]("launch")
+    entry = _PartAttribute[str]("launch")
+    host = _PartAttribute[bool]("launch")
+    grid = _PartAttribute[tuple[Expr, ...] | CExpr]("launch")
+    block = _PartAttribute[tuple[Expr, ...] | CExpr]("launch")
+    shared_memory = _PartAttribute[Expr | CExpr | None]("launch")
+    cooperative = _PartAttribute[bool]("launch")
+    cluster = _PartAttribute[tuple[int, ...]]("launch")
+    pdl = _PartAttribute[bool]("launch")
+    config = _PartAttribute[str | None]("launch")
+    num_devices = _PartAttribute[int]("launch")
 
-    sources = _Of[tuple[tuple[str, Source], ...]]("compilation")
-    headers = _Of[tuple[HeaderLibrary, ...]]("compilation")
-    std = _Of[str]("compilation")
-    flags = _Of[tuple[str, ...]]("compilation")
-    defines = _Of[tuple[tuple[str, str], ...]]("compilation")
-    include_dirs = _Of[tuple[Path, ...]]("compilation")
-    libraries = _Of[tuple[str, ...]]("compilation")
-    forbid_spills = _Of[bool]("compilation")
+    sources = _PartAttribute[tuple[tuple[str, Source], ...]]("compilation")
+    headers = _PartAttribute[tuple[HeaderLibrary, ...]]("compilation")
+    std = _PartAttribute[str]("compilation")
+    flags = _PartAttribute[tuple[str, ...]]("compilation")
+    defines = _PartAttribute[tuple[tuple[str, str], ...]]("compilation")
+    include_dirs = _PartAttribute[tuple[Path, ...]]("compilation")
+    libraries = _PartAttribute[tuple[str, ...]]("compilation")
+    forbid_spills = _PartAttribute[bool]("compilation")
 
-    doc = _Of[str]("operator")
-    backward = _Of[Backward | None]("operator")
-    deprecated = _Of[str]("operator")
-    autocast = _Of[str | None]("operator")
-    module = _Of[str]("operator")
-    reference = _Of[Callable[..., Any] | None]("operator")
+    doc = _PartAttribute[str]("operator")
+    backward = _PartAttribute[Backward | None]("operator")
+    deprecated = _PartAttribute[str]("operator")
+    autocast = _PartAttribute[str | None]("operator")
+    module = _PartAttribute[str]("operator")
+    reference = _PartAttribute[Callable[..., Any] | None]("operator")
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:

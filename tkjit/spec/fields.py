@@ -105,7 +105,7 @@ def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str
     return Field(
         direction="scalar",
         dtype=value.cpp,
-        value=value,
+        value_type=value,
         max_length=lengths[0] if lengths else _MAX_LENGTH if value.code[0] == "L" else 0,
         **common,
     )

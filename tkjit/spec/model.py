@@ -86,7 +86,7 @@ class Field:
         The alignment that the pointer must have; 0 for the dtype's own.
     cpp_type : str or None
         The member's C++ type where it is not ``tkjit::gl``.
-    value : ValueType or None
+    value_type : ValueType or None
         The type of a value that is no number: a string, a dtype, a device, a container.
     is_parallel : bool
         Whether it is a parallel global layout: a tensor on each of several devices.
@@ -106,7 +106,7 @@ class Field:
     keyword_only: bool = False
     align_bytes: int = 0
     cpp_type: str | None = None
-    value: ValueType | None = None
+    value_type: ValueType | None = None
     max_length: int = 0
     member: str = ""
     is_parallel: bool = False
@@ -133,7 +133,7 @@ class Field:
     @property
     def is_integer(self) -> bool:
         """Whether expressions may use it."""
-        return self.direction == "scalar" and self.value is None and SCALAR_TYPES.get(self.dtype) is not None
+        return self.direction == "scalar" and self.value_type is None and SCALAR_TYPES.get(self.dtype) is not None
 
 
 @dataclass(frozen=True)

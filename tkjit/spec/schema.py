@@ -23,7 +23,7 @@ def has_operator(spec: Spec) -> bool:
 
 
 def _unknown_to_torch(spec: Spec) -> list[Field]:
-    return [f for f in spec.fields if f.is_parallel or (f.value is not None and not f.value.schema)]
+    return [f for f in spec.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema)]
 
 
 def check_operator(spec: Spec) -> None:
@@ -35,7 +35,7 @@ def check_operator(spec: Spec) -> None:
         With the argument that PyTorch has no type for.
     """
     for f in _unknown_to_torch(spec):
-        kind = f.value.text if f.value else "ParallelTensor"
+        kind = f.value_type.text if f.value_type else "ParallelTensor"
         raise SpecError(f"{spec.name} has no operator: PyTorch has no {kind}, which {f.name} is")
 
 
@@ -97,7 +97,7 @@ def _default(field: Field) -> str:
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
         return ""
-    if field.value is not None and field.value.code in "td" and default is not None:
+    if field.value_type is not None and field.value_type.code in "td" and default is not None:
         return ""  # the binding gives it
     if isinstance(default, tuple):
         return f"=[{', '.join(map(str, default))}]"
@@ -109,8 +109,8 @@ def _default(field: Field) -> str:
 
 def schema_type(field: Field, alias: str = "") -> str:
     """A field's type: ``Tensor(a0!)``, ``SymInt``, ``float?``."""
-    if field.value is not None:
-        plain = field.value.schema
+    if field.value_type is not None:
+        plain = field.value_type.schema
     elif field.is_tensor:
         plain = f"Tensor{alias}{'[]' if field.is_list else ''}"
     else:

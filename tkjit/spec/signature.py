@@ -14,8 +14,8 @@ def python_type(field: Field) -> str:
         return "ParallelTensor"
     if field.is_tensor:
         return "list[Tensor]" if field.is_list else "Tensor"
-    if field.value is not None:
-        return field.value.text
+    if field.value_type is not None:
+        return field.value_type.text
     return "int" if field.is_integer else "bool" if field.dtype == "bool" else "float"
 
 

@@ -44,7 +44,7 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
     OSError
         If it cannot be read, or is no regular file.
     """
-    descriptor = _opened(path, os.O_RDONLY, follow=follow)
+    descriptor = _open_descriptor(path, os.O_RDONLY, follow=follow)
     try:
         # one more than there is: a short answer is the whole file
         chunks = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
@@ -55,7 +55,7 @@ def read(path: str | Path, *, follow: bool = False) -> bytes:
         os.close(descriptor)
 
 
-def _opened(path: str | Path, flags: int, mode: int = 0o644, *, follow: bool = False) -> int:
+def _open_descriptor(path: str | Path, flags: int, mode: int = 0o644, *, follow: bool = False) -> int:
     """A descriptor of a regular file."""
     try:
         descriptor = os.open(path, flags | _SAFELY | (0 if follow else os.O_NOFOLLOW), mode)
@@ -121,7 +121,7 @@ def write(path: str | Path, content: str | bytes, *, shared: bool = False) -> No
     try:
         with open(os.open(scratch, flags, 0o644), "wb") as file:
             if shared:
-                open_to_sharers(file.fileno(), directory)
+                copy_sharing_mode(file.fileno(), directory)
             file.write(content.encode() if isinstance(content, str) else content)
         os.replace(scratch, path)
     except BaseException:
@@ -140,13 +140,13 @@ def open_lock(path: str | Path, *, shared: bool = False, writable: bool = True) 
     """
     flags = os.O_RDWR if writable else os.O_RDONLY
     try:
-        descriptor = _opened(path, flags)
+        descriptor = _open_descriptor(path, flags)
     except FileNotFoundError:
-        descriptor = _patiently(lambda: _opened(path, flags | os.O_CREAT), shared=shared)
+        descriptor = _retry_while_created(lambda: _open_descriptor(path, flags | os.O_CREAT), shared=shared)
     except PermissionError:
-        descriptor = _patiently(lambda: _opened(path, flags), shared=shared)
+        descriptor = _retry_while_created(lambda: _open_descriptor(path, flags), shared=shared)
     if shared:
-        open_to_sharers(descriptor, os.path.dirname(path))
+        copy_sharing_mode(descriptor, os.path.dirname(path))
     return descriptor
 
 
@@ -203,7 +203,7 @@ def make_directory(directory: Path, *, shared: bool = False) -> Path:
             break
         missing.append(path)
     for path in reversed(missing):
-        _patiently(lambda path=path: _make(path, shared=shared), shared=shared)  # type: ignore[misc]
+        _retry_while_created(lambda path=path: _make(path, shared=shared), shared=shared)  # type: ignore[misc]
     return directory
 
 
@@ -215,10 +215,10 @@ def _make(path: Path, *, shared: bool) -> None:
             raise
         return
     if shared:
-        open_to_sharers(path, path.parent)
+        copy_sharing_mode(path, path.parent)
 
 
-def open_to_sharers(file: str | Path | int, directory: str | Path) -> None:
+def copy_sharing_mode(file: str | Path | int, directory: str | Path) -> None:
     """Let those who can read and write a directory do the same with a file in it that this process has made."""
     with suppress(OSError):  # a file system without permissions, or another user's file
         above, status = os.stat(directory), os.stat(file)
@@ -237,7 +237,7 @@ def open_to_sharers(file: str | Path | int, directory: str | Path) -> None:
             os.chmod(file, wanted)
 
 
-def _patiently(action: Callable[[], Result], *, shared: bool) -> Result:
+def _retry_while_created(action: Callable[[], Result], *, shared: bool) -> Result:
     """Do it again for a moment where another user has made something, and is just opening it to others."""
     for _ in range(_PATIENCE if shared else 0):
         try:

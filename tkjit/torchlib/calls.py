@@ -166,9 +166,9 @@ def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwarg
 
 def read_value(f: Field, value: Any) -> tuple[Any, str]:
     """A value as an operator takes it, and what was expected if it is none of a field's type."""
-    if f.value is not None:
-        read = _read_by_code(f.value.code, value)
-        return read, "" if read is not None else f.value.text
+    if f.value_type is not None:
+        read = _read_by_code(f.value_type.code, value)
+        return read, "" if read is not None else f.value_type.text
     bounds = SCALAR_TYPES.get(f.dtype)
     kind = python_type(f)
     read = _READERS[kind](value)

@@ -3,7 +3,7 @@
 import torch
 
 import tkjit
-from support.mittens.library import MITTENS
+from support.sample_library.library import MITTENS
 from tkjit import CExpr, In, InOut, Member, Out, ParallelTensor, Tensor
 
 

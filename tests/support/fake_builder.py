@@ -1,9 +1,7 @@
-"""A fake builder for cache tests, functions that damage entries, and fake lock holders."""
+"""A fake builder for cache tests, its recipe, and lookups of what it builds."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import tempfile
 import time
@@ -14,7 +12,6 @@ from pathlib import Path
 from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
 from tkjit.cache.recipe import digest_of
 from tkjit.errors import CompileError
-from tkjit.system.process import Process, this_machine, this_process
 
 ABI = "cpython-311"
 RECIPE = Recipe(
@@ -72,7 +69,7 @@ def below(directory: Path, pattern: str) -> list[str]:
     return sorted(path.name for path in directory.rglob(pattern))
 
 
-def find(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
+def loader_lookup(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
     """Look up as a loader does: by the note of the last time, and then by comparing what there is."""
     warm_key = digest_of(repr(recipe))[:16]
     return cache.warm_lookup(warm_key) or cache.lookup(recipe, warm_key=warm_key)
@@ -86,12 +83,12 @@ def staging_in(cache: Cache) -> list[str]:
     return below(cache.root, ".staging*")
 
 
-def parted(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:
+def recipe_with_part(name: str, value: str, recipe: Recipe = RECIPE) -> Recipe:
     """A recipe with another part."""
     return replace(recipe, parts=tuple((n, value if n == name else text) for n, text in recipe.parts))
 
 
-def anchored(directory: Path) -> Recipe:
+def recipe_with_anchor(directory: Path) -> Recipe:
     """A recipe of a kernel that lies in a directory."""
     parts = (*RECIPE.parts, ("paths", f"{directory}\n{directory / 'sub'}"))
     return replace(RECIPE, parts=parts, anchors=(("kernels", str(directory)),), own=("kernels",))
@@ -111,60 +108,3 @@ def forget_leases(cache: Cache) -> None:
     if cache.leases._descriptor is not None:
         os.close(cache.leases._descriptor)
         cache.leases._descriptor = None
-
-
-def wait_until(holds: Callable[[], object], what: str, seconds: float = 20.0) -> None:
-    """Wait for what another thread or process does."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.005)
-
-
-# ---- damage
-
-
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-def flip_keeping_time(path: Path) -> None:
-    before = path.stat()
-    flip(path)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def replaced_by_a_list(path: Path) -> None:
-    path.write_text("[]")
-
-
-# ---- locks
-
-
-def holder_of_a_lock(path: Path, process: Process | None = None, since: float = 0.0, staging: str = "") -> int:
-    """Hold a lock in somebody's name; the descriptor, to be closed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    content = {"process": (process or this_process())._asdict(), "kernel": "gemm", "token": "a-turn"}
-    os.pwrite(descriptor, json.dumps({**content, "since": since or time.time(), "staging": staging}).encode(), 0)
-    return descriptor
-
-
-def elsewhere() -> Process:
-    return Process("0123456789ab", "node17", 4242, 1)
-
-
-def gone() -> Process:
-    """A process of this machine that has ended: its number was given to another one."""
-    return Process(this_machine(), "here", os.getpid(), 1)

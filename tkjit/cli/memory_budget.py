@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from tkjit.cache.stored import Stored
+from tkjit.cache.listing import ListedEntry
 from tkjit.loader import Plan
 
 # what a compiler takes that has left no record here: nvcc with templates, g++
@@ -14,7 +14,7 @@ UNKNOWN_GPU_BYTES = 1 << 30
 UNKNOWN_CPU_BYTES = 512 << 20
 
 
-def estimated_bytes(plan: Plan, known: Iterable[Stored]) -> int:
+def estimated_bytes(plan: Plan, known: Iterable[ListedEntry]) -> int:
     """What a build will take: what the same variant took last, or else the largest of its kernel, or a common sum."""
     recipe = plan.recipe
     peaks = [

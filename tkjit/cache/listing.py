@@ -16,7 +16,7 @@ from tkjit.system.fork_safe import cached_property
 
 
 @dataclass(frozen=True)
-class Stored:
+class ListedEntry:
     """An entry on the disk, whole or damaged.
 
     Parameters
@@ -64,13 +64,13 @@ class Stored:
         return found
 
 
-def stored(root: Path) -> list[Stored]:
+def list_entries(root: Path) -> list[ListedEntry]:
     """Every entry of a cache or a layer, of all Pythons and architectures."""
     found = []
     for directory in files.below(root / LAYOUT, "*", "*", "*", "*"):
         with suppress(OSError):  # removed in the meantime
             if directory.is_dir():
-                found.append(Stored(directory, size_bytes(directory), directory.stat().st_mtime))
+                found.append(ListedEntry(directory, size_bytes(directory), directory.stat().st_mtime))
     return found
 
 

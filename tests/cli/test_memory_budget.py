@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tkjit.cache import Recipe
-from tkjit.cli import budget, main, warmup
-from tkjit.cli.budget import MemoryBudget, estimated_bytes
+from tkjit.cli import main, memory_budget, warmup
+from tkjit.cli.memory_budget import MemoryBudget, estimated_bytes
 
 
 def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:
@@ -87,8 +87,8 @@ def test_an_estimate_is_what_the_variant_took_last_or_its_kernel_at_most():
     ]
     assert estimated_bytes(wanted("sm_90a"), known) == 200
     assert estimated_bytes(wanted("sm_90a", "gemm (T=bfloat16)"), known) == 500
-    assert estimated_bytes(wanted("sm_100a"), known) == budget.UNKNOWN_GPU_BYTES
-    assert estimated_bytes(wanted("cpu-x86-64-v3"), known) == budget.UNKNOWN_CPU_BYTES
+    assert estimated_bytes(wanted("sm_100a"), known) == memory_budget.UNKNOWN_GPU_BYTES
+    assert estimated_bytes(wanted("cpu-x86-64-v3"), known) == memory_budget.UNKNOWN_CPU_BYTES
 
 
 @pytest.mark.parametrize(
