@@ -3,11 +3,29 @@
 import tkjit
 from tkjit import In, InOut, ParallelTensor, Tensor
 
-H100 = {
-    "source": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_h100.cu",
+GATHER = {
     "struct": "globals",
     "config": "config",
     "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
+    "num_devices": 8,
+}
+Product = InOut[Tensor, "bfloat16", "M", "N"]
+Barrier = InOut[ParallelTensor, "int32", 2, 1, "M_blocks"]
+
+
+def gather(A):
+    """All rows, on each device; what A becomes."""
+    import torch
+
+    rows = A[0].shape[0] // 8
+    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
+    for part in A:
+        part.copy_(whole)
+    return whole.float()
+
+
+H100 = {
+    "source": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_h100.cu",
     "constraints": [
         "M % 2048 == 0",
         "M == 256 * M_blocks",
@@ -17,19 +35,15 @@ H100 = {
         "num_comm_sms < 132",
     ],
     "computed": {"dev_idx": "dev_idx", "num_comp_sms": "132 - num_comm_sms"},
-    "num_devices": 8,
 }
 
 
-@tkjit.kernel(
-    entry="main_kernel",
-    **H100,
-)
+@tkjit.kernel(entry="main_kernel", **GATHER, **H100)
 def tk_all_gather_gemm(
     A: InOut[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
-    C: InOut[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    C: Product,
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """C <- A @ B, where each device brings its eighth of A's rows, in their place, and gets the others'.
@@ -45,24 +59,17 @@ def tk_all_gather_gemm(
     num_comm_sms : int
         How many of 132 blocks gather.
     """
-    import torch
-
-    rows = A[0].shape[0] // 8
-    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
-    for part, b, c in zip(A, B, C, strict=True):
-        part.copy_(whole)
-        c.copy_(whole.float() @ b.float())
+    whole = gather(A)
+    for b, c in zip(B, C, strict=True):
+        c.copy_(whole @ b.float())
 
 
-@tkjit.kernel(
-    entry="epilogue_kernel",
-    **H100,
-)
+@tkjit.kernel(entry="epilogue_kernel", **GATHER, **H100)
 def tk_all_gather_gemm_epilogue(
     A: In[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
     C: In[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm`` has left in ``barrier``, and wait for all devices; with the same arguments."""
@@ -70,9 +77,6 @@ def tk_all_gather_gemm_epilogue(
 
 B200 = {
     "archs": {"100a": "<thunderkittens>/kernels/parallel/ag_gemm/ag_gemm_b200.cu"},
-    "struct": "globals",
-    "config": "config",
-    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
     "constraints": [
         "M % 2048 == 0",
         "M == 256 * M_blocks",
@@ -83,19 +87,15 @@ B200 = {
         "num_comm_sms < 148",
     ],
     "computed": {"dev_idx": "dev_idx", "num_comp_sms": "148 - num_comm_sms"},
-    "num_devices": 8,
 }
 
 
-@tkjit.kernel(
-    entry="main_kernel",
-    **B200,
-)
+@tkjit.kernel(entry="main_kernel", **GATHER, **B200)
 def tk_all_gather_gemm_b200(
     A: InOut[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "N", "K"],
-    C: InOut[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    C: Product,
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
@@ -111,24 +111,17 @@ def tk_all_gather_gemm_b200(
     num_comm_sms : int
         How many of 148 blocks gather; they come in clusters of two.
     """
-    import torch
-
-    rows = A[0].shape[0] // 8
-    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
-    for part, b, c in zip(A, B, C, strict=True):
-        part.copy_(whole)
-        c.copy_(whole.float() @ b.float().T)
+    whole = gather(A)
+    for b, c in zip(B, C, strict=True):
+        c.copy_(whole @ b.float().T)
 
 
-@tkjit.kernel(
-    entry="epilogue_kernel",
-    **B200,
-)
+@tkjit.kernel(entry="epilogue_kernel", **GATHER, **B200)
 def tk_all_gather_gemm_b200_epilogue(
     A: In[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "N", "K"],
     C: In[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
@@ -136,9 +129,6 @@ def tk_all_gather_gemm_b200_epilogue(
 
 FP8 = {
     "archs": {"100a": "<thunderkittens>/kernels/parallel/ag_gemm_fp8/ag_gemm_fp8_b200.cu"},
-    "struct": "globals",
-    "config": "config",
-    "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
     "constraints": [
         "M % 2048 == 0",
         "M == 256 * M_blocks",
@@ -149,19 +139,15 @@ FP8 = {
         "num_comm_sms < 148",
     ],
     "computed": {"dev_idx": "dev_idx", "num_comp_sms": "148 - num_comm_sms"},
-    "num_devices": 8,
 }
 
 
-@tkjit.kernel(
-    entry="main_kernel",
-    **FP8,
-)
+@tkjit.kernel(entry="main_kernel", **GATHER, **FP8)
 def tk_all_gather_gemm_fp8_b200(
     A: InOut[ParallelTensor, "float8_e4m3fn", "M", "K"],
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
-    C: InOut[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    C: Product,
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """C <- A @ B.T, where each device brings its eighth of A's rows, in their place, and gets the others'.
@@ -177,24 +163,17 @@ def tk_all_gather_gemm_fp8_b200(
     num_comm_sms : int
         How many of 148 blocks gather; they come in clusters of two.
     """
-    import torch
-
-    rows = A[0].shape[0] // 8
-    whole = torch.cat([part[i * rows : (i + 1) * rows] for i, part in enumerate(A)])
-    for part, b, c in zip(A, B, C, strict=True):
-        part.copy_(whole)
-        c.copy_(whole.float() @ b.float().T)
+    whole = gather(A)
+    for b, c in zip(B, C, strict=True):
+        c.copy_(whole @ b.float().T)
 
 
-@tkjit.kernel(
-    entry="epilogue_kernel",
-    **FP8,
-)
+@tkjit.kernel(entry="epilogue_kernel", **GATHER, **FP8)
 def tk_all_gather_gemm_fp8_b200_epilogue(
     A: In[ParallelTensor, "float8_e4m3fn", "M", "K"],
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
     C: In[Tensor, "bfloat16", "M", "N"],
-    barrier: InOut[ParallelTensor, "int32", 2, 1, "M_blocks"],
+    barrier: Barrier,
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm_fp8_b200`` has left in ``barrier``, and wait for all; with the same arguments."""

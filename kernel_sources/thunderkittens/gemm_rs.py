@@ -12,6 +12,11 @@ SCATTERED = {
 }
 
 
+def scatter(total, C):
+    for part, rows in zip(C, total.chunk(8), strict=True):
+        part += rows.to(part.dtype)
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/gemm_rs/gemm_rs_h100.cu",
     constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 256 == 0"],
@@ -31,9 +36,7 @@ def tk_gemm_reduce_scatter(
     C : (M // 8, N) bfloat16 on each
         Zeros, before any device begins: ``tk_device_barrier`` before and after.
     """
-    total = sum(a.float() @ b.float() for a, b in zip(A, B, strict=True))
-    for part, rows in zip(C, total.chunk(8), strict=True):
-        part += rows.to(part.dtype)
+    scatter(sum(a.float() @ b.float() for a, b in zip(A, B, strict=True)), C)
 
 
 @tkjit.kernel(
@@ -55,9 +58,7 @@ def tk_gemm_reduce_scatter_b200(
     C : (M // 8, N) bfloat16 on each
         Zeros, before any device begins: ``tk_device_barrier`` before and after.
     """
-    total = sum(left.float() @ right.float().T for left, right in zip(A, B, strict=True))
-    for part, rows in zip(C, total.chunk(8), strict=True):
-        part += rows.to(part.dtype)
+    scatter(sum(left.float() @ right.float().T for left, right in zip(A, B, strict=True)), C)
 
 
 @tkjit.kernel(
@@ -79,6 +80,4 @@ def tk_gemm_reduce_scatter_fp8_b200(
     d : (M // 8, N) bfloat16 on each
         Zeros, before any device begins: ``tk_device_barrier`` before and after.
     """
-    total = sum(left.float() @ right.float().T for left, right in zip(a, b, strict=True))
-    for part, rows in zip(d, total.chunk(8), strict=True):
-        part += rows.to(part.dtype)
+    scatter(sum(left.float() @ right.float().T for left, right in zip(a, b, strict=True)), d)
