@@ -9,6 +9,7 @@ from support.define import define
 
 import tkjit
 from tkjit import In, InOut, Out, Scalar, Tensor
+from tkjit.spec.dtypes import DTYPES
 
 pytestmark = pytest.mark.compiles
 COPIED = ("bool", "int8", "uint16", "int64", "float64", "float16")
@@ -24,6 +25,26 @@ COPIED = ("bool", "int8", "uint16", "int64", "float64", "float16")
     variants={"T": COPIED},
 )
 def copy(x: In[Tensor, "T", "N"], *, y: Out[Tensor, "T", "N"] = None) -> Tensor: ...
+
+
+@tkjit.kernel(
+    "template <class T> __global__ void add(Globals g) { g.y[0] = g.x[0]; }",
+    entry="add<T>",
+    grid=1,
+    block=1,
+    variants={"T": tuple(dtype.name for dtype in DTYPES)},
+)
+def of_any_dtype(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"]) -> Tensor: ...
+
+
+def test_each_reader_of_tensors_knows_each_dtype(reading):
+    refusals = {}
+    for dtype in DTYPES:
+        x, y = (torch.empty(count, dtype=getattr(torch, dtype.name)) for count in (3, 4))
+        with pytest.raises(tkjit.TkjitError) as caught:
+            of_any_dtype(x, y)  # the dtype is read first, and no launcher is built
+        refusals[dtype.name] = str(caught.value)
+    assert {name: text for name, text in refusals.items() if "of x's type" not in text} == {}
 
 
 @pytest.mark.parametrize("name", COPIED)

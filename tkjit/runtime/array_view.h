@@ -27,6 +27,8 @@ struct Torch {
 inline Torch torch;
 
 inline int32_t dtype_of_dlpack(DLDataType type) {
+    if (type.lanes == 2 && type.code == kDLFloat4_e2m1fn && type.bits == 4) return TKJIT_FLOAT4_E2M1FN_X2;
+    if (type.lanes != 1) return -1;
     const auto by_width = [&](int32_t one, int32_t two, int32_t four, int32_t eight) {
         return type.bits == 8 ? one : type.bits == 16 ? two : type.bits == 32 ? four : type.bits == 64 ? eight : -1;
     };
@@ -72,7 +74,7 @@ inline bool is_contiguous(const DLTensor& tensor) {
 
 inline void note(const DLTensor& tensor, TensorView* view) {
     view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
-    view->dtype = tensor.dtype.lanes == 1 ? dtype_of_dlpack(tensor.dtype) : -1;
+    view->dtype = dtype_of_dlpack(tensor.dtype);
     view->device_type = device_type_of(tensor.device.device_type);
     view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
