@@ -9,8 +9,9 @@ from support.rendered import declared_twice
 
 import tkjit
 from tkjit import Align, In, InOut, Out, Scalar, Tensor
-from tkjit.render.text import field_text, signature_text
+from tkjit.render.text import field_text
 from tkjit.spec import CType, spec_of_function
+from tkjit.spec.signature import signature_text
 
 SOURCE = "__global__ void scale(Globals g) {}"
 F32 = "float32"

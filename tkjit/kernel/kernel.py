@@ -18,11 +18,9 @@ from tkjit.headers import locate
 from tkjit.kernel.loaded import LoadedMixin
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
-from tkjit.render import render_glue, render_launcher
-from tkjit.render.text import signature_text
 from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.schema import schema_of
-from tkjit.spec.signature import signature_of
+from tkjit.spec.signature import signature_of, signature_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -176,6 +174,8 @@ class Kernel:
         source = spec.source_for(arch)
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")
+        from tkjit.render import render_glue, render_launcher
+
         launcher = render_launcher(spec, variant, source.read(), source.name, on_cpu=arch == "cpu")
         return Rendered(render_glue(self.specs), launcher)
 

@@ -15,7 +15,6 @@ from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
-from tkjit.render import render_launcher
 from tkjit.spec import Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 
@@ -58,6 +57,8 @@ class LauncherPlan(Plan):
         return [*sources, *rendering_files(), *self._env.toolchain.searched_paths(self.target)]
 
     def render(self) -> Recipe:
+        from tkjit.render import render_launcher  # 2 ms, and a warm call renders nothing
+
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
         checks_bounds = on_cpu and self._env.checks_bounds
         parts = {

@@ -17,7 +17,6 @@ from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
-from tkjit.render import render_glue
 from tkjit.spec import Spec
 from tkjit.system.fork_safe import cached_property
 
@@ -151,6 +150,8 @@ class GluePlan(ModulePlan):
         return warmup_command(self._specs[0])
 
     def text(self) -> str:
+        from tkjit.render import render_glue  # 2 ms, and a warm call renders nothing
+
         return render_glue(self._specs)
 
     def _files(self) -> list[str]:

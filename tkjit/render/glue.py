@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import prod
 
 from tkjit.render.overload import Overload
-from tkjit.render.text import repr_text, signature_text
+from tkjit.render.text import repr_text
 from tkjit.spec import Spec
 from tkjit.spec.schema import has_operator
+from tkjit.spec.signature import signature_text
 
 
 def render_glue(specs: Sequence[Spec]) -> str:

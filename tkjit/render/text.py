@@ -61,25 +61,6 @@ def field_text(field: Field) -> str:
     return text + optional + default
 
 
-def signature_text(spec: Spec) -> str:
-    """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
-    positional = [short_text(f) for f in spec.fields if not f.keyword_only]
-    keywords = [short_text(f) for f in spec.fields if f.keyword_only]
-    if spec.outputs:
-        keywords.append("out=None")
-    parts = [*positional, "*", *keywords, *(["club=None"] if spec.is_parallel else []), "stream=None"]
-    return f"{spec.name}({', '.join(parts)})"
-
-
-def short_text(field: Field) -> str:
-    """A parameter as a signature shows it."""
-    if field.direction == "out":
-        return f"{field.name}: Tensor = None"
-    kind = python_type(field)
-    text = f"{field.name}: {kind} | None" if field.optional else f"{field.name}: {kind}"
-    return text if field.default is MISSING else f"{text} = {field.default!r}"
-
-
 def repr_text(text: str) -> str:
     """A C string literal, which in the texts rendered here is a Python one too."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,4 +1,4 @@
-"""The signature of a spec's call, as an ``inspect.Signature``."""
+"""The signature of a spec's call, as an ``inspect.Signature`` and as text."""
 
 from __future__ import annotations
 
@@ -36,3 +36,22 @@ def signature_of(spec: Spec) -> inspect.Signature:
         listed.append(inspect.Parameter("club", keyword_only, default=None, annotation="Club | None"))
     listed.append(inspect.Parameter("stream", keyword_only, default=None, annotation="object"))
     return inspect.Signature(listed)
+
+
+def signature_text(spec: Spec) -> str:
+    """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
+    positional = [_short_text(f) for f in spec.fields if not f.keyword_only]
+    keywords = [_short_text(f) for f in spec.fields if f.keyword_only]
+    if spec.outputs:
+        keywords.append("out=None")
+    parts = [*positional, "*", *keywords, *(["club=None"] if spec.is_parallel else []), "stream=None"]
+    return f"{spec.name}({', '.join(parts)})"
+
+
+def _short_text(field: Field) -> str:
+    """A parameter as a signature shows it."""
+    if field.direction == "out":
+        return f"{field.name}: Tensor = None"
+    kind = python_type(field)
+    text = f"{field.name}: {kind} | None" if field.optional else f"{field.name}: {kind}"
+    return text if field.default is MISSING else f"{text} = {field.default!r}"

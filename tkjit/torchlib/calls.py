@@ -9,12 +9,11 @@ from typing import Any
 import torch
 
 from tkjit.errors import ArgumentError, TkjitError
-from tkjit.render.text import signature_text
 from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
-from tkjit.spec.signature import python_type
+from tkjit.spec.signature import python_type, signature_text
 from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
 from tkjit.torchlib.describe import describe
 from tkjit.torchlib.meta import meta_outputs
