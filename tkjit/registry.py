@@ -55,7 +55,7 @@ def definitions(directory: Path) -> Definitions:
     """The kernels that a directory's files define, by their texts. No file is run."""
     found: Definitions = {}
     for path in spec_files(directory):
-        for name, line in _defined(path):
+        for name, line in _names_in_file(path):
             found.setdefault(name, []).append((str(path), line))
     return found
 
@@ -102,12 +102,12 @@ def run_spec_file(path: Path, name: str) -> Any:
     status = path.stat()
     namespace = _run(path, status.st_mtime_ns, status.st_size)
     if name not in namespace:
-        others = [other for other, _ in _defined(path) if other in namespace]
+        others = [other for other, _ in _names_in_file(path) if other in namespace]
         raise SpecError(f"{path} defines no {name!r}; it defines {', '.join(others) or 'no kernel'}")
     return namespace[name]
 
 
-def _defined(path: Path) -> list[tuple[str, int]]:
+def _names_in_file(path: Path) -> list[tuple[str, int]]:
     """The kernels that a file defines, with their lines; one that cannot be read is looked for under its own name."""
     try:
         status = path.stat()

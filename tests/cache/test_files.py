@@ -68,7 +68,7 @@ def link(path: Path) -> None:
 
 
 def dangling(path: Path) -> None:
-    path.symlink_to(path.parent / "made by a stranger's link")
+    path.symlink_to(path.parent / "made through another user's link")
 
 
 PLANTS = [fifo, directory, listening, link, dangling]
@@ -103,7 +103,7 @@ def test_what_is_no_file_is_replaced_and_not_written_to(tmp_path, plant):
     assert (tmp_path / "note").read_text() == "new" and (tmp_path / "note").is_file()
     assert not (tmp_path / "note").is_symlink()
     assert not (tmp_path / "victim").exists() or (tmp_path / "victim").read_text() == "dear"
-    assert not (tmp_path / "made by a stranger's link").exists()
+    assert not (tmp_path / "made through another user's link").exists()
     assert below(tmp_path, f"{files.SCRATCH}*") == []
 
 
@@ -272,7 +272,7 @@ def test_a_lock_that_names_nobody(tmp_path, content):
     assert locks._HolderMonitor(tmp_path / ".lock").look() is None
 
 
-# ---- strangers
+# ---- untrusted users
 
 
 @pytest.fixture

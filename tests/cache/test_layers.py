@@ -213,10 +213,10 @@ def test_a_note_hides_no_change_of_a_bundle(open_cache, bundled, header, records
 
 
 def test_an_entry_that_was_added_to_a_bundle_is_not_served(open_cache, bundled, header):
-    stranger = open_cache(bundled).build(recipe_with_part("flags", "-O0"), Builder(header))
+    unbundled = open_cache(bundled).build(recipe_with_part("flags", "-O0"), Builder(header))
     assert open_cache(layers=[bundled]).lookup(recipe_with_part("flags", "-O0")) is None
     _, problems = bundle.verify(bundled)
-    assert f"{stranger.directory / MANIFEST} was not bundled" in problems
+    assert f"{unbundled.directory / MANIFEST} was not bundled" in problems
 
 
 @pytest.mark.parametrize("name", ["launcher.so", "launcher.cu", "build.log", DEPENDENCIES, MANIFEST])

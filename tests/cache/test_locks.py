@@ -165,7 +165,7 @@ import subprocess
 from contextlib import nullcontext
 from tkjit.system import watchdog
 
-watchdog.watched = lambda staging: nullcontext()
+watchdog.watch = lambda staging: nullcontext()
 
 def builder(staging):
     compiler = subprocess.Popen(["sleep", "60"], cwd=staging)
@@ -215,7 +215,7 @@ def test_a_builder_gives_signs_of_life(entries, header, lock, monkeypatch):
     def watch() -> None:
         for _ in range(3):
             times.append(lock.stat().st_mtime_ns)
-            wait_until(lambda: lock.stat().st_mtime_ns != times[-1], what="a sign of life")
+            wait_until(lambda: lock.stat().st_mtime_ns != times[-1], what="a heartbeat")
 
     entries.build(RECIPE, Builder(header, during=watch))
     assert times == sorted(set(times))

@@ -145,19 +145,19 @@ def test_a_header_whose_path_holds_an_anchors_in_its_middle(entries, tmp_path):
 
 def test_the_longest_anchor_stands_for_a_path():
     recipe = Recipe("a", "n", (), (("site", "/venv"), ("toolkit", "/venv/nvidia/cu13"), ("tkjit", "/venv/tkjit")))
-    assert recipe.anchored("/venv/nvidia/cu13/include/a.h") == "<toolkit>/include/a.h"
-    assert recipe.anchored("/venv/b.h") == "<site>/b.h"
-    assert recipe.resolved("<toolkit>/include/a.h") == "/venv/nvidia/cu13/include/a.h"
-    assert recipe.resolved("<toolkit>") == "/venv/nvidia/cu13"
-    assert recipe.resolved("/usr/include/a.h") == "/usr/include/a.h"
+    assert recipe.anchor("/venv/nvidia/cu13/include/a.h") == "<toolkit>/include/a.h"
+    assert recipe.anchor("/venv/b.h") == "<site>/b.h"
+    assert recipe.resolve("<toolkit>/include/a.h") == "/venv/nvidia/cu13/include/a.h"
+    assert recipe.resolve("<toolkit>") == "/venv/nvidia/cu13"
+    assert recipe.resolve("/usr/include/a.h") == "/usr/include/a.h"
 
 
 def test_an_anchor_stands_for_whole_directories_only():
     recipe = Recipe("a", "n", (), (("tkjit", "/src/tkjit"),))
     for path in ("/src/tkjit-plugins/a.h", "/src/tkjit2/a.h", "/src/tkjit.old", "/src/tkjit~", "/usr/src/tkjit/a.h"):
-        assert recipe.anchored(path) == path
-    assert recipe.anchored("/src/tkjit") == "<tkjit>" and recipe.anchored("/src/tkjit/x") == "<tkjit>/x"
-    assert recipe.anchored("/src/tkjit/src/tkjit") == "<tkjit>/src/tkjit"
+        assert recipe.anchor(path) == path
+    assert recipe.anchor("/src/tkjit") == "<tkjit>" and recipe.anchor("/src/tkjit/x") == "<tkjit>/x"
+    assert recipe.anchor("/src/tkjit/src/tkjit") == "<tkjit>/src/tkjit"
 
 
 def test_a_moved_cache_still_hits(entries, open_cache, header, tmp_path):

@@ -175,7 +175,7 @@ def test_a_build_is_refused_before_it_begins(open_cache, header, tmp_path):
 
 
 def test_a_new_cache_is_asked_about_once_it_is_there(entries, header, monkeypatch):
-    """A stranger may have made it first."""
+    """An untrusted user may have made it first."""
     asked = []
     monkeypatch.setattr(trust, "check", lambda directory: asked.append((directory, Path(directory).exists())) or False)
     entries.build(RECIPE, Builder(header))

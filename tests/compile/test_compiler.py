@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from support.waiting import wait_until
 
-from tkjit.compile.compiler import LOG, Unit, _linked, _read_depfile, compile_binary
+from tkjit.compile.compiler import LOG, Unit, _linked_files, _read_depfile, compile_binary
 from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.system.process import name_of, working_in
-from tkjit.system.watchdog import watched
+from tkjit.system.watchdog import watch
 
 SOURCE = Path("/home/me/kernels/axpy.cu")
 
@@ -56,14 +56,14 @@ def test_the_libraries_that_a_linker_read_are_dependencies(tmp_path):
     )
     (tmp_path / "staging").mkdir()
     named = (lib / "libc.so.6", lib / "libfoo.a", lib / "libfoo.so.1", lib / "libfoobar.so", lib / "sub/libbar.so")
-    assert _linked(log, ("foo", "bar"), tmp_path / "staging") == named
+    assert _linked_files(log, ("foo", "bar"), tmp_path / "staging") == named
     # a library that a library needs, or one that was given as a path
-    assert _linked(log, (), tmp_path / "staging") == named
-    assert _linked(log, None, tmp_path / "staging") == ()
+    assert _linked_files(log, (), tmp_path / "staging") == named
+    assert _linked_files(log, None, tmp_path / "staging") == ()
     # the system's own are known by the compiler's version, unless one is asked for by name
     system = "/usr/lib/x86_64-linux-gnu/libc.a\n/lib/x86_64-linux-gnu/libm.so.6\n"
-    assert _linked(system, (), tmp_path / "staging") == ()
-    asked = _linked(system, ("m", ":libc.a"), tmp_path / "staging")
+    assert _linked_files(system, (), tmp_path / "staging") == ()
+    asked = _linked_files(system, ("m", ":libc.a"), tmp_path / "staging")
     assert set(asked) == {Path(line) for line in system.split() if Path(line).is_file()}
 
 
@@ -160,7 +160,7 @@ def test_an_interrupt_ends_the_compiler(unit, staging, monkeypatch):
         monkeypatch.setattr(subprocess.Popen, "wait", wait)
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), watched(staging):
+    with pytest.raises(KeyboardInterrupt), watch(staging):
         monkeypatch.setattr(subprocess.Popen, "wait", interrupt)
         compile_binary(unit, staging, OUTPUT, shell("sleep 60; true"), lambda path: None)
     assert working_in(staging) == []

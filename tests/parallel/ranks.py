@@ -164,7 +164,7 @@ def late(note: dict[str, Any]) -> None:
 
 
 def apart(note: dict[str, Any]) -> None:
-    """Rank 1 is at another step than the others, as one is that came after they had given up."""
+    """Rank 1 is at another step than the others, as one is that came after they were aborted."""
     signals()
     if dist.get_rank() == 1:
         note["refused"] = refusal(lambda: exchange(dist.group.WORLD, "shares its part"))

@@ -128,7 +128,7 @@ def test_killing_one_rank_ends_the_others_with_its_name(tmp_path):
 @pytest.mark.slow
 def test_a_rank_that_was_killed_before_it_made_anything_is_named(tmp_path):
     without_torchrun("absent", tmp_path)
-    # who hears of it late may find that others have given up meanwhile
+    # who hears of it late may find that others were aborted meanwhile
     said = [note["refused"] for note in notes(tmp_path)]
     assert all(text.startswith("LaunchError: ") and "rank 2" in text and "not come" in text for text in said), said
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
-from tkjit.loader.warm_start import packed, unpacked
+from tkjit.loader.warm_start import pack, unpack
 from tkjit.registry import bundled_directory
 from tkjit.spec import Spec
 from tkjit.spec.model import MISSING
@@ -85,7 +85,7 @@ def test_what_is_packed_is_what_is_unpacked(name):
     for spec in kernel.specs:
         for dim in spec.grid:
             dim.evaluate(dict.fromkeys([*dim.names], 1))  # what was parsed stays behind
-    specs = unpacked(packed(kernel.specs, bundled_directory() / f"{name}.py"))
+    specs = unpack(pack(kernel.specs, bundled_directory() / f"{name}.py"))
     assert specs == kernel.specs and repr(specs) == repr(kernel.specs)
     assert all(vars(dim).keys() == {"text"} for spec in specs for dim in spec.grid)
     assert [spec.module for spec in specs] == [spec.module for spec in kernel.specs]
@@ -100,5 +100,5 @@ def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
     body = "return 2 * n\n"
     path.write_text(HEAD + KERNEL + "def twice(x: InOut[Tensor, 'float32', 'N'], n: int):\n    " + body)
     kernel = tkjit.registry.run_spec_file(path, path.stem)
-    (spec,) = unpacked(packed(kernel.specs, path))
+    (spec,) = unpack(pack(kernel.specs, path))
     assert isinstance(spec, Spec) and spec.reference(None, 21) == 42

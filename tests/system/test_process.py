@@ -28,7 +28,7 @@ from tkjit.system.process import (
     this_process,
     working_in,
 )
-from tkjit.system.watchdog import watched
+from tkjit.system.watchdog import watch
 
 
 def unused_pid() -> int:
@@ -158,8 +158,8 @@ def test_ending_spares_the_one_who_asks(tmp_path, monkeypatch):
 # ---- the watchdog
 
 BUILDER = """
-from tkjit.system.watchdog import watched
-with watched(sys.argv[1]):
+from tkjit.system.watchdog import watch
+with watch(sys.argv[1]):
     import subprocess
     compiler = subprocess.Popen(["sleep", "60"], cwd=sys.argv[1])
     print(compiler.pid, flush=True)
@@ -214,7 +214,7 @@ def watchdogs(monkeypatch):
 
 
 def test_a_watchdog_ends_with_the_block(tmp_path, watchdogs):
-    with watched(tmp_path):
+    with watch(tmp_path):
         assert [process.poll() for process in watchdogs] == [None]
     assert [process.poll() for process in watchdogs] == [-signal.SIGKILL]
     assert tmp_path.exists()
@@ -222,14 +222,14 @@ def test_a_watchdog_ends_with_the_block(tmp_path, watchdogs):
 
 def test_what_a_block_leaves_at_work_when_it_fails_is_ended(tmp_path, at_work):
     (tmp_path / "staging").mkdir()
-    with pytest.raises(KeyboardInterrupt), watched(tmp_path / "staging"):
+    with pytest.raises(KeyboardInterrupt), watch(tmp_path / "staging"):
         compiler = at_work(tmp_path / "staging")
         raise KeyboardInterrupt
     assert compiler.wait(10) == -signal.SIGKILL
 
 
 def test_a_watchdog_is_out_of_reach_of_ctrl_c(tmp_path, watchdogs):
-    with watched(tmp_path):
+    with watch(tmp_path):
         assert os.getsid(watchdogs[0].pid) == watchdogs[0].pid != os.getsid(0)
         assert Path(f"/proc/{watchdogs[0].pid}/cwd").readlink() == Path("/")
 
@@ -238,13 +238,13 @@ def test_a_watchdog_is_out_of_reach_of_ctrl_c(tmp_path, watchdogs):
 def test_where_no_watchdog_can_be_started_the_block_runs(tmp_path, monkeypatch, executable):
     monkeypatch.setattr(sys, "executable", executable)
     ran = []
-    with watched(tmp_path):
+    with watch(tmp_path):
         ran.append(True)
     assert ran
 
 
 @pytest.fixture
-def watch():
+def start_watchdog():
     """Starts one by itself, for a process and a directory."""
     started = []
 
@@ -259,23 +259,23 @@ def watch():
         process.wait()
 
 
-def test_a_watchdog_waits_for_its_process_alone(tmp_path, watch):
+def test_a_watchdog_waits_for_its_process_alone(tmp_path, start_watchdog):
     staging = tmp_path / "staging"
     staging.mkdir()
-    process = watch(this_process(), staging)
+    process = start_watchdog(this_process(), staging)
     time.sleep(3 * watchdog.WATCH_S)
     assert process.poll() is None and staging.exists()
 
 
-def test_a_watchdog_that_comes_too_late_leaves(tmp_path, watch):
-    assert watch(this_process(), tmp_path / "published").wait(20) == 0
+def test_a_watchdog_that_comes_too_late_leaves(tmp_path, start_watchdog):
+    assert start_watchdog(this_process(), tmp_path / "published").wait(20) == 0
 
 
-def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, watch):
+def test_a_watchdog_of_a_process_that_is_gone_tidies_up(tmp_path, start_watchdog):
     staging = tmp_path / "staging"
     staging.mkdir()
     this = this_process()
-    assert watch(this._replace(started=this.started - 1), staging).wait(20) == 0
+    assert start_watchdog(this._replace(started=this.started - 1), staging).wait(20) == 0
     assert not staging.exists()
 
 

@@ -9,7 +9,7 @@ import pytest
 from support.waiting import wait_until
 
 from tkjit.system import progress
-from tkjit.system.progress import announce
+from tkjit.system.progress import show_progress
 
 ERASE = "\r\x1b[2K"
 
@@ -32,7 +32,7 @@ def terminal(monkeypatch):
 
 
 def test_a_terminal_gets_one_line_that_is_replaced(terminal):
-    with announce("gemm (T=float32) for sm_90a"):
+    with show_progress("gemm (T=float32) for sm_90a"):
         time.sleep(0.1)
     text = terminal.getvalue()
     first, *_, last = text.split(ERASE)[1:]
@@ -43,18 +43,18 @@ def test_a_terminal_gets_one_line_that_is_replaced(terminal):
 
 
 def test_a_failure_is_said_and_passes_through(terminal):
-    with pytest.raises(ValueError, match="refused"), announce("axpy"):
+    with pytest.raises(ValueError, match="refused"), show_progress("axpy"):
         raise ValueError("refused")
     assert "tkjit: failed to compile axpy in" in terminal.getvalue()
     assert terminal.getvalue().endswith(" s\n")
 
 
 def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
-    with announce("the glue of axpy"), announce("axpy for sm_80"):
+    with show_progress("the glue of axpy"), show_progress("axpy for sm_80"):
         time.sleep(0.05)
     assert "axpy for sm_80" not in terminal.getvalue()
     assert terminal.getvalue().count("\n") == 1
-    with announce("the next"):
+    with show_progress("the next"):
         pass
     assert "compiled the next" in terminal.getvalue()
 
@@ -62,7 +62,7 @@ def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
 def test_a_pipe_gets_nothing(monkeypatch, stream):
     watch(monkeypatch, stream)
-    with announce("axpy"):
+    with show_progress("axpy"):
         time.sleep(0.05)
     assert stream is None or stream.getvalue() == ""
 
@@ -73,7 +73,7 @@ def test_a_pipe_of_a_real_process_gets_nothing(python):
         "sys.stderr = sys.stdout\n"
         "import tkjit.system.progress as progress\n"
         "progress.TICK_S = 0.01\n"
-        "with progress.announce('axpy'):\n"
+        "with progress.show_progress('axpy'):\n"
         "    time.sleep(0.05)\n"
         "print('done')"
     )
@@ -96,7 +96,7 @@ def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):
     shell = types.SimpleNamespace(kernel=object())
     notebook = types.SimpleNamespace(get_ipython=lambda: shell, display=types.SimpleNamespace(display=display))
     terminal = watch(monkeypatch, Terminal(), IPython=notebook)
-    with announce("axpy"):
+    with show_progress("axpy"):
         time.sleep(0.05)
     assert shown[0] == ""
     assert shown[1].startswith("tkjit: compiling axpy ...")
@@ -107,7 +107,7 @@ def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):
 def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace())
     terminal = watch(monkeypatch, Terminal(), IPython=notebook)
-    with announce("axpy"):
+    with show_progress("axpy"):
         pass
     assert "compiled axpy" in terminal.getvalue()
 
@@ -117,7 +117,7 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
 
 def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
     monkeypatch.setattr(progress, "STALE_S", 0.2)
-    with announce("axpy") as say:
+    with show_progress("axpy") as say:
         wait_until(lambda: "compiling axpy" in terminal.getvalue(), what="a line")
         say("process 7 on node17 has been building it for 3 s")
         wait_until(lambda: "node17" in terminal.getvalue(), what="the reason")
@@ -128,14 +128,14 @@ def test_a_terminal_says_for_whom_it_waits(terminal, monkeypatch):
 
 
 def test_who_waited_until_the_end_has_not_compiled(terminal):
-    with announce("axpy") as say:
+    with show_progress("axpy") as say:
         say("process 7 builds it")
     assert terminal.getvalue().split(ERASE)[-1].startswith("tkjit: waited for axpy in")
 
 
 def test_a_log_file_says_once_in_a_while_for_whom_it_waits(monkeypatch):
     log = watch(monkeypatch, io.StringIO())
-    with announce("axpy") as say:
+    with show_progress("axpy") as say:
         for pid in (7, 8, 9):
             say(f"process {pid} builds it")
         assert log.getvalue() == "tkjit: waiting for axpy: process 7 builds it\n"
@@ -145,23 +145,23 @@ def test_a_log_file_says_once_in_a_while_for_whom_it_waits(monkeypatch):
 
 
 def test_a_build_inside_another_says_for_whom_it_waits_too(terminal):
-    with announce("the glue of axpy"), announce("axpy for sm_80") as say:
+    with show_progress("the glue of axpy"), show_progress("axpy for sm_80") as say:
         say("process 7 builds it")
     assert "waiting for axpy for sm_80: process 7 builds it" in terminal.getvalue()
 
 
 def test_without_a_standard_error_nothing_is_said(monkeypatch):
     watch(monkeypatch, None)
-    with announce("axpy") as say:
+    with show_progress("axpy") as say:
         say("process 7 builds it")
 
 
 def test_under_another_display_nothing_is_shown(monkeypatch):
     shown = []
     monkeypatch.setattr(progress, "_display", lambda: lambda text, last: shown.append(text))
-    with progress.silence(), progress.announce("gemm for sm_90a"):
+    with progress.silence(), progress.show_progress("gemm for sm_90a"):
         pass
     assert shown == []
-    with progress.announce("gemm for sm_90a"):
+    with progress.show_progress("gemm for sm_90a"):
         pass
     assert len(shown) == 1

@@ -126,10 +126,10 @@ def _build_lock(
         def take(directory: Path) -> Lock:
             return stack.enter_context(hold_build_lock(directory, what, check, report, shared=cache.shared))
 
-        yield _retried(cache, recipe, take)
+        yield _retry(cache, recipe, take)
 
 
-def _retried(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
+def _retry(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -> Result:
     """Do something in a recipe's directory, which is made again each time that another process removes it."""
     for attempt in range(DIRECTORY_TRIES):
         with suppress(FileNotFoundError):
@@ -153,7 +153,7 @@ def _attempt(
     owner = lock.holder.process
     name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
     with cache.writing():
-        staging = _retried(cache, recipe, lambda directory: make_staging(directory / name, shared=cache.shared))
+        staging = _retry(cache, recipe, lambda directory: make_staging(directory / name, shared=cache.shared))
     cache.building.add(staging)
     try:
         _refuse_noexec(cache, staging)
@@ -161,7 +161,7 @@ def _attempt(
         # by the clock that stamps files: a file written from now on is not older
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
-            with watchdog.watched(staging):
+            with watchdog.watch(staging):
                 product = builder(staging)
             begun_ns = _corrected_begin_ns(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:

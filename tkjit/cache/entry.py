@@ -82,13 +82,13 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def complete(staging: Path, recipe: Recipe, product: Product) -> str:
     """Write the manifest and the dependencies of a finished build, and return its ``deps_key``."""
-    digests = {recipe.anchored(str(path)): digest_of_file(path) for path in product.dependencies}
+    digests = {recipe.anchor(str(path)): digest_of_file(path) for path in product.dependencies}
     search = _search_directories(recipe, product)
     found = shadows(search, [str(path) for path in product.dependencies])
     dependencies = {
         "files": digests,
-        "search": [recipe.anchored(directory) for directory in search],
-        "shadows": [recipe.anchored(path) for path in found],
+        "search": [recipe.anchor(directory) for directory in search],
+        "shadows": [recipe.anchor(path) for path in found],
     }
     files.write(staging / DEPENDENCIES, json.dumps(dependencies, indent=1))
     manifest = {
@@ -177,13 +177,13 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     found = []
     for name, digest in recorded["files"].items():
         try:
-            if digest_of_file(recipe.resolved(name)) != digest:
+            if digest_of_file(recipe.resolve(name)) != digest:
                 found.append(f"{name} has changed")
         except OSError:
             if exact:
                 found.append(f"{name} is gone")
-    search, read = ([recipe.resolved(name) for name in recorded[part]] for part in ("search", "files"))
-    now, before = shadows(search, read), {recipe.resolved(name) for name in recorded["shadows"]}
+    search, read = ([recipe.resolve(name) for name in recorded[part]] for part in ("search", "files"))
+    now, before = shadows(search, read), {recipe.resolve(name) for name in recorded["shadows"]}
     found += [f"{path} may hide a header" for path in now if path not in before]
     if exact:
         found += [f"{path} is gone" for path in sorted(before.difference(now))]
@@ -218,8 +218,8 @@ def read_dependencies(directory: Path, manifest: Mapping[str, Any]) -> dict[str,
 def fingerprinted_paths(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
     """Every file and directory that decides if an entry is a hit."""
     recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
-    read = [recipe.resolved(name) for name in recorded["files"]]
-    places = watched_directories([recipe.resolved(place) for place in recorded["search"]], read)
+    read = [recipe.resolve(name) for name in recorded["files"]]
+    places = watched_directories([recipe.resolve(place) for place in recorded["search"]], read)
     return [f"{directory}/{MANIFEST}", f"{directory}/{manifest['shared_object']}", *read, *places]
 
 
@@ -231,7 +231,7 @@ def files_and_places(recipe: Recipe, product: Product) -> list[str]:
 
 def _search_directories(recipe: Recipe, product: Product) -> list[str]:
     """The directories in which a new header may hide another: the given ones, and those of the kernel's own files."""
-    beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchored(path))]
+    beside = [os.path.dirname(path) for path in map(str, product.dependencies) if recipe.is_own(recipe.anchor(path))]
     return list(dict.fromkeys([*map(str, product.search), *beside]))
 
 

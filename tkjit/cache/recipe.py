@@ -53,13 +53,13 @@ class Recipe:
     def key_parts(self) -> Iterator[tuple[str, str]]:
         """The parts as the key has them: a path in a text or a define is a value, and is not anchored."""
         for name, text in self.parts:
-            yield name, "\n".join(map(self.anchored, text.split("\n"))) if name == PATHS else text
+            yield name, "\n".join(map(self.anchor, text.split("\n"))) if name == PATHS else text
 
     def recorded_parts(self) -> dict[str, str]:
         """The parts as an entry stores them, for comparison with another entry's."""
         return {name: digest_of(text) if name == TEXT else text for name, text in self.key_parts()}
 
-    def anchored(self, path: str) -> str:
+    def anchor(self, path: str) -> str:
         """A path with its innermost anchored directory replaced by that directory's name."""
         inside = [(name, place) for name, place in self.anchors if path == place or path.startswith(f"{place}/")]
         if not inside:
@@ -67,8 +67,8 @@ class Recipe:
         name, place = max(inside, key=lambda anchor: len(anchor[1]))
         return f"<{name}>{path[len(place) :]}"
 
-    def resolved(self, text: str) -> str:
-        """The reverse of ``anchored``, for a path."""
+    def resolve(self, text: str) -> str:
+        """The reverse of ``anchor``, for a path."""
         if text.startswith("<"):
             for name, path in self.anchors:
                 if text == f"<{name}>" or text.startswith(f"<{name}>/"):

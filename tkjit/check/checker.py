@@ -219,7 +219,7 @@ class _VariantChecker:
         reference = self._spec.reference
         if reference is None:
             return []
-        copies = {name: _copied(value) for name, value in case.arguments.items()}
+        copies = {name: _copy(value) for name, value in case.arguments.items()}
         for f in self._spec.outputs:
             copies[f.name] = None
         with torch.no_grad():
@@ -229,7 +229,7 @@ class _VariantChecker:
         return differences(self._spec, {name: value for name, value in named.items() if name in outputs}, outputs, None)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.clone()
-    return [_copied(item) for item in value] if isinstance(value, list) else value
+    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -45,7 +45,7 @@ def _import(arguments: argparse.Namespace) -> int:
         raise SpecError(f"{arguments.output} exists; --force replaces it")
     settings = Settings.from_environment()
     names = dict.fromkeys([*arguments.headers, *_around(path, settings)])
-    libraries = [_located(LIBRARIES[name], settings) for name in names]
+    libraries = [_locate(LIBRARIES[name], settings) for name in names]
     arch = gpu_target(arguments.arch).arch
     defines = [_define(text) for text in arguments.defines]
     include_dirs = [directory.absolute() for directory in arguments.include_dirs]
@@ -80,7 +80,7 @@ def _around(path: Path, settings: Settings) -> list[str]:
     return found
 
 
-def _located(library: HeaderLibrary, settings: Settings) -> HeaderLibrary:
+def _locate(library: HeaderLibrary, settings: Settings) -> HeaderLibrary:
     from dataclasses import replace
 
     return replace(library, root=find_root(library, settings))

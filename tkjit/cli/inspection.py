@@ -74,7 +74,7 @@ def _build_lines(name: str) -> list[str]:
 def _spec_lines(spec: Spec) -> list[str]:
     """A spec, a line a fact."""
 
-    def listed(expressions: tuple[Expr, ...] | CExpr) -> str:
+    def join_expressions(expressions: tuple[Expr, ...] | CExpr) -> str:
         return str(expressions) if isinstance(expressions, CExpr) else ", ".join(map(str, expressions))
 
     facts = {
@@ -83,13 +83,13 @@ def _spec_lines(spec: Spec) -> list[str]:
         "struct": spec.struct or ("plain arguments" if spec.args else "Globals (rendered)"),
         "variants": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.variants),
         "dims": "; ".join(f"{name} = {expr}" for name, expr in spec.derived),
-        "grid": listed(spec.grid),
-        "block": listed(spec.block),
+        "grid": join_expressions(spec.grid),
+        "block": join_expressions(spec.block),
         "shared_memory": str(spec.shared_memory or ""),
         "cluster": ", ".join(map(str, spec.cluster)),
         "config": spec.config or "",
         "headers": ", ".join(library.name for library in spec.headers),
-        "constraints": listed(spec.constraints),
+        "constraints": join_expressions(spec.constraints),
         "flags": " ".join(spec.flags),
         "reference": "yes" if spec.reference else "none",
     }

@@ -32,7 +32,7 @@ class Unusable:
     error: TkjitError
 
 
-def selected(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan], list[Unusable]]:
+def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan], list[Unusable]]:
     """What the options select: the glue of each kernel, and its variants for each target; and what is unusable.
 
     Raises
@@ -52,7 +52,7 @@ def selected(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Plan],
             find(name)  # a name that nobody has is a mistake of this command, and not a kernel's
         if not arguments.names and not _has_headers(loader, name, targets):
             continue  # who asks for all asks for what this machine can build
-        plans += _planned(loader, name, targets, types, unusable)
+        plans += _plans_of(loader, name, targets, types, unusable)
     if not unusable and not any(isinstance(plan, LauncherPlan) for plan in plans):
         raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
     return plans, unusable
@@ -72,7 +72,7 @@ def _has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
     return all(library.runs_on_cpu for library in libraries) or any(not target.is_cpu for target in targets)
 
 
-def _planned(
+def _plans_of(
     loader: Loader, name: str, targets: Sequence[Target], types: Sequence[str], unusable: list[Unusable]
 ) -> list[Plan]:
     """A kernel's plans; what goes wrong with one of them is added to ``unusable``."""

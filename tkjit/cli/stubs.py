@@ -62,7 +62,7 @@ def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:
 
 def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
     """The stub of a module that defines kernels, and where it goes."""
-    module = _imported(given)
+    module = _import_module(given)
     path = Path(given if given.endswith(".py") else str(module.__file__))
     if directory is not None:
         below = Path(*module.__name__.split("."))
@@ -74,14 +74,14 @@ def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
         raise SpecError(f"{given}: {error}") from None
 
 
-def _imported(given: str) -> ModuleType:
+def _import_module(given: str) -> ModuleType:
     """A module by its name, or by its file."""
     path = Path(given) if given.endswith(".py") else None
     if path is not None and not path.is_file():
         raise SpecError(f"there is no file {path}")
     name, root = _name_and_root(path) if path else (given, None)
     try:
-        with _searched(root):
+        with _search_also(root):
             module = importlib.import_module(name)
     except TkjitError:
         raise
@@ -107,7 +107,7 @@ def _name_and_root(path: Path) -> tuple[str, Path]:
 
 
 @contextmanager
-def _searched(root: Path | None) -> Iterator[None]:
+def _search_also(root: Path | None) -> Iterator[None]:
     """Look for modules in one more directory while the block runs."""
     before = sys.path[:]
     sys.path[:0] = [str(root)] if root else []

@@ -14,7 +14,7 @@ from typing import Any
 from tkjit.cache import bundle
 from tkjit.cli.output import size_text
 from tkjit.cli.pool import Outcome, build_all
-from tkjit.cli.selection import add_options, selected
+from tkjit.cli.selection import add_options, select_plans
 from tkjit.config import Settings, environment_with, size_of_text
 from tkjit.errors import SpecError, TkjitError
 from tkjit.headers import bundled_sources
@@ -58,7 +58,7 @@ def _warmup(arguments: argparse.Namespace) -> int:
     loader = _loader()
     start = time.monotonic()
     if arguments.from_file is None:
-        plans, outcomes = _selected(loader, arguments)
+        plans, outcomes = _select(loader, arguments)
     else:
         if arguments.names or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
@@ -72,8 +72,8 @@ def _loader() -> Loader:
     return loader_for(replace(Settings.from_environment(), jit=True))
 
 
-def _selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
-    plans, unusable = selected(arguments, loader)
+def _select(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
+    plans, unusable = select_plans(arguments, loader)
     return plans, [Outcome(one.what, error=one.error) for one in unusable]
 
 
@@ -135,7 +135,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
     output = arguments.output.absolute()
     bundle.check_target(output)
     loader = _loader()
-    plans, outcomes = _selected(loader, arguments)
+    plans, outcomes = _select(loader, arguments)
     outcomes += _build(loader, plans, arguments)
     status = _summary(outcomes, time.monotonic() - start)
     if status:

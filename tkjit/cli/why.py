@@ -9,7 +9,7 @@ from typing import Any
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
 from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
-from tkjit.cli.selection import add_options, selected
+from tkjit.cli.selection import add_options, select_plans
 from tkjit.compile.resources import resources_text
 from tkjit.config import Settings
 from tkjit.errors import CacheError, SpecError
@@ -36,7 +36,7 @@ def _why(arguments: argparse.Namespace) -> int:
     cache = loader.cache
     cache.check_trust()
     everything = [one for root in (*cache.layers, cache.root) for one in list_entries(root) if one.abi == cache.abi]
-    plans, unusable = selected(arguments, loader)
+    plans, unusable = select_plans(arguments, loader)
     answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
     for plan in [loader.runtime_plan, *plans]:
         try:

@@ -147,7 +147,7 @@ def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str]
     """Every file that the compiler, its assembler and the linker have read."""
     read = _read_depfile(depfile, staging)
     assembled = _outside(map(str, embedded_files(unit.text, read, unit.search, flags)), staging)
-    return tuple(dict.fromkeys([*read, *assembled, *_linked(log, unit.libraries, staging)]))
+    return tuple(dict.fromkeys([*read, *assembled, *_linked_files(log, unit.libraries, staging)]))
 
 
 def _run_all(lines: list[list[str]], directory: Path) -> tuple[int, str, int]:
@@ -287,7 +287,7 @@ def _read_ninja_dependencies(ninja: Path, staging: Path) -> tuple[Path, ...]:
     return _outside([line.strip() for line in listed.splitlines() if line.startswith("    ")], staging)
 
 
-def _linked(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
+def _linked_files(log: str, libraries: tuple[str, ...] | None, staging: Path) -> tuple[Path, ...]:
     """The files that the linker named: those that were asked for, and others that are not the compiler's own."""
     if libraries is None:
         return ()

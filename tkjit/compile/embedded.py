@@ -69,7 +69,7 @@ def _literals(text: str) -> Iterator[str]:
     for token in _TOKEN.finditer(text):
         raw, plain = token["raw"], token["plain"]
         if raw is not None or plain is not None:
-            row.append(raw if raw is not None else _unescaped(plain))
+            row.append(raw if raw is not None else _unescape(plain))
             yield row[-1]
         elif token["space"] is None and not token[0].startswith(("//", "/*")):
             if len(row) > 1:
@@ -79,7 +79,7 @@ def _literals(text: str) -> Iterator[str]:
         yield "".join(row)
 
 
-def _unescaped(literal: str) -> str:
+def _unescape(literal: str) -> str:
     return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), literal, flags=re.DOTALL)
 
 

@@ -66,14 +66,14 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
     shared_object : bytes
         The launcher, in which a symbol names the entry.
     """
-    kernels = {_demangled(symbol): figures for symbol, figures in _reported(log)}
+    kernels = {_demangle(symbol): figures for symbol, figures in _read_figures(log)}
     own = list(kernels) if len(kernels) == 1 else _named_by(shared_object, kernels)
     if len(own) != 1:
         return KernelResources(None, kernels)
     return KernelResources(kernels.pop(own[0]), kernels)
 
 
-def _reported(log: str) -> Iterator[tuple[str, Figures]]:
+def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
     """Each kernel's mangled name and its figures."""
     _, *parts = _SECTION.split(log)
     for symbol, text in zip(parts[::2], parts[1::2], strict=True):
@@ -88,7 +88,7 @@ def _reported(log: str) -> Iterator[tuple[str, Figures]]:
 
 def _named_by(shared_object: bytes, kernels: dict[str, Figures]) -> list[str]:
     """The kernels that the launcher's marker names: ``tkjit::entry_marker<&(void axpy<float>(Globals))>``."""
-    markers = {_demangled(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
+    markers = {_demangle(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
     names = {re.sub(r"^tkjit::entry_marker<&\(?|\)?>$", "", marker) for marker in markers}
     # without its parameters where it is no template and lies in a namespace
     return [kernel for kernel in kernels if any(kernel == name or kernel.startswith(f"{name}(") for name in names)]
@@ -106,7 +106,7 @@ def _demangler() -> ctypes.CDLL | None:
     return library
 
 
-def _demangled(symbol: str) -> str:
+def _demangle(symbol: str) -> str:
     """A symbol as C++ spells it, or as it is where it is none."""
     library, status = _demangler(), ctypes.c_int()
     if library is None:

@@ -50,10 +50,10 @@ def install(library: HeaderLibrary, settings: Settings, source: Path | None = No
         if source is not None:
             found, origin = _taken_from(library, source, staging), str(source.absolute())
         elif isinstance(library.origin, Git):
-            found, origin = _fetched(library, library.origin, staging), f"{library.origin.url} {library.origin.commit}"
+            found, origin = _fetch(library, library.origin, staging), f"{library.origin.url} {library.origin.commit}"
         elif isinstance(library.origin, Wheel):
             wheel = library.origin
-            found, origin = _downloaded(library, wheel, staging), f"{wheel.package}=={wheel.version}"
+            found, origin = _download(library, wheel, staging), f"{wheel.package}=={wheel.version}"
         else:
             raise ToolchainError(f"{library.name} has no origin; give --from DIR or ARCHIVE")
         _as_open_as(found, 0o777 if settings.cache_shared else 0o755)
@@ -109,7 +109,7 @@ def _publish(found: Path, root: Path, staging: Path) -> None:
         # another process was faster
 
 
-def _fetched(library: HeaderLibrary, origin: Git, staging: Path) -> Path:
+def _fetch(library: HeaderLibrary, origin: Git, staging: Path) -> Path:
     directory = staging / "fetched"
     directory.mkdir()
     for command in (
@@ -122,7 +122,7 @@ def _fetched(library: HeaderLibrary, origin: Git, staging: Path) -> Path:
     return _root_in(library, directory, origin.url)
 
 
-def _downloaded(library: HeaderLibrary, origin: Wheel, staging: Path) -> Path:
+def _download(library: HeaderLibrary, origin: Wheel, staging: Path) -> Path:
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     _run(library, [*pip, "-d", str(staging), f"{origin.package}=={origin.version}"], staging)
     (wheel,) = staging.glob("*.whl")

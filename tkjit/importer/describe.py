@@ -12,7 +12,7 @@ from tkjit.importer.model import CONSTANT_PARTS, Found, Instance, Part
 from tkjit.importer.parameters import Parameters
 from tkjit.importer.shapes import Shape, shape_of
 from tkjit.importer.text import comments, dict_text, list_text, tuple_text
-from tkjit.importer.tokens import replaced, spelled
+from tkjit.importer.tokens import replace_names, spell
 from tkjit.importer.variants import Described, merge_instances
 from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
@@ -164,10 +164,10 @@ class _Spec:
         written = sum(parameter.is_written for parameter in self.given.all)
         if not written or self.given.num_devices:
             return ""
-        return f" -> {'Tensor' if written == 1 else f'tuple[{_repeated(written)}]'}"
+        return f" -> {'Tensor' if written == 1 else f'tuple[{_times(written)}]'}"
 
 
-def _repeated(count: int) -> str:
+def _times(count: int) -> str:
     return ", ".join(["Tensor"] * count)
 
 
@@ -193,7 +193,7 @@ def _add_launch(spec: _Spec) -> None:
         part = parts.get(what)
         if part is None and what == "shared_memory":
             continue
-        shape = shape_of(what, _renamed(part, names), names.values()) if part else None
+        shape = shape_of(what, _rename(part, names), names.values()) if part else None
         if shape is None:
             unsaid = (
                 "it is in the launch's configuration" if launch and launch.text else "the source does not launch it"
@@ -240,6 +240,6 @@ def _integers_passed(spec: _Spec) -> dict[str, str]:
     }
 
 
-def _renamed(part: Part, names: Mapping[str, str]) -> Part:
+def _rename(part: Part, names: Mapping[str, str]) -> Part:
     tokens = {name: [Token("word", called, 0, 0)] for name, called in names.items() if name != called}
-    return replace(part, text=spelled(replaced(tokens_of(part.text), tokens))) if tokens else part
+    return replace(part, text=spell(replace_names(tokens_of(part.text), tokens))) if tokens else part

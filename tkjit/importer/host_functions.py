@@ -87,7 +87,7 @@ def _locals(body: list[Token]) -> tuple[dict[str, list[Token]], dict[str, list[T
             name, value = definition
             values[name] = value
             seen.append(name)
-    changed = {name for name in seen if seen.count(name) > 1} | _assigned(body, seen)
+    changed = {name for name in seen if seen.count(name) > 1} | _assigned_names(body, seen)
     return (
         {name: value for name, value in types.items() if name not in changed},
         {name: value for name, value in values.items() if name not in changed},
@@ -124,7 +124,7 @@ def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
     return None
 
 
-def _assigned(body: list[Token], names: Iterable[str]) -> set[str]:
+def _assigned_names(body: list[Token], names: Iterable[str]) -> set[str]:
     """Those of some names that are given another value: ``n = 2``, ``n += 1``, ``n++``, ``grid.x = 2``, ``&n``."""
     found, wanted = set(), set(names)
     for i, token in enumerate(body):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tkjit.importer.host_functions import Host, end_of_statement, host_of, mark
 from tkjit.importer.model import Launch, Part
-from tkjit.importer.tokens import closing_angle, replaced, spelled, split, with_angles_apart, words
+from tkjit.importer.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, opening_angle, tokens_of
 from tkjit.source.scopes import outline
 
@@ -74,8 +74,10 @@ def _contexts(hosts: list[Host]) -> list[_Context]:
             if len(taken) > len(host.parameters):
                 continue
             for context in reach(caller, depth - 1):
-                types = {name: _closed(part, context)[0] for name, part in zip(host.template, given, strict=False)}
-                values = {name: _closed(part, context)[0] for name, part in zip(host.parameters, taken, strict=False)}
+                types = {name: _close_over(part, context)[0] for name, part in zip(host.template, given, strict=False)}
+                values = {
+                    name: _close_over(part, context)[0] for name, part in zip(host.parameters, taken, strict=False)
+                }
                 found.append(_Context(host, types, values))
                 if len(found) == _MAX_CONTEXTS:
                     return found
@@ -100,7 +102,7 @@ def _calls(body: list[Token], names: set[str]) -> Iterable[tuple[str, list[Token
             yield token.text, template, body[bracket + 1 : closing(body, bracket)]
 
 
-def _closed(tokens: Sequence[Token], context: _Context, kept: Iterable[str] = ()) -> tuple[list[Token], bool]:
+def _close_over(tokens: Sequence[Token], context: _Context, kept: Iterable[str] = ()) -> tuple[list[Token], bool]:
     """Tokens without the names of the function around them, and whether some of its numbers went in."""
     host = context.host
     kept = set(kept)
@@ -111,18 +113,18 @@ def _closed(tokens: Sequence[Token], context: _Context, kept: Iterable[str] = ()
         if not used:
             break
         borrowed = borrowed or any(name in values and not words(values[name]) for name in used)
-        found = replaced(found, {**host.types, **{name: _bracketed(value) for name, value in values.items()}})
+        found = replace_names(found, {**host.types, **{name: _bracket(value) for name, value in values.items()}})
     outer = {name: value for name, value in context.values.items() if name not in kept and name not in host.values}
     borrowed = borrowed or any(not _is_shape(outer[name]) for name in words(found) & outer.keys())
-    brought = {name: _bracketed(value) for name, value in outer.items()}
-    return replaced(found, {**brought, **{name: list(value) for name, value in context.types.items()}}), borrowed
+    brought = {name: _bracket(value) for name, value in outer.items()}
+    return replace_names(found, {**brought, **{name: list(value) for name, value in context.types.items()}}), borrowed
 
 
 def _is_shape(tokens: Sequence[Token]) -> bool:
     return bool(tokens) and tokens[0].text == "dim3"
 
 
-def _bracketed(tokens: Sequence[Token]) -> list[Token]:
+def _bracket(tokens: Sequence[Token]) -> list[Token]:
     """In brackets where it stands within something larger."""
     is_call = len(tokens) > 2 and tokens[0].kind == "word" and closing(list(tokens), 1) == len(tokens) - 1
     if len(tokens) == 1 or is_call or any(token.text in ("{", "<") for token in tokens):
@@ -140,7 +142,7 @@ def _launches_in(context: _Context, text: str) -> Iterable[Launch]:
         if token.text == "<<<" and token.kind == "mark":
             launch = _launch(context, i, text)
         elif token.text == "launch_kernel" and i + 1 < len(body) and body[i + 1].text == "<":
-            launch = _configured(context, i + 1, text)
+            launch = _configured_launch(context, i + 1, text)
         elif token.text == "cudaLaunchKernelEx" and i + 1 < len(body) and body[i + 1].text == "(":
             launch = _by_the_runtime(context, i + 1, text)
         if launch is not None and not words(tokens_of(launch.entry)) & set(context.host.template):
@@ -157,9 +159,9 @@ def _launch(context: _Context, mark: int, text: str) -> Launch | None:
         return None
     arguments = _names(split(body[end + 2 : last]))
     parts = _parts(zip(_PARTS, split(body[mark + 1 : end]), strict=False), context, arguments)
-    entry = _closed(body[start:mark], context)[0]
+    entry = _close_over(body[start:mark], context)[0]
     return Launch(
-        spelled(entry),
+        spell(entry),
         parts,
         arguments,
         text=" ".join(text[body[start].start : body[last].end].split()),
@@ -167,14 +169,14 @@ def _launch(context: _Context, mark: int, text: str) -> Launch | None:
     )
 
 
-def _configured(context: _Context, angle: int, text: str) -> Launch | None:
+def _configured_launch(context: _Context, angle: int, text: str) -> Launch | None:
     """``launch_kernel<config, globals, kernel>(G)``."""
     body = context.host.body
     end = closing_angle(body, angle)
     given = split(body[angle + 1 : end]) if end is not None else []
     if end is None or len(given) != 3 or body[end + 1].text != "(":
         return None
-    config, struct, entry = (spelled(_closed(part, context)[0]) for part in given)
+    config, struct, entry = (spell(_close_over(part, context)[0]) for part in given)
     last = closing(body, end + 1) or end
     said = " ".join(text[body[angle - 1].start : body[last].end].split())
     line = text.count("\n", 0, body[angle].start) + 1
@@ -190,7 +192,7 @@ def _by_the_runtime(context: _Context, bracket: int, text: str) -> Launch | None
         return None
     arguments = _names(given[2:])
     return Launch(
-        spelled(_closed(given[1], context)[0]),
+        spell(_close_over(given[1], context)[0]),
         _parts(_launch_config(body[:bracket], given[0]), context, arguments),
         arguments,
         text=" ".join(text[body[bracket - 1].start : body[last].end].split()),
@@ -222,8 +224,8 @@ def _parts(
     found = []
     for what, tokens in said:
         if what:
-            closed, borrowed = _closed(tokens, context, arguments)
-            by_a_person = spelled(replaced(replaced(tokens, shapes), context.types))
+            closed, borrowed = _close_over(tokens, context, arguments)
+            by_a_person = spell(replace_names(replace_names(tokens, shapes), context.types))
             found.append((what, Part(_without_outer_brackets(closed), borrowed, said=by_a_person)))
     return tuple(found)
 
@@ -236,7 +238,7 @@ def _names(given: list[list[Token]]) -> tuple[str, ...]:
 def _without_outer_brackets(tokens: list[Token]) -> str:
     while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
         tokens = tokens[1:-1]
-    return spelled(tokens)
+    return spell(tokens)
 
 
 def _callee(body: list[Token], mark: int) -> int | None:
@@ -285,5 +287,5 @@ def _instantiations(code: list[Token]) -> Iterable[str]:
             if close is not None and close + 1 < len(statement) and statement[close + 1].text == "(":
                 start = _callee(statement, close + 1)
                 if start is not None:
-                    yield spelled(statement[start : close + 1])
+                    yield spell(statement[start : close + 1])
                 break

@@ -10,7 +10,7 @@ from typing import Any
 
 from tkjit.importer.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
 from tkjit.importer.model import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
-from tkjit.importer.tokens import replaced, spelled
+from tkjit.importer.tokens import replace_names, spell
 from tkjit.source.lexer import Token, tokens_of
 
 _NUMBERS = frozenset(
@@ -48,7 +48,7 @@ def with_members(path: Path, arguments: Sequence[str], resolved: list[Resolved])
     parsed = parse(path, questions, arguments)
     answers = _QueryResults(parsed, path)
     for plan in plans:
-        yield plan.answered(answers)
+        yield plan.with_answers(answers)
 
 
 class _QueryResults:
@@ -111,13 +111,13 @@ class _Plan:
         """Ask what a constant is; of other parts whether they mean something beside the kernel's own integers."""
         if what in CONSTANT_PARTS:
             return part, self._ask(f"enum : long long {{ {self._prefix}_{what} = int({part.text}) }};")
-        renamed, integers = self._renamed(part.text)
+        renamed, integers = self._rename(part.text)
         listed = ", ".join(f"int {name}" for name in integers)
         return replace(part, text=renamed), self._ask(
             f"auto {self._prefix}_part({listed}) -> decltype(dim3({renamed}));"
         )
 
-    def _renamed(self, text: str) -> tuple[str, list[str]]:
+    def _rename(self, text: str) -> tuple[str, list[str]]:
         """An expression of the host's with the kernel's own names for the integers that it is given."""
         given = dict(zip(self._resolved.launch.arguments, self._resolved.types, strict=False))
         names = {
@@ -128,9 +128,9 @@ class _Plan:
         own = [tokens[0].text for tokens in names.values()]
         # another thing of the host's, which happens to have the name of a parameter
         others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in names}
-        return spelled(replaced(tokens_of(text), {**others, **names})), own
+        return spell(replace_names(tokens_of(text), {**others, **names})), own
 
-    def answered(self, answers: _QueryResults) -> Instance:
+    def with_answers(self, answers: _QueryResults) -> Instance:
         launch = self._resolved.launch
         parts = tuple(
             (what, self._answered_part(answers, what, part, index)) for what, (part, index) in self._parts.items()
@@ -161,10 +161,10 @@ class _Plan:
         return replace(part, compiles=True, text=part.text if number is None else str(number))
 
     def _type(self, answers: _QueryResults, cpp: str, type_: Any) -> Type:
-        kind, spelling = type_.kind.name, _unqualified(type_.spelling)
+        kind, spelling = type_.kind.name, _strip_qualifiers(type_.spelling)
         if kind == "POINTER":
             pointee = type_.get_pointee()
-            return Type("pointer", spelling, _unqualified(pointee.spelling), pointee.is_const_qualified())
+            return Type("pointer", spelling, _strip_qualifiers(pointee.spelling), pointee.is_const_qualified())
         if kind in _NUMBERS:
             return Type("number", spelling)
         if kind != "RECORD" or cpp not in self._records:
@@ -208,7 +208,7 @@ def without_reference(type_: Any) -> Any:
     return canonical.get_pointee().get_canonical() if canonical.kind.name == "LVALUEREFERENCE" else canonical
 
 
-def _unqualified(spelling: str) -> str:
+def _strip_qualifiers(spelling: str) -> str:
     return re.sub(r"\b(const|volatile)\b\s*|\s*\b__restrict\b", "", spelling).strip()
 
 

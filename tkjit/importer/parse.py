@@ -50,12 +50,12 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) 
     """
     source = path.read_text(encoding="utf-8", errors="replace")
     parsed = parse(path, (), arguments)
-    declared, namespaces = _declared(parsed, path)
+    declared, namespaces = _find_declarations(parsed, path)
     launches = [Launch(entry) for entry in wanted.instances] or launches_of(source)
-    asked, undecided = _asked(declared, launches, wanted, path)
+    asked, undecided = _choose_instances(declared, launches, wanted, path)
     known = {launch.entry: launch for launch in launches_of(source)} if wanted.instances else {}
     asked = [replace(known.get(launch.entry, launch), entry=launch.entry) for launch in asked]
-    resolved, refused = _resolved(path, arguments, asked, namespaces, declared)
+    resolved, refused = _resolve(path, arguments, asked, namespaces, declared)
     undecided += refused
     if not resolved:
         raise SpecError(f"{path.name}: {'; '.join(undecided) or 'no kernel'}")
@@ -65,7 +65,7 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) 
 # ---- what is declared
 
 
-def _declared(parsed: Parsed, path: Path) -> tuple[list[Declared], list[str]]:
+def _find_declarations(parsed: Parsed, path: Path) -> tuple[list[Declared], list[str]]:
     """The functions of the source and of what lies beside it, and their namespaces."""
     directory = str(path.parent)
     found: list[Declared] = []
@@ -121,7 +121,7 @@ def _is_named(name: str, wanted: str) -> bool:
     return name == wanted or name.endswith(f"::{wanted}")
 
 
-def _asked(
+def _choose_instances(
     declared: list[Declared], launches: list[Launch], wanted: Wanted, path: Path
 ) -> tuple[list[Launch], list[str]]:
     """The instances to ask the compiler about, each with its launch, and the kernels of which none is known."""
@@ -160,11 +160,11 @@ def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, pa
 # ---- the types of kernels
 
 
-def _resolved(
+def _resolve(
     path: Path, arguments: Sequence[str], asked: list[Launch], namespaces: list[str], declared: list[Declared]
 ) -> tuple[list[Resolved], list[str]]:
     """Each instance as it is named outside of all namespaces, and its parameters; and those without an answer."""
-    candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scoped(launch, namespaces)]
+    candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scope(launch, namespaces)]
     questions = []
     for index, (_, launch) in enumerate(candidates):
         entry = f"entry_{index}"
@@ -205,7 +205,7 @@ def _resolved(
     return list(unique.values()), refused
 
 
-def _scoped(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
+def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:
     """A launch as host code in one of the source's namespaces means it."""
     yield launch
     for prefix in namespaces:

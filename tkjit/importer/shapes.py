@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tkjit.errors import SpecError
 from tkjit.importer.model import Part
-from tkjit.importer.tokens import spelled, split, with_angles_apart, words
+from tkjit.importer.tokens import spell, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, tokens_of
 from tkjit.spec.expr import parse_list
 
@@ -63,7 +63,7 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     simple = _in_python(tokens, integers)
     if simple is not None:
         return Shape(simple)
-    return Shape(spelled(tokens).replace('"', '\\"'), is_cpp=True) if part.compiles else None
+    return Shape(spell(tokens).replace('"', '\\"'), is_cpp=True) if part.compiles else None
 
 
 def _without_dim3(tokens: list[Token]) -> list[Token]:
@@ -98,14 +98,14 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
         else:
             return None
         i += 1
-    text = _spaced(found)
+    text = _join_spaced(found)
     try:
         return ", ".join(str(expr) for expr in parse_list(text)) if len(split(tokens)) <= 3 else None
     except SpecError:
         return None
 
 
-def _spaced(found: list[str]) -> str:
+def _join_spaced(found: list[str]) -> str:
     return "".join(
         f" {part} "
         if part in ("+", "-", "*", "//", "%")

@@ -88,7 +88,7 @@ def split(tokens: Sequence[Token]) -> list[list[Token]]:
     """What stands between the outermost commas.
 
     >>> from tkjit.source.lexer import tokens_of
-    >>> [spelled(part) for part in split(tokens_of("f<1, 2>(x, y), a < b, {3, 4}"))]
+    >>> [spell(part) for part in split(tokens_of("f<1, 2>(x, y), a < b, {3, 4}"))]
     ['f<1, 2>(x, y)', 'a<b', '{3, 4}']
     """
     parts: list[list[Token]] = [[]]
@@ -111,7 +111,7 @@ def split(tokens: Sequence[Token]) -> list[list[Token]]:
     return parts if len(parts) > 1 or parts[0] else []
 
 
-def replaced(tokens: Sequence[Token], names: Mapping[str, Sequence[Token]]) -> list[Token]:
+def replace_names(tokens: Sequence[Token], names: Mapping[str, Sequence[Token]]) -> list[Token]:
     """Tokens with names replaced by what they stand for; a member, or a name behind ``::``, is no such name."""
     found: list[Token] = []
     for i, token in enumerate(tokens):
@@ -132,11 +132,11 @@ def words(tokens: Sequence[Token]) -> set[str]:
     }
 
 
-def spelled(tokens: Sequence[Token]) -> str:
+def spell(tokens: Sequence[Token]) -> str:
     """Tokens as text.
 
     >>> from tkjit.source.lexer import tokens_of
-    >>> spelled(tokens_of("typename  a::b<2,4> ( n+1 , -2 )"))
+    >>> spell(tokens_of("typename  a::b<2,4> ( n+1 , -2 )"))
     'a::b<2, 4>(n + 1, -2)'
     """
     text = ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tkjit.importer.dtypes import dtype_of_cpp
 from tkjit.importer.model import Instance, Part, Type
-from tkjit.importer.tokens import spelled, split, with_angles_apart
+from tkjit.importer.tokens import spell, split, with_angles_apart
 from tkjit.source.lexer import Token, tokens_of
 
 
@@ -47,7 +47,7 @@ def merge_instances(instances: Sequence[Instance]) -> list[Described]:
     groups: dict[tuple[str, int], list[Instance]] = {}
     for instance in instances:
         groups.setdefault((instance.name, len(atoms(instance.entry))), []).append(instance)
-    return [_unified(group) for group in groups.values()]
+    return [_unify(group) for group in groups.values()]
 
 
 def atoms(text: str) -> list[str]:
@@ -66,7 +66,7 @@ def atoms(text: str) -> list[str]:
     return found
 
 
-def _unified(group: list[Instance]) -> Described:
+def _unify(group: list[Instance]) -> Described:
     """One description of as many of some instances as a call can tell apart, the first among them."""
     members = group
     left_out: list[str] = []
@@ -74,7 +74,7 @@ def _unified(group: list[Instance]) -> Described:
         columns = _columns([atoms(instance.entry) for instance in members])
         unreachable = [column for column in columns if not _is_reachable(column, members)]
         if not unreachable:
-            named = _named(columns, members[0])
+            named = _name_columns(columns, members[0])
             together = _together(members, named)
             if together is not None:
                 return Described(together, tuple((c.name, _options(c, members)) for c in named), tuple(left_out))
@@ -125,7 +125,7 @@ def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
     return tuple(dict.fromkeys(dtype_of_cpp(element) for element in _elements_of(column, members) or ()))
 
 
-def _named(columns: list[_Column], first: Instance) -> list[_Column]:
+def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
     """Columns with the names of the template's own parameters, or with made-up ones."""
     arguments = _template_arguments(first.entry)
     own = dict(zip(arguments, first.template, strict=False))
@@ -145,7 +145,7 @@ def _template_arguments(entry: str) -> list[str]:
     """The arguments of the outermost template: ``k<g<2>, 3>`` has ``g<2>`` and ``3``."""
     tokens = with_angles_apart(tokens_of(entry))
     angles = [i for i, token in enumerate(tokens) if token.text == "<"]
-    return [spelled(part) for part in split(tokens[angles[0] + 1 : -1])] if angles else []
+    return [spell(part) for part in split(tokens[angles[0] + 1 : -1])] if angles else []
 
 
 # ---- several instances as one
@@ -237,11 +237,11 @@ def _text_together(texts: list[str], columns: list[_Column]) -> str:
     found = [row[0] if len(set(row)) == 1 else names.get(row, "") for row in zip(*rows, strict=True)]
     if not all(found):
         raise ValueError
-    return _joined(found)
+    return _join(found)
 
 
-def _joined(found: list[str]) -> str:
-    return spelled([token for atom in found for token in tokens_of(atom)] if found else list[Token]())
+def _join(found: list[str]) -> str:
+    return spell([token for atom in found for token in tokens_of(atom)] if found else list[Token]())
 
 
 def _part_together(parts: list[Part], columns: list[_Column]) -> Part:

@@ -28,7 +28,7 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
             continue
-        variant = Variant(tuple((name, _observed(spec, name, tensors, given)) for name, _ in spec.variants))
+        variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
         known = variants_of(spec)
         if device.type in ("cpu", "cuda") and variant in known:
@@ -44,7 +44,7 @@ def _first(value: Any) -> Any:
     return value.tensor if isinstance(value, ParallelLayout) else value
 
 
-def _observed(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
+def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
     """The dtype or integer that the arguments give a variant's name; -1 if they give none."""
     if name in spec.type_variants:
         chooser = next(f for f in spec.tensors if f.dtype == name and f.name in tensors)

@@ -30,7 +30,7 @@ from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
-from tkjit.system.progress import announce
+from tkjit.system.progress import show_progress
 
 
 class ConcurrentBuild(NamedTuple):
@@ -203,7 +203,7 @@ class Loader:
         check_may_compile(plan, self.settings)
         _preload_sysconfig()
         other = concurrent() if concurrent else None
-        with announce(other.what if other else plan.what) as say, self._run_concurrently(other):
+        with show_progress(other.what if other else plan.what) as say, self._run_concurrently(other):
             recipe, inputs = plan.rendered
             try:
                 built = self.cache.build(recipe, plan.make, what=plan.what, replacing=replacing, report_wait=say)

@@ -78,11 +78,11 @@ class ModulePlan(Plan):
     def load(self, module: str, path: Path) -> ModuleType:
         # a module that this process built is already imported, under its unique name
         if self._built is None or self._built.__name__ != module:
-            self._built = self.imported(module, path)
+            self._built = self.import_module(module, path)
         return self._built
 
     @staticmethod
-    def imported(module: str, path: Path) -> ModuleType:
+    def import_module(module: str, path: Path) -> ModuleType:
         """Import a module of ``load_inline`` without ``cpp_extension``."""
         loader = ExtensionFileLoader(module, str(path))
         imported = module_from_spec(ModuleSpec(module, loader, origin=str(path)))

@@ -61,7 +61,7 @@ class WarmStart(NamedTuple):
 
     @property
     def specs(self) -> tuple[Spec, ...]:
-        return unpacked(self.packed)
+        return unpack(self.packed)
 
 
 class Source(Protocol):
@@ -101,7 +101,7 @@ class WarmStarts:
             if any(bytes(entry.shared_object) not in entry.fingerprint for entry in entries):
                 return  # its fingerprint could not be taken during the build
             whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
-            more = [use, name, doc, [spec.returns for spec in specs], packed(specs, path)] if plain else None
+            more = [use, name, doc, [spec.returns for spec in specs], pack(specs, path)] if plain else None
             self._loader.cache.write_record(self._warm_key(path, name), entries, whole, more)
 
     def read(self, path: Path, name: str) -> WarmStart | None:
@@ -127,7 +127,8 @@ class WarmStarts:
                 returns,
                 specs,
                 Opened(
-                    GluePlan.imported(glue.module, glue.shared_object), replace(glue, fingerprint=record.fingerprint)
+                    GluePlan.import_module(glue.module, glue.shared_object),
+                    replace(glue, fingerprint=record.fingerprint),
                 ),
                 Opened(self._loader.open_launcher(launcher.shared_object), launcher),
             )
@@ -149,7 +150,7 @@ class WarmStarts:
         return found
 
 
-def packed(specs: Sequence[Spec], path: Path) -> str:
+def pack(specs: Sequence[Spec], path: Path) -> str:
     """A kernel's specs as a text. A reference is found in the spec file when it is called."""
     alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
     return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
@@ -163,7 +164,7 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
     return replace(spec, operator=replace(spec.operator, reference=reference, backward=backward))
 
 
-def unpacked(text: str) -> tuple[Spec, ...]:
-    """The specs of a text from ``packed``. To unpickle runs code, so the cache's directories are trusted."""
+def unpack(text: str) -> tuple[Spec, ...]:
+    """The specs of a text from ``pack``. To unpickle runs code, so the cache's directories are trusted."""
     specs: tuple[Spec, ...] = pickle.loads(base64.b64decode(text))
     return specs

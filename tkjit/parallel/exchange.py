@@ -123,7 +123,7 @@ class _StoreExchange:
             raise
         except RuntimeError as failure:  # of the store
             said_of_store = str(failure).split("\n", 1)[0]
-            raise LaunchError(self._ended(DYING_S) or f"the group's store is lost: {said_of_store}") from failure
+            raise LaunchError(self._find_ended(DYING_S) or f"the group's store is lost: {said_of_store}") from failure
         return answers
 
     def _keys(self, number: int) -> tuple[list[str], str]:
@@ -158,7 +158,7 @@ class _StoreExchange:
         deadline = time.monotonic() + self._store.timeout.total_seconds()
         pause = LONGEST_PAUSE_S / 100
         while not done():
-            ended = self._ended()
+            ended = self._find_ended()
             if ended and not done():  # it may have come first
                 raise LaunchError(ended)
             if time.monotonic() > deadline and not done():
@@ -166,7 +166,7 @@ class _StoreExchange:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
 
-    def _ended(self, patience_s: float = 0) -> str:
+    def _find_ended(self, patience_s: float = 0) -> str:
         """Who of the processes that are known has ended; empty if none has."""
         deadline = time.monotonic() + patience_s
         while not (ended := [peer for peer in self._peers if not peer.process.is_alive]):

@@ -40,7 +40,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
     signatures = ", ".join(f"&signature_{i}" for i in range(len(specs)))
-    size = f"// {_counted(len(specs), 'overload')}, {_counted(variant_count, 'variant')}"
+    size = f"// {_count_text(len(specs), 'overload')}, {_count_text(variant_count, 'variant')}"
     kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
     own = ", dispatch_over_devices" if specs[0].is_parallel else ""
     return [
@@ -59,7 +59,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
     ]
 
 
-def _counted(count: int, what: str) -> str:
+def _count_text(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
 
 

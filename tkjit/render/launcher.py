@@ -14,7 +14,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import argument, derived_in_order, indent, literal, repr_text, speller, wrapped
+from tkjit.render.text import argument, derived_in_order, indent, literal, repr_text, speller, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.expr import EXTENTS, Expr
@@ -151,7 +151,7 @@ def _named_arguments(spec: Spec) -> list[str]:
     """A variable for each argument that the text below names."""
     used = _used_arguments(spec)
     given = [f"&{argument(f.name)} = args[{i}]" for i, f in enumerate(spec.struct_fields) if f.name in used]
-    return wrapped("const TkjitArg ", given, ";") if given else []
+    return wrap("const TkjitArg ", given, ";") if given else []
 
 
 def _used_arguments(spec: Spec) -> set[str]:
@@ -165,7 +165,7 @@ def _launch_names(spec: Spec) -> tuple[list[str], list[tuple[str, Expr]]]:
     expressions = [expr for _, part in spec.launch.shape if isinstance(part, tuple) for expr in part]
     expressions += computed_members(spec).values()
     expressions += [
-        Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used(spec, part)
+        Expr.parse(name) for _, part in spec.launch.shape if isinstance(part, CExpr) for name in _used_names(spec, part)
     ]
     derived = derived_in_order(spec, expressions)
     names = {name for expr in [*expressions, *(expr for _, expr in derived)] for name in expr.names}
@@ -244,14 +244,14 @@ def _shape(spec: Spec) -> list[str]:
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     """A part of the launch that the source computes: its names are plain integers there."""
     spell = speller(spec)
-    names = [name for name in _used(spec, part) if name not in spec.integer_variants]
+    names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
     given = ", ".join(f"int({spell(name)}.value())" for name in names)
     made = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
     return [f"shape.set_{what}([&]({parameters}) {{ return {made}; }}({given}));"]
 
 
-def _used(spec: Spec, part: CExpr) -> list[str]:
+def _used_names(spec: Spec, part: CExpr) -> list[str]:
     """The dims and integers that an expression in C++ uses."""
     known = {*spec.dim_names, *dict(spec.derived), *(f.name for f in spec.fields if f.is_integer)}
     known |= {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()

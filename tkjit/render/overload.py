@@ -14,7 +14,7 @@ from tkjit.render.text import (
     local,
     repr_text,
     whole,
-    wrapped,
+    wrap,
 )
 from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
 from tkjit.spec.dtypes import enumerator
@@ -45,7 +45,7 @@ class Overload:
         body = [
             f"PyObject* given[{len(self.parameters)}];",
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
-            *wrapped("auto& [", map(given, self.parameters), "] = given;"),
+            *wrap("auto& [", map(given, self.parameters), "] = given;"),
             *self._out_tuple(),
             *(line for f in spec.fields if f.value_type for line in self._value(f)),
             *(line for f in spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
@@ -137,7 +137,7 @@ class Overload:
             "",
             "call.decided = true;",
             f"if (call.choosing) return PyLong_FromLong({self.index});",
-            *self._deprecated(),
+            *self._deprecation(),
             f"const TkjitLaunch launch_function = launcher(call, {self.index}, {self._chosen()}, {self.anchor});"
             "  // overload, variant",
             "if (!launch_function) return nullptr;",
@@ -155,7 +155,7 @@ class Overload:
             return str(self.first_variant)
         return f"{self.first_variant} + {index}" if self.first_variant else index
 
-    def _deprecated(self) -> list[str]:
+    def _deprecation(self) -> list[str]:
         if not self.spec.deprecated:
             return []
         return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]

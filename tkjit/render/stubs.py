@@ -140,7 +140,7 @@ def _class_name(kernel: str) -> str:
 def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
     """A kernel's class, below those of the named tuples that it returns."""
     results: dict[_Fields, str] = {}
-    for fields in map(_returned, specs):
+    for fields in map(_result_fields, specs):
         if len(fields) > 1:
             results.setdefault(fields, f"_{name}_result{len(results) + 1 if results else ''}")
     lines = []
@@ -149,14 +149,14 @@ def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
         for field, kind in fields:
             ignored = "  # type: ignore[assignment]" if field in _TUPLE_METHODS else ""
             lines.append(f"    {field}: {kind}{ignored}")
-    calls = _merged(_call(spec, results) for spec in specs)
+    calls = _merge(_call(spec, results) for spec in specs)
     lines += ["", f"class {_class_name(name)}({base}):"]
     for i, call in enumerate(calls):
         lines += indent([*([""] if i else []), *([_OVERLOAD] if len(calls) > 1 else []), *_definition(call)])
     return lines
 
 
-def _returned(spec: Spec) -> _Fields:
+def _result_fields(spec: Spec) -> _Fields:
     kinds = {f.name: f"{python_type(f)} | None" if f.optional else python_type(f) for f in spec.fields}
     if spec.is_parallel:  # a call with lists returns lists
         kinds = {f.name: f"{python_type(f)} | list[Tensor]" for f in spec.tensors}
@@ -166,7 +166,7 @@ def _returned(spec: Spec) -> _Fields:
 def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
     outputs = [python_type(f) for f in spec.outputs]
     out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
-    inputs = {f.name: _accepted(f) for f in spec.fields if f.direction != "out"}
+    inputs = {f.name: _accepted_type(f) for f in spec.fields if f.direction != "out"}
     if spec.is_parallel:
         inputs |= {f.name: f"{inputs[f.name]} | typing.Sequence[Tensor]" for f in spec.inputs}
     exact = {"out": f"{out} | None", "stream": _STREAM, **inputs}
@@ -174,12 +174,12 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
         parameter.replace(annotation=exact.get(name, parameter.annotation), default=_default(parameter.default))
         for name, parameter in signature_of(spec).parameters.items()
     ]
-    fields = _returned(spec)
+    fields = _result_fields(spec)
     returned = results[fields] if len(fields) > 1 else fields[0][1] if fields else "None"
     return _Call(tuple(parameters), _members(returned), (spec.doc,) if spec.doc else ())
 
 
-def _accepted(field: Field) -> str:
+def _accepted_type(field: Field) -> str:
     """What a call takes for a field: any sequence for a list, names for dtypes and devices."""
     text = python_type(field)
     if field.is_list:
@@ -205,7 +205,7 @@ def _default(value: object) -> object:
     return text if same else "..."
 
 
-def _merged(calls: Iterable[_Call]) -> list[_Call]:
+def _merge(calls: Iterable[_Call]) -> list[_Call]:
     """The signatures that type checkers tell apart, in the order in which a call tries them."""
     kept: list[_Call] = []
     for call in calls:
@@ -214,11 +214,11 @@ def _merged(calls: Iterable[_Call]) -> list[_Call]:
         if wider is None:
             kept.append(call)
         else:
-            kept[wider] = _joined(kept[wider], call)
+            kept[wider] = _join(kept[wider], call)
     return kept
 
 
-def _joined(wide: _Call, narrow: _Call) -> _Call:
+def _join(wide: _Call, narrow: _Call) -> _Call:
     """The wide signature, where it stands for the narrow one too."""
     defaults = {p.name: p.default for p in narrow.parameters if p.default is not p.empty}
     parameters = [
@@ -339,12 +339,12 @@ class _WithoutBodies(ast.NodeTransformer):
     """Leaves signatures and docstrings, and what ``__init__`` does, of which a type checker infers attributes."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        return self._emptied(node)
+        return self._empty(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
-        return self._emptied(node)
+        return self._empty(node)
 
-    def _emptied(self, node: _Function) -> _Function:
+    def _empty(self, node: _Function) -> _Function:
         if node.name != "__init__":
             node.body = node.body[: ast.get_docstring(node) is not None] or [ast.Expr(ast.Constant(...))]
         return node

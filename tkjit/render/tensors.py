@@ -57,7 +57,7 @@ class TensorChecks:
             *(line for f in self.inputs for line in self._input(f)),
             *self._check_whole_or_no_overlap(),
             *self._devices(),
-            *self._derived(),
+            *self._derive_dims(),
             *self._computed_dims(),
             *self._constraints(),
             *(line for f in self.outputs for line in self._output(f)),
@@ -262,7 +262,7 @@ class TensorChecks:
 
         return render_expression(expr, spell)
 
-    def _derived(self) -> list[str]:
+    def _derive_dims(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
         lines = [
             f"const Int {local(name)} = {self._expression(expr)};"

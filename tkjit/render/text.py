@@ -103,7 +103,7 @@ def speller(spec: Spec) -> Callable[[str], str]:
     return lambda name: f"tkjit::Int({name})" if name in spec.integer_variants else local(name)
 
 
-def wrapped(before: str, items: Iterable[str], after: str) -> list[str]:
+def wrap(before: str, items: Iterable[str], after: str) -> list[str]:
     """A list on as many lines as it takes, those behind the first moved to the right."""
     lines = [before]
     *most, last = items

@@ -21,7 +21,7 @@ from collections.abc import Set
 from tkjit.source.cuda_arch import ARCH, architecture
 from tkjit.source.host_calls import host_calls
 from tkjit.source.launches import casts_of_kernels, launches
-from tkjit.source.lexer import Token, edited, macro_body, macros, tokens_of
+from tkjit.source.lexer import Token, apply_edits, macro_body, macros, tokens_of
 from tkjit.source.shared_memory import alignments, dynamic_shared_memory
 
 
@@ -53,7 +53,7 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
         edits += host_calls(tokens)
     if ARCH in text:
         edits += architecture(tokens, used_by_host)
-    return edited(text, edits)
+    return apply_edits(text, edits)
 
 
 def _sequences(tokens: list[Token]) -> list[list[Token]]:

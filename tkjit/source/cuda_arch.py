@@ -109,7 +109,7 @@ def architecture(tokens: list[Token], used_by_host: Set[str] = frozenset()) -> l
         if token.start in refused:
             edits.append(_refusal(token, refused[token.start]))
         elif token.kind != "directive" or token.text in _MAY_HAVE:
-            edits += [_renamed(word, source, token) for word in (token, *token.inner) if word.text == ARCH]
+            edits += [_rename(word, source, token) for word in (token, *token.inner) if word.text == ARCH]
     return [edit for edit in edits if edit.text != ARCH]
 
 
@@ -118,7 +118,7 @@ def _refusal(directive: Token, why: str) -> Edit:
     return Edit(directive.start, directive.inner[0].start, f"#error {REFUSAL} {why} // ")
 
 
-def _renamed(word: Token, source: Source, outer: Token) -> Edit:
+def _rename(word: Token, source: Source, outer: Token) -> Edit:
     kind = _kind_at(source, outer)
     if outer.kind != "directive" and kind == "host":
         return Edit(word.start, word.end, ARCH)  # as undeclared as for nvcc
@@ -151,7 +151,7 @@ def _units_of_chains(source: Source, device: Set[str]) -> Iterator[Unit]:
         names = {region.name for region in inside if region.kind != "device"}
         names |= {macro.inner[0].text for macro in macros(tokens) if macro.inner}
         for statement in _statements(source, tokens):
-            names |= set() if device & {token.text for token in statement} else _declared(statement)
+            names |= set() if device & {token.text for token in statement} else _declared_names(statement)
         unit = Unit(names - {"", ARCH}, chain.words(), chain.start, chain.end)
         unit.has_device = any(token.text in device for token in tokens)
         unit.has_host = not unit.has_device and any(region.kind == "host" for region in inside)
@@ -188,7 +188,7 @@ def _units_of_constants(source: Source, device: Set[str]) -> Iterator[Unit]:
     for statement in _statements(source, source.outline.code):
         texts = {token.text for token in statement}
         if texts & {"=", "using", "typedef"} and not texts & device:
-            yield Unit(_declared(statement), texts, statement[0].start, statement[-1].end)
+            yield Unit(_declared_names(statement), texts, statement[0].start, statement[-1].end)
 
 
 def _statements(source: Source, tokens: Iterable[Token]) -> Iterator[list[Token]]:
@@ -205,7 +205,7 @@ def _statements(source: Source, tokens: Iterable[Token]) -> Iterator[list[Token]
         yield statement
 
 
-def _declared(statement: list[Token]) -> set[str]:
+def _declared_names(statement: list[Token]) -> set[str]:
     """The names that a declaration may declare; too many rather than too few."""
     names = set()
     words = without_brackets(statement)

@@ -33,9 +33,9 @@ _NOT_EVALUATED = frozenset(["decltype", "sizeof", "noexcept", "alignof", "typeid
 def host_calls(tokens: list[Token]) -> list[Edit]:
     """Refuse calls of host functions in device code.
 
-    >>> from tkjit.source.lexer import edited, tokens_of
+    >>> from tkjit.source.lexer import apply_edits, tokens_of
     >>> text = "int f() { return 1; } __host__ __device__ int g() { return f(); }"
-    >>> edited(text, host_calls(tokens_of(text)))
+    >>> apply_edits(text, host_calls(tokens_of(text)))
     'int f() { ::tkjit::sim::require_host(); return 1; } __host__ __device__ int g() { return f(); }'
     """
     found = outline(tokens)

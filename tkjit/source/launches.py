@@ -50,7 +50,7 @@ def _callee(tokens: list[Token], launch: int) -> int | None:
                 return None
             i = angle
         elif before.kind == "word" and before.text not in _CALLEE_ENDS:
-            i = _qualified(tokens, i - 1)
+            i = _qualified_start(tokens, i - 1)
             if tokens[i - 1].text not in (".", "->") or i == 0:
                 return i
             i -= 1
@@ -65,7 +65,7 @@ def _is_call(tokens: list[Token], bracket: int) -> bool:
     return before.kind == "word" or before.text in (")", "]", ">", ">>", ">>>")
 
 
-def _qualified(tokens: list[Token], name: int) -> int:
+def _qualified_start(tokens: list[Token], name: int) -> int:
     """The index at which a name begins with all that qualifies it: ``::a::B<T>::template``, ``prefix##``."""
     i = name
     while i > 0:

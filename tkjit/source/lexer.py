@@ -162,10 +162,10 @@ class Edit(NamedTuple):
     text: str
 
 
-def edited(text: str, edits: list[Edit]) -> str:
+def apply_edits(text: str, edits: list[Edit]) -> str:
     """A text with all its edits made.
 
-    >>> edited("one two", [Edit(4, 7, "three"), Edit(0, 0, "(")])
+    >>> apply_edits("one two", [Edit(4, 7, "three"), Edit(0, 0, "(")])
     '(one three'
     """
     pieces, position = [], 0

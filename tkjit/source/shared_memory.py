@@ -65,7 +65,7 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
     for macro in macros(tokens):
         for declaration in _declarations([*macro_body(macro), _end_of_macro(macro)]):
             edits += _as_references(declaration)
-    return edits + _redeclared(found, outside)
+    return edits + _redeclare(found, outside)
 
 
 def _end_of_macro(directive: Token) -> Token:
@@ -129,7 +129,7 @@ def _as_references(declaration: Declaration) -> list[Edit]:
     return edits
 
 
-def _redeclared(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
+def _redeclare(found: Outline, outside: dict[str, Declaration]) -> list[Edit]:
     """In each function the references that it uses, in a scope around its body, where its own names may hide them."""
     edits = []
     for function in found.functions:

@@ -62,10 +62,10 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
         fields=fields,
         order=given or (*(f.name for f in fields), *(member for member, _ in computed)),
         returns=_returns(name, fields, signature.return_annotation),
-        variants=tuple((key, tuple(_listed(choices))) for key, choices in variants.items()),
+        variants=tuple((key, tuple(_as_list(choices))) for key, choices in variants.items()),
         derived=_parsed_each(name, "dims", options.get("dims")),
         constraints=tuple(
-            parse_at(name, "constraints", text, Expr.parse) for text in _listed(options.get("constraints", ()))
+            parse_at(name, "constraints", text, Expr.parse) for text in _as_list(options.get("constraints", ()))
         ),
         struct=options.get("struct"),
         args=options.get("args", False),
@@ -82,7 +82,7 @@ def _launch(name: str, options: Options) -> Launch:
         block=parse_at(name, "block", options.get("block"), parse_list) or (),
         shared_memory=parse_at(name, "shared_memory", options.get("shared_memory"), Expr.parse),
         cooperative=options.get("cooperative", False),
-        cluster=tuple(_listed(options.get("cluster", ()))),
+        cluster=tuple(_as_list(options.get("cluster", ()))),
         pdl=options.get("pdl", False),
         config=options.get("config"),
         num_devices=options.get("num_devices", 0),
@@ -106,8 +106,8 @@ def _compilation(function: Callable[..., Any], source: str | Path | None, option
         std=options.get("std", "c++20"),
         flags=tuple(flags.split() if isinstance(flags, str) else flags),
         defines=tuple((key, str(value)) for key, value in (options.get("defines") or {}).items()),
-        include_dirs=tuple((directory / path).absolute() for path in _listed(options.get("include_dirs", ()))),
-        libraries=tuple(_listed(options.get("libraries", ()))),
+        include_dirs=tuple((directory / path).absolute() for path in _as_list(options.get("include_dirs", ()))),
+        libraries=tuple(_as_list(options.get("libraries", ()))),
         forbid_spills=options.get("forbid_spills", False),
     )
 
@@ -145,7 +145,7 @@ def _libraries(
 ) -> tuple[HeaderLibrary, ...]:
     """The header libraries that a spec names, and those in which its sources lie."""
     found: dict[str, HeaderLibrary] = {}
-    for library in (*_listed(given), *(source.library for source in sources if source.library)):
+    for library in (*_as_list(given), *(source.library for source in sources if source.library)):
         if isinstance(library, HeaderLibrary):
             found[library.name] = library
         elif library not in found:
@@ -181,7 +181,7 @@ def _parsed_each(kernel: str, option: str, given: Mapping[str, str | int] | None
     return tuple((key, parse_at(kernel, f"{option}[{key!r}]", text, Expr.parse)) for key, text in (given or {}).items())
 
 
-def _listed(given: Sequence[Any] | Any) -> Sequence[Any]:
+def _as_list(given: Sequence[Any] | Any) -> Sequence[Any]:
     """One thing as a list of one: a string would be read as its letters."""
     return given if isinstance(given, (list, tuple)) else [given]
 

@@ -19,7 +19,7 @@ _busy = ForkSafeLock()
 
 
 @contextmanager
-def announce(what: str) -> Iterator[Callable[[str], None]]:
+def show_progress(what: str) -> Iterator[Callable[[str], None]]:
     """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own.
 
     Yields

@@ -22,7 +22,7 @@ WATCH_S = 0.1
 
 
 @contextmanager
-def watched(directory: str | os.PathLike[str]) -> Iterator[None]:
+def watch(directory: str | os.PathLike[str]) -> Iterator[None]:
     """While the block runs, see to it that no compiler at work in a directory outlives this process."""
     import subprocess
 

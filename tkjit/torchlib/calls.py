@@ -53,7 +53,7 @@ class OverloadCall:
         outputs = [given.get(name) for name in self.outputs]
         arguments = [given[f.name] for f in self.inputs]
         if any(output is not None for output in outputs):
-            outputs = self._completed(outputs, given)
+            outputs = self._complete(outputs, given)
             assert self.out_operator is not None
             self.out_operator(*arguments, *outputs)
         else:
@@ -64,7 +64,7 @@ class OverloadCall:
         named = result_type(self.spec.name, self.spec.returns)
         return named(*returned) if named else returned[0] if returned else None
 
-    def _completed(self, outputs: list[Any], given: dict[str, Any]) -> list[Any]:
+    def _complete(self, outputs: list[Any], given: dict[str, Any]) -> list[Any]:
         """All outputs, where a call gives some."""
         if all(output is not None for output in outputs):
             return outputs  # the operator checks them, or what stands for one of them does
@@ -188,7 +188,7 @@ def _read_int(value: Any) -> Any:
     value = _number_of(value)
     if isinstance(value, torch.SymInt) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    return None if isinstance(value, (bool, torch.Tensor)) else _converted(operator.index, value)
+    return None if isinstance(value, (bool, torch.Tensor)) else _convert(operator.index, value)
 
 
 def _read_float(value: Any) -> Any:
@@ -196,7 +196,7 @@ def _read_float(value: Any) -> Any:
     if isinstance(value, (torch.SymInt, torch.SymFloat)):
         return value
     unfit = isinstance(value, (str, complex, torch.Tensor)) or "complex" in type(value).__name__
-    return None if unfit else _converted(float, value)
+    return None if unfit else _convert(float, value)
 
 
 def _read_bool(value: Any) -> Any:
@@ -216,7 +216,7 @@ def _read_by_code(code: str, value: Any) -> Any:
             found = getattr(torch, value, None) if isinstance(value, str) else value
             return found if isinstance(found, torch.dtype) else None
         case "d":
-            return _converted(torch.device, value) if isinstance(value, (str, torch.device)) else None
+            return _convert(torch.device, value) if isinstance(value, (str, torch.device)) else None
         case "s":
             return value if isinstance(value, str) else None
         case "L" if isinstance(value, (list, tuple)):
@@ -232,7 +232,7 @@ def _read_by_code(code: str, value: Any) -> Any:
             return None
 
 
-def _converted(kind: Callable[[Any], Any], value: Any) -> Any:
+def _convert(kind: Callable[[Any], Any], value: Any) -> Any:
     try:
         return kind(value)
     except Exception:  # whatever an object of the caller's raises

@@ -14,7 +14,7 @@ def describe(value: Any) -> str:
         return f"{_shape(value.shape)} {str(value.dtype).removeprefix('torch.')} on {value.device}"
     try:
         if not _holds_freed(value):
-            return _described(value)
+            return _describe(value)
     except Exception:  # of its own attributes, or its __repr__
         pass
     return f"an object that cannot be shown ({type_name(value)})"
@@ -33,7 +33,7 @@ def _holds_freed(value: Any, depth: int = 0) -> bool:
     return any(_holds_freed(item, depth + 1) for item in items)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if not isinstance(value, type) and hasattr(value, "__dlpack__") and hasattr(value, "dtype"):
         device = f" on {value.device}" if hasattr(value, "device") else ""
         return f"{_shape(value.shape)} {value.dtype}{device}"
