@@ -1,0 +1,27 @@
+"""docs/architecture.md and CONTRIBUTING.md name files and functions that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLACE = re.compile(
+    r"`((?:\w+/)+\w+\.(?:py|h|cpp|cuh))(?::([\w.:]+))?`"
+)  # with a directory: `loader/loader.py:Loader.open`
+PLACEHOLDER = re.compile(r"\b[A-Z]+\.py")  # kernel_sources/NAME.py
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_the_map_names_what_there_is(page):
+    missing = []
+    for path, name in PLACE.findall((ROOT / page).read_text()):
+        if PLACEHOLDER.search(path):
+            continue
+        found = [place for place in (ROOT / path, ROOT / "tkjit" / path) if place.is_file()]
+        last = re.split(r"[.:]+", name)[-1]
+        if not found or not re.search(rf"\b{last}\b", found[0].read_text()):
+            missing.append(f"{path}:{name}")
+    assert missing == []
