@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -31,11 +31,15 @@ class ForkSafeLock:
         with suppress(RuntimeError):  # renewed since it was taken: this is the child of who took it
             self._lock.release()
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+    # C functions of the lock as it is now: between those of Python and the block, a signal's handler may raise, and
+    # nobody would release the lock
+    @property
+    def __enter__(self) -> Callable[[], bool]:
+        return self._lock.__enter__
 
-    def __exit__(self, *error: object) -> None:
-        self.release()
+    @property
+    def __exit__(self) -> Callable[..., None]:
+        return self._lock.__exit__
 
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
