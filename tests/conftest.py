@@ -252,7 +252,7 @@ def gpu(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def seed() -> Iterator[str]:
+def seed() -> str:
     """What the random choices of a run begin with, shown where a test fails."""
     given = os.environ.get("TKJIT_TEST_SEED")
     return given or str(random.SystemRandom().randrange(10**6))

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -73,7 +74,9 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     SpecError
         If no kernel has that name, with near names; or if a directory has two, with both places.
     """
-    for directory in (*settings.kernel_path, *_bundled_directories()) if name.isidentifier() else ():
+    # lazily: entry points take a walk through all installed packages
+    directories = chain(settings.kernel_path, _bundled_directories(), _entry_point_directories())
+    for directory in directories if name.isidentifier() else ():
         path = directory / f"{name}.py"
         if path.is_file():
             return path
@@ -81,11 +84,9 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
             if len(places) > 1:
                 raise SpecError(f"{name} is defined twice: {' and '.join(f'{file}:{line}' for file, line in places)}")
             return Path(places[0][0])
-    files = kernel_files(settings)  # entry points too, which take a walk through all installed packages
-    if name in files:
-        return files[name]
     import difflib
 
+    files = kernel_files(settings)
     near = difflib.get_close_matches(name, files)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(files)) or 'none'}"
     raise SpecError(f"no kernel is named {name!r}; {hint}")

@@ -42,7 +42,7 @@ def entries(open_cache: Callable[..., Cache]) -> Cache:
 
 @pytest.fixture
 def records_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes are written of files that have just changed too; a test that edits one later waits for the clock."""
+    """Warm records are written for files that have just changed too; a test that edits one waits for the clock."""
     monkeypatch.setattr(fingerprints, "SETTLED_NS", 0)
 
 

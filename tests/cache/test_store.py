@@ -179,7 +179,7 @@ def test_a_builders_error_passes_through_and_leaves_nothing(entries, header, err
     assert entries.build(RECIPE, Builder(header)).shared_object.is_file()
 
 
-@pytest.mark.parametrize("name", [".staging-0123456789ab-1-1-abcd", ".failed", ".broken-x", ".evicted-x", ".note-x"])
+@pytest.mark.parametrize("name", [".staging-0123456789ab-1-1-abcd", ".failed", ".broken-x", ".evicted-x"])
 def test_what_begins_with_a_dot_is_not_an_entry(entries, header, name):
     entry = entries.build(RECIPE, Builder(header))
     entry.directory.rename(entry.directory.with_name(name))

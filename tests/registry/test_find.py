@@ -168,6 +168,15 @@ def test_entry_points_bring_kernels(fake_distribution):
         tkjit.find("whispers")
 
 
+def test_a_package_that_defines_a_kernel_twice_is_an_error(fake_distribution):
+    text = write_kernel(fake_distribution, "whisper", "From afar.").read_text()
+    (fake_distribution / "whisper.py").unlink()
+    for name in ("soft", "low"):
+        (fake_distribution / f"{name}.py").write_text(text)
+    with pytest.raises(SpecError, match=r"whisper is defined twice: .*low.py:\d+ and .*soft.py:\d+"):
+        tkjit.find("whisper")
+
+
 def test_a_name_in_two_places_is_one_kernel_for_list_and_for_load(fake_distribution):
     write_kernel(fake_distribution, "axpy", "From afar.")
     listed = registry.kernel_files(Settings.from_environment())["axpy"]

@@ -70,7 +70,7 @@ def below(directory: Path, pattern: str) -> list[str]:
 
 
 def loader_lookup(cache: Cache, recipe: Recipe = RECIPE) -> Entry | None:
-    """Look up as a loader does: by the note of the last time, and then by comparing what there is."""
+    """Look up as a loader does: by the warm record, and then by comparing what there is."""
     warm_key = digest_of(repr(recipe))[:16]
     return cache.warm_lookup(warm_key) or cache.lookup(recipe, warm_key=warm_key)
 

@@ -14,7 +14,7 @@ from tkjit.cache.listing import ListedEntry
 from tkjit.cache.recipe import TEXT, Recipe
 from tkjit.system import files
 
-TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp")
+TEXT_FILES = ("launcher.cu", "glue.cpp", "runtime.cpp", "operators.cpp", "simulator.cpp")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read_text(stored: ListedEntry) -> str:
 
 
 def _kind(arch: str) -> str:
-    return arch if arch in ("glue", "runtime") else "launcher"
+    return "launcher" if arch.startswith(("sm_", "cpu-")) else arch
 
 
 def _words(before: str, now: str) -> str:

@@ -23,7 +23,7 @@ class Recipe:
     Parameters
     ----------
     arch : str
-        The directory of the architecture, ``sm_90a``; ``glue`` and ``runtime`` have none.
+        The directory in the cache: ``sm_90a``, ``cpu-x86-64-v3``, ``glue``, ``runtime``.
     parts : tuple of (str, str)
         The named parts of the key: texts, flags, versions. ``paths`` has a directory on each line, and is anchored.
     anchors : tuple of (str, str)

@@ -22,7 +22,7 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
     if not settings.jit:
         searched = ", ".join(map(str, (*settings.cache_layers, settings.cache_root)))
         raise CacheError(
-            f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids to compile it; build it ahead of "
+            f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids compiling it; build it ahead of "
             f"time: {plan.warmup}   (python -m tkjit why says what is different)"
         )
     if _is_capturing():

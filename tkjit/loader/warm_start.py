@@ -64,7 +64,7 @@ class WarmStart(NamedTuple):
         return unpack(self.packed)
 
 
-class Source(Protocol):
+class WarmLoader(Protocol):
     """The part of a loader that warm starts use."""
 
     cache: Cache
@@ -83,7 +83,7 @@ class Source(Protocol):
 class WarmStarts:
     """A loader's warm records of kernels, by their spec files."""
 
-    def __init__(self, loader: Source) -> None:
+    def __init__(self, loader: WarmLoader) -> None:
         self._loader = loader
         self._not_plain: set[Path] = set()
 

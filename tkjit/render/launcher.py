@@ -49,7 +49,7 @@ def render_launcher(
         from tkjit.source.adapt import adapt  # a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
-    before = [*_opening(spec, variant), *_types(spec, variant), *globals_struct(spec, variant)]
+    before = [*_opening(spec, variant), *_types(variant), *globals_struct(spec, variant)]
     # a source with a main of its own is loaded as it is
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
@@ -88,7 +88,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     ]
 
 
-def _types(spec: Spec, variant: Variant) -> list[str]:
+def _types(variant: Variant) -> list[str]:
     lines = []
     for name, value in variant.values:
         if isinstance(value, str):
@@ -102,17 +102,13 @@ def _entry_marker(spec: Spec) -> list[str]:
     """Names the kernel for whoever reads ptxas's report; which kernels a host function launches is not known."""
     if spec.host:
         return []
-    entry = spec.entry
-    if spec.config:
-        struct = f"decltype(tkjit::struct_of(&{entry}))::type" if spec.struct == AUTO else spec.struct or "Globals"
-        entry = f"tkjit::configured<{spec.config}, {struct}, {entry}>"
-    return [f"TKJIT_MARK_ENTRY({entry})", ""]
+    return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
 
 
 def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
-    struct = "TkjitGlobals" if spec.struct else "Globals"
+    struct = _filled(spec)
     body = [
-        *([f"const auto {_ENTRY} = {_kernel(spec)};"] if _is_hidden(spec) else []),
+        *([f"const auto {_ENTRY} = {_kernel(spec, _filled(spec))};"] if _is_hidden(spec) else []),
         *_named_arguments(spec),
         *([] if spec.args else extent_checks(spec, struct)),
         *_dims(spec),
@@ -265,7 +261,7 @@ def _names(args: str, names: Iterable[str]) -> list[str]:
 
 
 def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
-    entry = _ENTRY if _is_hidden(spec) else _kernel(spec)
+    entry = _ENTRY if _is_hidden(spec) else _kernel(spec, _filled(spec))
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
@@ -282,11 +278,14 @@ def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
     return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
 
 
-def _kernel(spec: Spec) -> str:
-    """The kernel that is launched, or the host function that is called."""
-    if not spec.config:
-        return spec.entry
-    return f"tkjit::configured<{spec.config}, {'TkjitGlobals' if spec.struct else 'Globals'}, {spec.entry}>"
+def _kernel(spec: Spec, struct: str) -> str:
+    """The kernel that is launched, or the host function that is called; ``struct`` is its struct's name there."""
+    return f"tkjit::configured<{spec.config}, {struct}, {spec.entry}>" if spec.config else spec.entry
+
+
+def _filled(spec: Spec) -> str:
+    """The struct that the launcher fills, by its name in the launch function."""
+    return "TkjitGlobals" if spec.struct else "Globals"
 
 
 def _is_hidden(spec: Spec) -> bool:

@@ -1,4 +1,4 @@
-"""Helpers for both rendered texts: fields in comments, literals, derived dims."""
+"""Pieces of rendered C++: names of variables, literals, comments, indentation."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def field_text(field: Field) -> str:
     elif field.value_type is not None:
         text = f"{field.name}: {field.value_type.text}"
     else:
-        plain = {"float": "float", "int": "int", "bool": "bool"}
         kind = "int" if field.is_integer else "float"
-        text = f"{field.name}: {plain.get(field.dtype) or f'Scalar[{kind}, {repr_text(field.dtype)}]'}"
+        marker = f"Scalar[{kind}, {repr_text(field.dtype)}]"
+        text = f"{field.name}: {field.dtype if field.dtype in ('float', 'int', 'bool') else marker}"
     optional = " | None" if field.optional else ""
     default = "" if field.default in (MISSING, None) else f" = {field.default!r}"
     return text + optional + default

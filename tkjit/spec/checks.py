@@ -316,7 +316,7 @@ def _check_autocast(spec: Description) -> None:
         _fail(spec, f"autocast= takes a kernel that changes no argument, and {', '.join(in_place)} is written in place")
     if not differentiable(spec):
         _fail(spec, "autocast= takes a kernel with floating-point tensors among its inputs")
-    untyped = [f.name for f in spec.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema)]
+    untyped = [f.name for f in spec.unknown_to_torch]
     if untyped:
         _fail(spec, f"autocast= takes a kernel that has an operator, and PyTorch has no type for {', '.join(untyped)}")
 

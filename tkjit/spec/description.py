@@ -150,9 +150,9 @@ class Description:
         return {name: tuple(map(int, options)) for name, options in self.variants if type(options[0]) is int}
 
     @property
-    def bool_variants(self) -> tuple[str, ...]:
-        """Template parameters that a bool of the call chooses."""
-        return tuple(name for name, options in self.variants if isinstance(options[0], bool))
+    def unknown_to_torch(self) -> tuple[Field, ...]:
+        """The parameters that an operator of PyTorch's cannot have."""
+        return tuple(f for f in self.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema))
 
     def dtypes_of(self, tensor: Field) -> tuple[str, ...]:
         """The dtypes that a tensor field takes."""

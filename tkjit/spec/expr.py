@@ -1,4 +1,4 @@
-"""The one expression language of a spec: parses expressions, evaluates them, and prints them as C++.
+"""The one expression language of a spec: parses expressions and evaluates them. ``render/`` prints them as C++.
 
 Grids, blocks, shared memory, constraints and output dims use it. It has integers of 64 bits, ``+ - * // %``,
 comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, and a tensor field's padded extents

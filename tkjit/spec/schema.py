@@ -19,11 +19,7 @@ def operator_name(overload: int, *, out: bool = False) -> str:
 
 def has_operator(spec: Spec) -> bool:
     """Whether PyTorch has types for all of a spec's arguments; it has none for dicts and sets."""
-    return not _unknown_to_torch(spec)
-
-
-def _unknown_to_torch(spec: Spec) -> list[Field]:
-    return [f for f in spec.fields if f.is_parallel or (f.value_type is not None and not f.value_type.schema)]
+    return not spec.unknown_to_torch
 
 
 def check_operator(spec: Spec) -> None:
@@ -34,7 +30,7 @@ def check_operator(spec: Spec) -> None:
     SpecError
         With the argument that PyTorch has no type for.
     """
-    for f in _unknown_to_torch(spec):
+    for f in spec.unknown_to_torch:
         kind = f.value_type.text if f.value_type else "ParallelTensor"
         raise SpecError(f"{spec.name} has no operator: PyTorch has no {kind}, which {f.name} is")
 
