@@ -444,3 +444,19 @@ def test_of_two_users_under_umask_022_each_builds_and_removes(start, header, tmp
     # what the first has built serves the second, who builds beside it, and removes what is the first's
     assert second.communicate(timeout=60)[0].split() == ["0", "1", "1"]
     assert second.returncode == 0
+
+
+def test_a_directory_that_others_make_and_remove_meanwhile_is_made(tmp_path, monkeypatch):
+    mkdir, removed = os.mkdir, []
+
+    def late(path, mode=0o777):
+        if not removed:
+            removed.append(path)
+            raise FileExistsError  # and then it is gone
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", late)
+    assert files.make_directory(tmp_path / "a/b").is_dir() and removed == [tmp_path / "a"]
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match=r"exists|Not a directory"):
+        files.make_directory(tmp_path / "fifo/b")

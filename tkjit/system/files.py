@@ -208,12 +208,18 @@ def make_directory(directory: Path, *, shared: bool = False) -> Path:
 
 
 def _make(path: Path, *, shared: bool) -> None:
-    try:
-        os.mkdir(path, 0o777 if shared else 0o755)
-    except FileExistsError:
-        if not os.path.isdir(path):
+    while True:
+        try:
+            os.mkdir(path, 0o777 if shared else 0o755)
+            break
+        except FileExistsError:
+            try:
+                mode = os.lstat(path).st_mode
+            except FileNotFoundError:  # another process has removed it since
+                continue
+            if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and os.path.isdir(path)):
+                return
             raise
-        return
     if shared:
         copy_sharing_mode(path, path.parent)
 
