@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -157,6 +159,36 @@ def test_a_fault_in_a_library_ends_the_process_and_says_where(fresh: Server, bef
         "the process cannot go on; python -m tkjit check faulty says more"
     )
     assert ("Fatal Python error: Segmentation fault" in child.stderr) == bool(before)
+
+
+# pthread_create that returns once the new thread has failed
+LATE = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <unistd.h>
+
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+    static const auto create = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+    const int result = create(thread, attributes, run, argument);
+    usleep(100000);
+    return result;
+}
+"""
+
+
+def test_a_thread_that_has_just_begun_is_the_kernels(tmp_path):
+    library = tmp_path / "late.so"
+    command = ["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library), "-ldl"]
+    subprocess.run(command, input=LATE, text=True, check=True)
+    code = f"{IMPORTS}\ntorch.set_num_threads(2)\nx = x.repeat(1000)\nfaulty(x, 30, who=64 * 3000)"
+    child = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"LD_PRELOAD": str(library)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.returncode == -11
+    assert "SIGSEGV in a library that the kernel faulty called, in block (3000, 0, 0)" in child.stderr
 
 
 def test_a_fault_elsewhere_while_a_kernel_runs_names_the_kernel(fresh: Server):

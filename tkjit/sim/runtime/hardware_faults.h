@@ -39,7 +39,8 @@ inline bool is_worker() {
         if (launch == nullptr) continue;
         const Helpers& helpers = *launch->helpers;
         if (pthread_equal(launch->caller, pthread_self())) return true;
-        for (int i = helpers.joined; i < helpers.count; i++) {
+        const int count = __atomic_load_n(&helpers.count, __ATOMIC_ACQUIRE);
+        for (int i = helpers.joined; i < count; i++) {
             if (pthread_equal(helpers.threads[i], pthread_self())) return true;
         }
     }

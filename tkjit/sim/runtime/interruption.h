@@ -70,7 +70,10 @@ extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr
             continue;
         }
         if (claim_fault(*launch)) memcpy(launch->error_text, "interrupted", sizeof("interrupted"));
-        for (int i = helpers.joined; i < helpers.count; i++) pthread_kill(helpers.threads[i], SIGINT);
+        for (int i = helpers.joined; i < helpers.count; i++) {
+            const bool is_created = !pthread_equal(helpers.threads[i], launch->caller);
+            if (is_created) pthread_kill(helpers.threads[i], SIGINT);
+        }
         leave_kernel(instruction, stack_pointer);
     }
 }

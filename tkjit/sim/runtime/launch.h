@@ -106,8 +106,15 @@ inline void* help(void* launch) {
 /// Creates OS threads; where the system refuses one, the others do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     helpers.considered = true;
-    while (helpers.count < wanted && pthread_create(&helpers.threads[helpers.count], nullptr, help, &launch) == 0) {
-        helpers.count++;
+    while (helpers.count < wanted) {
+        // Counted first: it may be stopped by a signal before pthread_create returns, but not before that writes its name.
+        pthread_t& thread = helpers.threads[helpers.count];
+        thread = launch.caller;
+        __atomic_store_n(&helpers.count, helpers.count + 1, __ATOMIC_RELEASE);
+        if (pthread_create(&thread, nullptr, help, &launch) != 0) {
+            __atomic_store_n(&helpers.count, helpers.count - 1, __ATOMIC_RELEASE);
+            return;
+        }
     }
 }
 

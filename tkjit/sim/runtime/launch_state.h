@@ -38,14 +38,14 @@ struct Launch {
     int waits_forever;              // for devices that wait as well, or have ended
 };
 
-/// The OS threads beside the caller. Only the caller looks at it.
+/// The OS threads beside the caller. Only the caller changes it; handlers of signals read it in every thread.
 struct Helpers {
     long long start_ns;
     long long asked_ns;  // when the caller last asked whether it is interrupted
     bool considered;
     int count;
     int joined;
-    pthread_t threads[max_helpers];
+    pthread_t threads[max_helpers];  // the caller stands for one that is being created
 };
 
 }  // namespace tkjit::sim
