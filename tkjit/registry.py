@@ -37,6 +37,11 @@ def _bundled_directories() -> tuple[Path, ...]:
     return (root, *(path for path in sorted(root.glob("*")) if path.is_dir()))
 
 
+def is_spec_module(module: str) -> bool:
+    """Whether a kernel's module is a spec file, which is found by the kernel's name and not imported."""
+    return module.startswith(f"{SPEC_MODULES}.")
+
+
 def kernel_files(settings: Settings) -> dict[str, Path]:
     """Every kernel's spec file; of two kernels with one name the user's own wins, then the bundled one."""
     files: dict[str, Path] = {}

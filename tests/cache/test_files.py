@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from support.alarms import raising_alarm
 from support.fake_builder import RECIPE, Builder, below, compile_error, loader_lookup, recipe_with_part, records_of
 
 from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, failures, fingerprints, locks
@@ -32,16 +33,9 @@ DEEP = "[" * 200_000
 def within(seconds: int):
     """The block does not hang: a blocking call is interrupted."""
 
-    def stop(*args):
-        raise TimeoutError("it hangs")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
+    with raising_alarm(TimeoutError):
+        signal.alarm(seconds)
         yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def fifo(path: Path) -> None:

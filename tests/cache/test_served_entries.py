@@ -15,6 +15,7 @@ import pytest
 import torch
 from support.caches import CALL, RIGHT, Compiler, entries
 from support.forking import Server
+from support.static_library import write_static_library
 from support.waiting import wait_until
 
 from tkjit.cache import checked_json
@@ -251,19 +252,13 @@ def own(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...
 
 
 def test_a_static_library_that_is_replaced_under_its_name_is_a_miss(fresh, cache_with_runtime, compiler, own, tmp_path):
-    def library(value: int) -> None:
-        (tmp_path / "value.cpp").write_text(f"int value() {{ return {value}; }}\n")
-        subprocess.run([*"g++ -O2 -fPIC -c value.cpp -o value.o".split()], cwd=tmp_path, check=True)
-        (tmp_path / "libvalue.a").unlink(missing_ok=True)
-        subprocess.run([*"ar rcsD libvalue.a value.o".split()], cwd=tmp_path, check=True)
-
     (own / "own.py").write_text(LINKING.format(directory=tmp_path))
     (own / "own.cu").write_text("int value();\n__global__ void f(Globals g) { g.x[0] = value(); }\n")
-    library(1)
+    write_static_library(tmp_path, 1)
     assert fresh.run(CALL_OWN) == "1.0\n"
-    library(1)
+    write_static_library(tmp_path, 1)
     assert differences(fresh) == {} and fresh.run(CALL_OWN) == "1.0\n"
-    library(2)
+    write_static_library(tmp_path, 2)
     (found,) = differences(fresh).values()
     assert found == [("files", f"{tmp_path}/libvalue.a has changed")]
     assert fresh.run(CALL_OWN) == "2.0\n"

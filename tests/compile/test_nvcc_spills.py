@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from support.static_library import write_static_library
 
 import tkjit
 from tkjit import CompileError, InOut, Tensor
@@ -161,12 +161,6 @@ def test_a_header_three_includes_deep_is_compared_by_its_content(loader, tmp_pat
 
 
 def test_a_static_library_that_is_replaced_under_its_name_is_seen(loader, tmp_path):
-    def library(value: int) -> None:
-        (tmp_path / "value.cpp").write_text(f"int value() {{ return {value}; }}\n")
-        subprocess.run([*"g++ -O2 -fPIC -c value.cpp -o value.o".split()], cwd=tmp_path, check=True)
-        (tmp_path / "libvalue.a").unlink(missing_ok=True)
-        subprocess.run([*"ar rcsD libvalue.a value.o".split()], cwd=tmp_path, check=True)
-
     @tkjit.kernel(
         "int value();\n__global__ void f(float* x, int n) { x[0] = n; }\n"
         "void linking(float* x) { f<<<1, 1>>>(x, value()); }\n",
@@ -181,9 +175,9 @@ def test_a_static_library_that_is_replaced_under_its_name_is_seen(loader, tmp_pa
     def built() -> Path:
         return loader.launcher(linking.specs[0], Variant(), HOPPER).directory
 
-    library(1)
+    write_static_library(tmp_path, 1)
     first = built()
-    library(1)
+    write_static_library(tmp_path, 1)
     assert built() == first
-    library(2)
+    write_static_library(tmp_path, 2)
     assert built() != first

@@ -1,4 +1,4 @@
-"""docs/architecture.md and CONTRIBUTING.md name files and functions that exist."""
+"""The documents name files and functions that exist."""
 
 from __future__ import annotations
 
@@ -14,10 +14,17 @@ PLACE = re.compile(
 PLACEHOLDER = re.compile(r"\b[A-Z]+\.py")  # kernel_sources/NAME.py
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
-def test_the_map_names_what_there_is(page):
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_the_map_has_places():
+    assert len(PLACE.findall((ROOT / "docs/architecture.md").read_text())) > 50
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_names_exists(page):
     missing = []
-    for path, name in PLACE.findall((ROOT / page).read_text()):
+    for path, name in PLACE.findall(page.read_text()):
         if PLACEHOLDER.search(path):
             continue
         found = [place for place in (ROOT / path, ROOT / "tkjit" / path) if place.is_file()]

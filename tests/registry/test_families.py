@@ -27,15 +27,6 @@ def _helper(): ...
 """
 
 
-@pytest.fixture
-def kernels_here(tmp_path, monkeypatch):
-    """A directory that TKJIT_KERNEL_PATH names."""
-    directory = tmp_path / "kernels"
-    directory.mkdir()
-    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))
-    return directory
-
-
 def write(path, first="left", second="right"):
     path.write_text(FAMILY.format(first=first, second=second, file=path.stem))
     return path

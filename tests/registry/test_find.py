@@ -29,15 +29,6 @@ def write_kernel(directory: Path, name: str, doc: str = "A test's.") -> Path:
 
 
 @pytest.fixture
-def kernels_here(tmp_path, monkeypatch):
-    """A directory that TKJIT_KERNEL_PATH names."""
-    directory = tmp_path / "kernels"
-    directory.mkdir()
-    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))
-    return directory
-
-
-@pytest.fixture
 def fake_distribution(tmp_path, monkeypatch):
     """An installed package, fake_kernels, whose entry point brings kernels."""
     site = tmp_path / "site"

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from support.hooks import Producer
+from support.operators import profiled
 
 import tkjit
 from tkjit import ArgumentError, In, Out, Tensor
@@ -129,10 +130,6 @@ def test_arrays_under_a_mode_stay_arrays():
 def test_arrays_in_every_position_under_a_mode():
     @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.xs[1][0]; }", entry="f", grid=1, block=1)
     def second_of(xs: In[list[Tensor], "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
-
-    def profiled(call, *args, **kwargs):
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
-            return call(*args, **kwargs)
 
     gemm, axpy = tkjit.load("gemm"), tkjit.load("axpy")
     array, tensor = np.eye(2, dtype=np.float32), torch.eye(2)

@@ -12,6 +12,7 @@ import time
 
 import pytest
 import torch
+from support.alarms import raising_alarm
 from support.forking import Child
 
 import tkjit
@@ -113,18 +114,11 @@ def test_the_signal_handlers_own_error_is_raised():
     class Alarm(Exception):
         pass
 
-    def handler(number, frame):
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
+    with raising_alarm(Alarm):
         tkjit.load(long_one)
         signal.setitimer(signal.ITIMER_REAL, 3)
         with pytest.raises(Alarm):
             long_one(torch.zeros(1))
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 # ---- the trace

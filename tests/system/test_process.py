@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.alarms import raising_alarm
 from support.waiting import wait_until
 
 import tkjit.system.process
@@ -335,11 +336,7 @@ def test_a_lock_is_released_whenever_a_signals_handler_raises():
     class Alarm(Exception):
         pass
 
-    def stop(number, frame):
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, stop)
-    try:
+    with raising_alarm(Alarm):
         while ended < 200:  # without the C functions, about half of them left it locked
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.0002)
@@ -350,9 +347,6 @@ def test_a_lock_is_released_whenever_a_signals_handler_raises():
                 ended += 1
                 assert lock.acquire(blocking=False)
                 lock.release()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_without_proc_nobody_is_taken_for_dead(monkeypatch):

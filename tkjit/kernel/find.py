@@ -27,7 +27,7 @@ def find_used(name: str, module: str) -> Kernel:
     SpecError
         If it is not to be found here.
     """
-    if module.startswith(f"{registry.SPEC_MODULES}."):
+    if registry.is_spec_module(module):
         return find(name)
     if module == "__main__":
         raise SpecError(f"{name} was defined in a script or a notebook; put it in a module, or in TKJIT_KERNEL_PATH")

@@ -21,6 +21,7 @@ from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
 from tkjit.spec.schema import schema_of
 from tkjit.spec.signature import signature_of, signature_text
+from tkjit.spec.variants import known_variant
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -164,12 +165,9 @@ class Kernel:
             raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
         spec = locate(self.specs[overload], Settings.from_environment())
         chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
-        variant, every = Variant(tuple(chosen.items())), variants_of(spec)
-        if values or variant not in every:
-            asked = Variant(tuple({**chosen, **values}.items()))
-            known = "; ".join(map(str, every))
-            raise SpecError(f"{self.name} has no variant {asked}; it has {known}")
-        variant = every[every.index(variant)]  # its own values: 1 equals True
+        asked = Variant(tuple({**chosen, **values}.items()))
+        if (variant := known_variant(spec, asked)) is None:
+            raise SpecError(f"{self.name} has no variant {asked}; it has {'; '.join(map(str, variants_of(spec)))}")
         arch = arch or spec.sources[0][0]
         source = spec.source_for(arch)
         if source is None:
@@ -220,7 +218,7 @@ class Kernel:
 
 def _found_again(name: str, module: str) -> Kernel:
     """What a kernel is pickled as, as functions are: its name, and where it is defined."""
-    if module.startswith(f"{registry.SPEC_MODULES}."):
+    if registry.is_spec_module(module):
         return load(name)
     return load(getattr(import_module(module), name))
 

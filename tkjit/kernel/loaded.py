@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
 from tkjit.spec.results import result_type
+from tkjit.spec.variants import first_variants
 
 
 class LoadedMixin:
@@ -95,7 +96,7 @@ class LoadedMixin:
         launcher = self._first[1] if self._first is not None and self._first[0] == use else None
         if launcher is None or loader.records:
             spec = self.specs[overload]
-            own = variants_of(spec)[variant - sum(len(variants_of(earlier)) for earlier in self.specs[:overload])]
+            own = variants_of(spec)[variant - first_variants(self.specs)[overload]]
             loader.record(spec, overload, own, target)
         if launcher is None:
             launcher = loader.address(spec, own, target)

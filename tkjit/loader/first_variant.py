@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tkjit.spec import ParallelLayout, Spec, Variant, variants_of
+from tkjit.spec import ParallelLayout, Spec, Variant
+from tkjit.spec.variants import known_variant
 
 if TYPE_CHECKING:
     import torch
@@ -30,10 +31,8 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
             continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
-        known = variants_of(spec)
-        if device.type in ("cpu", "cuda") and variant in known:
-            variant = known[known.index(variant)]  # its own values: 1 equals True
-            return spec, variant, device.type, device.index or 0
+        if device.type in ("cpu", "cuda") and (known := known_variant(spec, variant)) is not None:
+            return spec, known, device.type, device.index or 0
     return None
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tkjit.render.overload import Overload
 from tkjit.render.text import repr_text
 from tkjit.spec import Spec
 from tkjit.spec.schema import has_operator
 from tkjit.spec.signature import signature_text
+from tkjit.spec.variants import first_variants
 
 
 def render_glue(specs: Sequence[Spec]) -> str:
     """Render a kernel's glue from its overloads, in the order in which a call tries them."""
     name = specs[0].name
-    counts = [prod(len(options) for _, options in spec.variants) for spec in specs]
+    *firsts, variant_count = first_variants(specs)
     lines = [
         f"// Glue of {name}, rendered by tkjit: parses a call, checks it, allocates outputs and calls the launcher.",
         "// v_x is the argument or the extent x, given_x the object that came for the parameter x, null if none did.",
@@ -28,8 +28,8 @@ def render_glue(specs: Sequence[Spec]) -> str:
         "",
     ]
     for index, spec in enumerate(specs):
-        lines += Overload(spec, index, first_variant=sum(counts[:index])).render()
-    return "\n".join([*lines, *_module(name, specs, sum(counts))]) + "\n"
+        lines += Overload(spec, index, firsts[index]).render()
+    return "\n".join([*lines, *_module(name, specs, variant_count)]) + "\n"
 
 
 def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:

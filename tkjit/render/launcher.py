@@ -14,9 +14,10 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import argument, derived_in_order, indent, literal, repr_text, speller, wrap
+from tkjit.render.text import argument, indent, literal, repr_text, speller, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
+from tkjit.spec.derived import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 
 _NAME = "launcher.cu"

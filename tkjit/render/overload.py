@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tkjit.render.tensors import TensorChecks
-from tkjit.render.text import (
-    field_text,
-    given,
-    indent,
-    join_options,
-    literal,
-    local,
-    repr_text,
-    whole,
-    wrap,
-)
+from tkjit.render.text import field_text, given, indent, literal, local, repr_text, whole, wrap
 from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.model import MISSING
+from tkjit.spec.signature import join_options
 from tkjit.spec.values import ValueType
 
 

@@ -6,21 +6,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tkjit.render.expressions import render_expression
-from tkjit.render.text import (
-    derived_in_order,
-    field_text,
-    given,
-    indent,
-    join_options,
-    literal,
-    local,
-    repr_text,
-    whole,
-)
+from tkjit.render.text import field_text, given, indent, literal, local, repr_text, whole
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
+from tkjit.spec.derived import derived_in_order
 from tkjit.spec.dtypes import enumerator
 from tkjit.spec.expr import EXTENTS, Expr
+from tkjit.spec.signature import join_options
 
 
 class _Place(NamedTuple):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from graphlib import TopologicalSorter
+from collections.abc import Callable, Iterable
 
 from tkjit.spec import Field, Spec
-from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING
 from tkjit.spec.signature import python_type
 
@@ -77,25 +75,6 @@ def literal(value: float | int | bool) -> str:
         if math.isinf(value):
             return "Py_HUGE_VAL" if value > 0 else "-Py_HUGE_VAL"
     return repr(value)
-
-
-def join_options(options: Sequence[str]) -> str:
-    """``a, b or c``."""
-    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
-
-
-def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr]]:
-    """The derived dims that expressions need, each after those it is computed from."""
-    derived = dict(spec.derived)
-    needed: set[str] = set()
-    pending = [name for expr in wanted for name in expr.names]
-    while pending:
-        name = pending.pop()
-        if name in derived and name not in needed:
-            needed.add(name)
-            pending.extend(derived[name].names)
-    order = TopologicalSorter({name: derived[name].names & derived.keys() for name in sorted(needed)}).static_order()
-    return [(name, derived[name]) for name in order if name in needed]
 
 
 def speller(spec: Spec) -> Callable[[str], str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 
 from tkjit.spec.model import MISSING, Field
 from tkjit.spec.spec import Spec
@@ -55,3 +56,8 @@ def _short_text(field: Field) -> str:
     kind = python_type(field)
     text = f"{field.name}: {kind} | None" if field.optional else f"{field.name}: {kind}"
     return text if field.default is MISSING else f"{text} = {field.default!r}"
+
+
+def join_options(options: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"

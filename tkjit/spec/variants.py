@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
+from math import prod
 
 from tkjit.spec.dtypes import BY_NAME, DType
 from tkjit.spec.model import Field
@@ -46,3 +47,14 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
     )
     keep = frozenset(types)
     return tuple(v for v in found if not keep or all(value in keep for _, value in v.values if isinstance(value, str)))
+
+
+def known_variant(spec: Spec, variant: Variant) -> Variant | None:
+    """The variant of a spec that equals another, with the spec's own values (1 equals True); None if there is none."""
+    return next((known for known in variants_of(spec) if known == variant), None)
+
+
+def first_variants(specs: Sequence[Spec]) -> list[int]:
+    """The number of each overload's first variant, counted through all overloads, and then their total."""
+    counts = (prod(len(options) for _, options in spec.variants) for spec in specs)
+    return list(accumulate(counts, initial=0))

@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from tkjit.errors import ArgumentError, ShapeError, TkjitError
-from tkjit.render.text import derived_in_order, join_options
 from tkjit.spec import Field, Spec
+from tkjit.spec.derived import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
+from tkjit.spec.signature import join_options
 from tkjit.torchlib.describe import describe
 
 

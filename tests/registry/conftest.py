@@ -1,0 +1,16 @@
+"""Fixtures for the tests of names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def kernels_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that TKJIT_KERNEL_PATH names."""
+    directory = tmp_path / "kernels"
+    directory.mkdir()
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(directory))
+    return directory

@@ -1,0 +1,23 @@
+"""The derived dims of a spec, in the order in which they are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from graphlib import TopologicalSorter
+
+from tkjit.spec.expr import Expr
+from tkjit.spec.spec import Spec
+
+
+def derived_in_order(spec: Spec, wanted: Iterable[Expr]) -> list[tuple[str, Expr]]:
+    """The derived dims that expressions need, each after those it is computed from."""
+    derived = dict(spec.derived)
+    needed: set[str] = set()
+    pending = [name for expr in wanted for name in expr.names]
+    while pending:
+        name = pending.pop()
+        if name in derived and name not in needed:
+            needed.add(name)
+            pending.extend(derived[name].names)
+    order = TopologicalSorter({name: derived[name].names & derived.keys() for name in sorted(needed)}).static_order()
+    return [(name, derived[name]) for name in order if name in needed]
