@@ -167,9 +167,9 @@ LATE = r"""
 #include <pthread.h>
 #include <unistd.h>
 
-extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attr, void* (*run)(void*), void* argument) {
     static const auto create = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-    const int result = create(thread, attributes, run, argument);
+    const int result = create(thread, attr, run, argument);
     usleep(100000);
     return result;
 }
