@@ -3,10 +3,12 @@
 The import is light: torch, the cache's directories and environment variables are used only later.
 """
 
+from tkjit.bindings import bind, char_ptr, move, ptr
 from tkjit.errors import (
     ArgumentError,
     CacheError,
     CompileError,
+    CppError,
     LaunchError,
     ShapeError,
     SpecError,
@@ -28,6 +30,7 @@ __all__ = [
     "CacheError",
     "Club",
     "CompileError",
+    "CppError",
     "HeaderLibrary",
     "In",
     "InOut",
@@ -45,10 +48,14 @@ __all__ = [
     "TkjitError",
     "TkjitWarning",
     "ToolchainError",
+    "bind",
+    "char_ptr",
     "enable_peer_access",
     "find",
     "kernel",
     "kernels",
     "load",
     "make_globals",
+    "move",
+    "ptr",
 ]

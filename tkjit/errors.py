@@ -39,6 +39,10 @@ class LaunchError(TkjitError, RuntimeError):
     """The launch failed, or the kernel did."""
 
 
+class CppError(TkjitError, RuntimeError):
+    """A bound C++ function threw an exception for which Python has no class; the text begins with its C++ type."""
+
+
 class CompileError(TkjitError):
     """A compiler refused what was rendered from a spec.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -44,6 +45,12 @@ class Parsed:
         """The cursors of the outermost declarations."""
         yield from self._unit.cursor.get_children()
 
+    def included(self, names: Iterable[str]) -> list[str]:
+        """The files that ``#include`` lines with these names have found, and the text itself."""
+        ends = tuple(f"/{name.removeprefix('/')}" for name in names)
+        found = {str(one.include.name) for one in self._unit.get_includes() if one.depth == 1}
+        return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
+
 
 def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Parsed:
     """Parse a source, with lines below it.
@@ -62,14 +69,24 @@ def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Par
     ToolchainError
         If libclang, or what it needs, is missing.
     """
-    cindex = _cindex()
-    unsaved = str(wrapper_of(path))
     text = "\n".join(["#include <tkjit_import.h>", f'#include "{path}"', *questions, ""])
+    return parse_text(str(wrapper_of(path)), text, arguments)
+
+
+def parse_text(name: str, text: str, arguments: Sequence[str]) -> Parsed:
+    """Parse a text under the name of a file, which need not exist.
+
+    Raises
+    ------
+    ToolchainError
+        If libclang, or what it needs, is missing.
+    """
+    cindex = _cindex()
     every = ["-resource-dir", str(_resources()), *arguments]
     try:
-        unit = cindex.Index.create().parse(unsaved, every, [(unsaved, text)], _KEEP_GOING | _SKIP_BODIES)
+        unit = cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES)
     except cindex.TranslationUnitLoadError as error:
-        raise ToolchainError(f"libclang cannot read {path}: {error}") from None
+        raise ToolchainError(f"libclang cannot read {name}: {error}") from None
     finally:
         cindex.conf.lib.clang_toggleCrashRecovery(0)  # its handlers would stay in front of those for kernels' faults
     return Parsed(unit)
@@ -79,6 +96,22 @@ def children_of_template(cursor: Any) -> list[Any]:
     """What stands in the template that a record is an instance of."""
     template = _cindex().conf.lib.clang_getSpecializedCursorTemplate(cursor)
     return list(template.get_children()) if template is not None else []
+
+
+def targets_of_using(cursor: Any) -> Iterator[Any]:
+    """The declarations that a using-declaration brings into a scope."""
+    library = _cindex().conf.lib
+    for child in cursor.get_children():
+        if child.kind.name == "OVERLOADED_DECL_REF":
+            library.clang_getNumOverloadedDecls.argtypes = [type(child)]
+            library.clang_getOverloadedDecl.argtypes = [type(child), ctypes.c_uint]
+            library.clang_getOverloadedDecl.restype = type(child)
+            for index in range(library.clang_getNumOverloadedDecls(child)):
+                found = library.clang_getOverloadedDecl(child, index)
+                found._tu = child._tu
+                yield found
+        elif child.kind.name in ("TYPE_REF", "TEMPLATE_REF", "DECL_REF_EXPR") and child.referenced is not None:
+            yield child.referenced
 
 
 def wrapper_of(path: Path) -> Path:

@@ -1,0 +1,120 @@
+"""Calls of bound functions: arguments, results, and what goes wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tkjit
+from tkjit import ArgumentError
+
+pytestmark = pytest.mark.compiles
+
+
+def test_overloads_by_the_types_of_the_arguments(garden):
+    assert garden.add(1, 2) == 3
+    assert garden.add(1.5, 2.0) == 3.5
+    assert garden.add("a", "b") == "ab"
+    assert isinstance(garden.add(1, 2), int)
+
+
+def test_defaults_and_keywords(garden):
+    assert garden.add(1) == 11
+    assert garden.add(first=1, second=2) == garden.add(1, second=2) == 3
+    with pytest.raises(ArgumentError, match=r"no overload takes third behind 1 arguments: int garden::add\(int first"):
+        garden.add(1, third=2)
+
+
+def test_numbers_keep_their_types(garden):
+    assert garden.twice(3) == 6
+    assert garden.twice(True) is True
+    assert garden.twice(np.float32(1.1)) == float(np.float32(1.1) + np.float32(1.1))
+    assert garden.twice(np.int64(2**40)) == 2**41
+    assert garden.twice(np.uint8(200)) == 144
+    assert garden.twice(1 + 2j) == 2 + 4j
+    with pytest.raises(OverflowError, match=r"4294967296 does not fit into a C\+\+ int; pass numpy.int64"):
+        garden.twice(2**32)
+
+
+def test_template_arguments_that_cannot_be_deduced(garden):
+    assert garden.zero(template_args=[float]) == 0.0
+    assert isinstance(garden.zero(template_args=int), int)
+    with pytest.raises(ArgumentError, match=r"couldn't deduce template parameter 'T'"):
+        garden.zero()
+
+
+def test_packs(garden):
+    assert [garden.count(), garden.count(1), garden.count(1, 2.0, "three")] == [0, 1, 3]
+
+
+def test_texts_and_pointers(garden):
+    assert garden.length(tkjit.char_ptr("roses")) == 5
+    assert garden.length(None) == 0
+    assert garden.word() == "rose"
+    tree = garden.Tree("oak")
+    assert garden.height_of(tkjit.ptr(tree)) == 2.5
+    assert garden.height_of(None) == 0
+    assert garden.nothing() is None
+
+
+def test_a_number_that_is_passed_by_reference(garden):
+    number = garden.cpp("int")(4)
+    garden.increment(number)
+    assert number == 5 and number.value == 5 and number + 1 == 6 and [7, 8][number - 4] == 8
+    number.value = 8
+    number += 2
+    assert int(number) == 10
+    with pytest.raises(ArgumentError, match=r"garden::increment\(int\): C\+\+ refuses it: cannot bind"):
+        garden.increment(4)
+
+
+def test_arrays_are_pointers(garden):
+    values = np.zeros(5)
+    garden.fill(values, 4, 2.5)
+    assert values.tolist() == [2.5, 2.5, 2.5, 2.5, 0]
+    values.flags.writeable = False
+    with pytest.raises(ArgumentError, match="const double"):
+        garden.fill(values, 4, 2.5)
+    with pytest.raises(ValueError, match="not contiguous"):
+        garden.fill(np.zeros(10)[::2], 4, 2.5)
+
+
+def test_exceptions(garden):
+    for kind, (error, text) in enumerate(
+        [
+            (IndexError, "std::out_of_range: no such bed"),
+            (ValueError, "no such plant"),
+            (MemoryError, "bad_alloc"),
+            (tkjit.CppError, "std::runtime_error: rain"),
+            (tkjit.CppError, "not std::exception"),
+        ]
+    ):
+        with pytest.raises(error, match=text):
+            garden.fail(kind)
+
+
+def test_an_owned_pointer(garden):
+    assert garden.grow(tkjit.char_ptr("elm")).name == "elm"  # C++'s: it stays
+    before = garden.living
+    tree = garden.grow(tkjit.char_ptr("ash"), take_ownership=True)
+    assert (tree.name, garden.living) == ("ash", before + 1)
+    del tree
+    assert garden.living == before
+
+
+def test_no_overload_fits(garden):
+    with pytest.raises(ArgumentError) as caught:
+        garden.add("a", 1)
+    text = str(caught.value)
+    assert text.startswith("garden::add(std::string, int): C++ refuses it: no matching function")
+    assert "candidate: 'int garden::add(int, int)'" in text
+    with pytest.raises(ArgumentError, match="argument 2 is a object, for which C\\+\\+ has no type"):
+        garden.add(1, object())
+
+
+def test_unknown_names(garden):
+    with pytest.raises(AttributeError, match=r"no ad in .*garden.*; is it add"):
+        garden.ad  # noqa: B018
+    assert {"add", "Tree", "Bed", "shed", "Water"} <= set(dir(garden))
+    assert garden.shed.tools() == 12
+    assert garden.shed.Rake().teeth() == 14

@@ -1,0 +1,137 @@
+"""Objects of bound classes: members, operators, containers, and who owns what."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import tkjit
+from tkjit import ArgumentError
+
+pytestmark = pytest.mark.compiles
+
+
+def test_fields_methods_and_operators(garden):
+    a, b = garden.Point(1.0, 2.0), garden.Point(3.0, 4.0)
+    assert (a.x, a.y, a.dot(b)) == (1, 2, 11)
+    assert (a + b).y == 6 and (-a).x == -1 and (2.0 * a).y == 4
+    assert a(10.0) == 30 and a < b and a != b and a == garden.Point(1.0, 2.0)
+    a.x = 7
+    a += b
+    assert a.x == 10
+    with pytest.raises(AttributeError, match="Point::made cannot be set"):
+        a.made = 2
+    with pytest.raises(ArgumentError, match=r"operator\*"):
+        a * b
+
+
+def test_members_of_bases(garden):
+    tree = garden.Tree("oak")
+    assert (tree.name, tree.get_name(), tree.next(), tree.number) == ("oak", "oak", 4, 4)
+    assert garden.Tree.legs(3) == 12
+    for member, error in {
+        "secret": "is private",
+        "hidden": "is private",
+        "hight": "has no hight; is it height",
+    }.items():
+        with pytest.raises(AttributeError, match=error):
+            getattr(tree, member)
+    with pytest.raises(ArgumentError, match="deleted"):
+        tree.deleted()
+
+
+def test_members_of_a_base_that_depends_on_the_type(garden):
+    bed = garden.Bed(int)([1, 2, 3])
+    assert bed.size() == len(bed) == 3
+    assert list(bed.twice()) == [2, 4, 6]
+    assert (bed[0], bed[-1]) == (1, 3)
+    bed[1] = 20
+    assert np.asarray(bed).tolist() == [1, 20, 3]
+    assert not hasattr(bed, "nothing_of_the_kind")
+    with pytest.raises(IndexError, match="index 3 of 3 elements"):
+        bed[3]
+    assert garden.Bed(int).rows() == 4 and garden.Bed(int, 9).rows() == 9
+
+
+def test_a_view_is_the_containers_memory(garden):
+    bed = garden.Bed("double")(np.arange(4.0))
+    view = np.asarray(bed)
+    view[2] = 9
+    assert bed[2] == 9
+    del bed
+    gc.collect()
+    assert view.tolist() == [0, 1, 9, 3]
+
+
+def test_a_reference_is_the_element(garden):
+    bed = garden.Bed(int)([5, 6])
+    first = bed.front()
+    first.value = 50
+    assert bed[0] == 50 and first + 1 == 51
+    assert isinstance(bed, garden.Bed(int)) and not isinstance(bed, garden.Point)
+
+
+def test_iterators(garden):
+    bed = garden.Bed(int)([5, 6, 7])
+    assert garden.total(bed.begin(), bed.end()) == 18
+    assert garden.total(bed.begin() + 1, bed.end()) == 13
+    assert bed.end() - bed.begin() == 3
+
+
+def test_a_result_keeps_its_receiver(garden):
+    first = garden.Bed(int)([5, 6, 7]).begin()
+    gc.collect()
+    assert garden.total(first, first + 3) == 18
+
+
+def test_what_a_call_has_invalidated(garden):
+    bed = garden.Bed(int)([5, 6, 7])
+    begin, successor, reference = bed.begin(), bed.begin() + 1, bed.front()
+    bed.resize(1000)
+    for one in (begin, successor):
+        with pytest.raises(ReferenceError, match="refers into a garden::Bed<int, 4ul> that has changed since"):
+            garden.total(one, bed.end())
+    with pytest.raises(ReferenceError):
+        int(reference)
+    assert garden.total(bed.begin(), bed.end()) == 18
+
+
+def test_a_moved_from_object(garden):
+    tree = garden.Tree("oak")
+    assert garden.take(tkjit.move(tree)) == "oak"
+    with pytest.raises(ReferenceError, match="garden::Tree has been moved from"):
+        tree.name  # noqa: B018
+    with pytest.raises(ArgumentError, match="cannot bind"):
+        garden.take(garden.Tree("elm"))
+
+
+def test_results_that_can_neither_be_moved_nor_made(garden):
+    assert garden.plant(7).depth == 7
+    with pytest.raises(ArgumentError, match="no matching function"):
+        garden.Rooted()
+
+
+def test_enumerations(garden):
+    assert garden.next(garden.Water.none) == garden.Water.drip
+    assert int(garden.Water.spray) == 7
+    assert garden.Season.summer == garden.Season(1)
+    with pytest.raises(AttributeError, match="Water has no dripp; is it drip"):
+        garden.Water.dripp  # noqa: B018
+
+
+def test_objects_are_destroyed(garden):
+    before = garden.living
+    trees = [garden.Tree("oak") for _ in range(3)]
+    assert garden.living == before + 3
+    del trees
+    assert garden.living == before
+
+
+def test_an_object_of_another_library(garden):
+    from bindings.conftest import HEADERS
+
+    other = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OTHER": 1})
+    with pytest.raises(ArgumentError, match="of another library"):
+        garden.height_of(tkjit.ptr(other.Tree("oak")))

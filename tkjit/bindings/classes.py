@@ -1,0 +1,123 @@
+"""The Python class of a C++ type: made when there is its first object."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from tkjit.bindings.containers import protocols_of
+from tkjit.bindings.engine import Engine
+from tkjit.bindings.expressions import Expression
+from tkjit.bindings.numbers import enumeration_class, number_class
+from tkjit.bindings.operators import operators
+from tkjit.errors import ArgumentError
+
+# bind.h's Form
+_OBJECT, _ENUMERATION = 8, 11
+
+# what refers into an object is no longer valid after these
+INVALIDATING = frozenset(
+    "assign clear emplace emplace_back erase insert pop_back push_back reserve resize shrink_to_fit swap".split()
+)
+
+
+def make_class(engine: Engine, number: int, name: str, form: int, protocols: int) -> type:
+    """The class of a C++ type.
+
+    Parameters
+    ----------
+    number : int
+        The type's number in this process.
+    name : str
+        The type's full name in C++.
+    form : int
+        bind.h's ``Form`` of its values.
+    protocols : int
+        bind.h's ``Protocol``.
+    """
+    base = engine.runtime.Object
+    facts: dict[str, Any] = {"__slots__": (), "__cpp__": name, "__module__": "tkjit.bindings"}
+    if form == _OBJECT:
+        facts |= _members(engine, name) | operators(engine) | protocols_of(engine, protocols)
+    elif form == _ENUMERATION:
+        facts |= enumeration_class(engine, name)
+    else:
+        facts |= number_class(engine, name)
+    return type(name, (base,), facts)
+
+
+def _members(engine: Engine, name: str) -> dict[str, Any]:
+    declarations = engine.declarations
+    known = declarations.members(name)
+    declared = declarations.class_of(name)
+
+    def __getattr__(this: Any, member: str) -> Any:
+        if member.startswith("__"):
+            raise AttributeError(member)
+        facts = known.get(member)
+        if facts is not None and not facts["kind"] and facts.get("access"):
+            raise AttributeError(f"{name}::{member} is {facts['access']}")
+        setattr(type(this), member, _member(engine, this, name, member, facts, known))
+        return getattr(this, member)
+
+    def __setattr__(this: Any, member: str, value: Any) -> None:
+        if not hasattr(type(this), member):
+            getattr(this, member)  # which makes the property
+        object.__setattr__(this, member, value)
+
+    def __dir__(this: Any) -> list[str]:
+        public = [one for one, facts in known.items() if one.isidentifier() and facts["kind"]]
+        return sorted({*object.__dir__(this), *public})
+
+    def __repr__(this: Any) -> str:
+        return f"<C++ object {name}>"
+
+    return {
+        "__getattr__": __getattr__,
+        "__setattr__": __setattr__,
+        "__dir__": __dir__,
+        "__repr__": __repr__,
+        "__doc__": (declared.facts.get("doc") if declared else None) or None,
+    }
+
+
+def _member(
+    engine: Engine, this: Any, name: str, member: str, facts: dict[str, Any] | None, known: dict[str, Any]
+) -> Any:
+    """A method or a property."""
+    kind = facts["kind"] if facts is not None else _ask_for_member(engine, this, name, member)
+    if kind == "method":
+        doc = facts["doc"] if facts is not None else None
+        invalidates = member in INVALIDATING
+        return engine.method(f"{{0}}.{member}({{1*}})", f"{name}::{member}", doc=doc, invalidates=invalidates)
+    if kind in ("field", "static field"):
+        return _field(engine, name, member)
+    near = difflib.get_close_matches(member, [one for one in known if one.isidentifier()], 3)
+    hint = f"; is it {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"{name} has no {member}{hint}")
+
+
+def _field(engine: Engine, name: str, member: str) -> property:
+    read = engine.function(f"tkjit::bind::value(({{0}}.{member}))", f"{name}::{member}")
+    write = engine.function(f"void({{0}}.{member} = {{1}})", f"{name}::{member} =")
+
+    def store(this: Any, value: Any) -> None:
+        try:
+            write(this, value)
+        except ArgumentError as error:
+            raise AttributeError(f"{name}::{member} cannot be set to this {type(value).__name__}: {error}") from None
+
+    return property(read, store)
+
+
+def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
+    """Have the compiler say whether a member that no declaration shows is there: in a base of a template, say."""
+    _, given = engine.describe(name, (this,))
+    field = Expression(f"tkjit::bind::value(({{0}}.{member}))", given, f"{name}::{member}", is_optional=True)
+    held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
+    is_field, has = engine.compile([field, held])
+    if is_field is not None:
+        return "field"
+    ask = engine.runtime.Function(f"{name}::{member}", None)
+    ask.add((), has)
+    return "method" if ask() else ""

@@ -1,0 +1,142 @@
+"""What Python asks of containers: a length, elements, iteration, an array of NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tkjit.bindings.engine import Engine
+from tkjit.bindings.expressions import Expression
+from tkjit.bindings.operators import equality
+from tkjit.bindings.spelling import dtype_of
+
+# bind.h's Protocol
+_SIZE, _RANGE, _SUBSCRIPT, _CALL, _TRUTH, _EQUALITY = (1 << bit for bit in range(6))
+
+
+def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
+    method = engine.method
+    found: dict[str, Any] = {}
+    if protocols & _SIZE:
+        found["__len__"] = method("static_cast<std::size_t>({0}.size())", "size", brief=True)
+    if protocols & _EQUALITY:
+        found |= equality(engine)
+    if protocols & _TRUTH:
+        found["__bool__"] = method("static_cast<bool>({0})", "conversion to bool", brief=True)
+    elif protocols & _SIZE == 0:
+        found["__bool__"] = lambda this: True
+    if protocols & (_SUBSCRIPT | _CALL):
+        found |= _subscript(engine, bool(protocols & _SUBSCRIPT))
+    found["__call__"] = method("{0}({1*})", "operator()")
+    if protocols & _RANGE:
+        found["__iter__"] = _iteration(engine)
+    if protocols & _SIZE and protocols & _RANGE:
+        found["__array__"] = _array(engine)
+    return found
+
+
+def _subscript(engine: Engine, has_brackets: bool) -> dict[str, Any]:
+    one = "tkjit::bind::item({0}, {1})" if has_brackets else "tkjit::bind::value({0}({1}))"
+    read = engine.function(one, "operator[]", brief=True)
+    several = engine.function("tkjit::bind::value({0}({1*}))", "operator()", brief=True)
+    place = "{0}[tkjit::bind::at({0}, {1})]" if has_brackets else "{0}({1})"
+    write = engine.function(f"void({place} = {{2}})", "operator[] =", brief=True)
+
+    def __getitem__(this: Any, index: Any) -> Any:
+        return several(this, *index) if isinstance(index, tuple) else read(this, index)
+
+    def __setitem__(this: Any, index: Any, value: Any) -> None:
+        if not isinstance(index, tuple):
+            write(this, index, value)
+            return
+        count = len(index)
+        indices = ", ".join(f"{{{i + 1}}}" for i in range(count))
+        name = f"operator() of {count} ="
+        writers.setdefault(count, engine.function(f"void({{0}}({indices}) = {{{count + 1}}})", name))(
+            this, *index, value
+        )
+
+    writers: dict[int, Any] = {}
+    return {"__getitem__": __getitem__, "__setitem__": __setitem__}
+
+
+def _iteration(engine: Engine) -> Callable[[Any], Iterator[Any]]:
+    function = engine.function
+    begin, end = function("{0}.begin()", "begin"), function("{0}.end()", "end")
+    differs = function("static_cast<bool>({0} != {1})", "operator!=", brief=True)
+    read = function("tkjit::bind::dereferenced({0})", "operator*", brief=True)
+    step = function("void(++{0})", "operator++", brief=True)
+
+    def __iter__(this: Any) -> Iterator[Any]:
+        at, last = begin(this), end(this)
+        while differs(at, last):
+            yield read(at)
+            step(at)
+
+    return __iter__
+
+
+def _array(engine: Engine) -> Callable[..., Any]:
+
+    def __array__(this: Any, dtype: Any = None, copy: bool | None = None) -> Any:
+        import numpy
+
+        view = _view(engine, this)
+        array = numpy.asarray(view) if view is not None else numpy.array(list(this))
+        return array if dtype is None and not copy else numpy.array(array, dtype=dtype, copy=bool(copy))
+
+    return __array__
+
+
+class _View:
+    """The memory of a container, for NumPy; it keeps the container."""
+
+    def __init__(self, container: Any, interface: dict[str, Any]) -> None:
+        self.container = container
+        self.__array_interface__ = interface
+
+
+def _view(engine: Engine, container: Any) -> _View | None:
+    """The elements of a container, where they are numbers one behind the other in the host's memory."""
+    _, given = engine.describe("__array__", (container,))
+    forms = ("address_of_elements", "name_of_elements")
+    calls = [Expression(f"tkjit::bind::{form}({{0}})", given, form, is_optional=True) for form in forms]
+    address, element = (
+        None if compiled is None else engine.call(compiled, container) for compiled in engine.compile(calls)
+    )
+    if element is None or engine.headers.backend == "cuda":
+        return None
+    letter = dtype_of(_DEMANGLED.get(element.removeprefix("const "), ""))
+    if not letter:
+        return None
+    import numpy
+
+    count = len(container)
+    interface = {
+        "version": 3,
+        "shape": (count,),
+        "typestr": numpy.dtype(letter).str,
+        "data": (address, element.startswith("const ")),
+    }
+    return _View(container, interface)
+
+
+# typeid's names of numbers
+_DEMANGLED = {
+    "b": "bool",
+    "a": "signed char",
+    "h": "unsigned char",
+    "s": "short",
+    "t": "unsigned short",
+    "i": "int",
+    "j": "unsigned int",
+    "l": "long",
+    "m": "unsigned long",
+    "x": "long long",
+    "y": "unsigned long long",
+    "f": "float",
+    "d": "double",
+    "e": "long double",
+    "St7complexIfE": "std::complex<float>",
+    "St7complexIdE": "std::complex<double>",
+}

@@ -1,0 +1,124 @@
+"""What headers declare, as it was read once and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tkjit.system import files
+
+
+class Declared(NamedTuple):
+    """A name in a namespace, with what ``read_declarations`` says of it."""
+
+    namespace: str
+    name: str
+    facts: dict[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.facts["kind"])
+
+    @property
+    def text(self) -> str:
+        """The name as C++ finds it from anywhere."""
+        return f"::{self.namespace}::{self.name}" if self.namespace else f"::{self.name}"
+
+    @property
+    def qualified(self) -> str:
+        return self.text.removeprefix("::")
+
+    @property
+    def signatures(self) -> list[str]:
+        """Its overloads, as a person reads them."""
+        return [signature(self.qualified, overload) for overload in self.facts.get("overloads", [])]
+
+
+def signature(name: str, overload: dict[str, Any]) -> str:
+    """``template <class T> void sort(T first, T last)``."""
+    template = f"template <{', '.join(overload['template'])}> " if "template" in overload else ""
+    parameters = [f"{kind} {parameter}".strip() for parameter, kind, _ in overload["parameters"]]
+    result = f"{overload['result']} " if "result" in overload else ""
+    return f"{template}{result}{name}({', '.join(parameters)})"
+
+
+class Declarations:
+    """The names of a set of headers, by namespace."""
+
+    def __init__(self, namespaces: dict[str, dict[str, Any]]) -> None:
+        self._namespaces = namespaces
+
+    @classmethod
+    def read(cls, path: Path) -> Declarations:
+        return cls(json.loads(files.read(path)))
+
+    @property
+    def namespaces(self) -> list[str]:
+        return list(self._namespaces)
+
+    def find(self, namespace: str, name: str) -> Declared | None:
+        facts = self._namespaces.get(namespace, {}).get(name)
+        return Declared(namespace, name, facts) if facts is not None else None
+
+    def names(self, namespace: str) -> list[str]:
+        """The names in a namespace that Python can spell, its inner namespaces among them."""
+        inside = f"{namespace}::" if namespace else ""
+        nested = {path[len(inside) :].split("::")[0] for path in self._namespaces if path.startswith(inside) and path}
+        own = [name for name in self._namespaces.get(namespace, {}) if name.isidentifier()]
+        return sorted({*own, *nested} - {""})
+
+    def has_namespace(self, namespace: str) -> bool:
+        return any(path == namespace or path.startswith(f"{namespace}::") for path in self._namespaces)
+
+    def class_of(self, type_name: str) -> Declared | None:
+        """The class, or the class template, of a type by its full C++ name; inline namespaces may stand in that."""
+        return self._class_of(_without_arguments(type_name))
+
+    @cache  # noqa: B019  as many as there are classes
+    def _class_of(self, plain: str) -> Declared | None:
+        *scopes, name = plain.split("::")
+        for namespace, names in self._namespaces.items():
+            if name in names and "members" in names[name] and _is_subsequence(namespace, scopes):
+                return Declared(namespace, name, names[name])
+        return None
+
+    def members(self, type_name: str) -> dict[str, Any]:
+        """The members that a type's class and its bases are known to declare."""
+        found: dict[str, Any] = {}
+        pending, seen = [type_name], set()
+        while pending:
+            plain = _without_arguments(pending.pop(0))
+            declared = self._class_of(plain)
+            if declared is None and (plain in seen):
+                continue
+            seen.add(plain)
+            if declared is not None:
+                for name, facts in declared.facts["members"].items():
+                    found.setdefault(name, facts)
+                pending += [base for base in declared.facts["bases"] if _without_arguments(base) not in seen]
+        return found
+
+    def everything(self) -> Iterator[Declared]:
+        for namespace, names in self._namespaces.items():
+            for name, facts in names.items():
+                yield Declared(namespace, name, facts)
+
+
+def _without_arguments(type_name: str) -> str:
+    """``a::b<int>::c`` for ``a::b<int>::c<d>``: the name up to its last arguments."""
+    text, depth = type_name.strip(), 0
+    if not text.endswith(">"):
+        return text
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] == ">") - (text[at] == "<")
+        if depth == 0:
+            return text[:at]
+    return text
+
+
+def _is_subsequence(namespace: str, scopes: list[str]) -> bool:
+    remaining = iter(scopes)
+    return all(part in remaining for part in namespace.split("::")) if namespace else not scopes or True

@@ -1,0 +1,182 @@
+"""Compiles the calls of a library of bindings, and keeps them."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from tkjit.bindings.arguments import prepare
+from tkjit.bindings.declarations import Declarations
+from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.plans import BindingsPlan, CallsPlan, DeclarationsPlan, PrecompiledHeaderPlan
+from tkjit.bindings.refusals import refusal
+from tkjit.cache import Entry
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError, CompileError, CppError, ToolchainError
+from tkjit.loader import loader_for
+from tkjit.system.fork_safe import cached_property
+
+
+class Engine:
+    """The compiled calls of one set of headers, and the types that they have brought.
+
+    Parameters
+    ----------
+    make_class : callable
+        Makes the Python class of a C++ type: by its number in this process, its name, bind.h's ``Form`` of its values,
+        and bind.h's ``Protocol``.
+    start, stop : str
+        Functions that are called before the first call, and at exit.
+    """
+
+    def __init__(
+        self,
+        headers: HeaderSet,
+        settings: Settings,
+        make_class: Callable[[int, str, int, int], type],
+        start: str = "",
+        stop: str = "",
+    ) -> None:
+        self.headers = headers
+        self._loader = loader_for(settings)
+        self._make_class = make_class
+        self._hooks = (start, stop)
+        self._compiled: dict[Expression, Any] = {}
+        self._refused: dict[Expression, str] = {}
+
+    @cached_property
+    def runtime(self) -> ModuleType:
+        """The module that owns the objects."""
+        loaded: ModuleType = self._loader.open(BindingsPlan(self._loader.env)).loaded
+        loaded.set_error(CppError)
+        return loaded
+
+    @cached_property
+    def declarations(self) -> Declarations:
+        return Declarations.read(self._declared.shared_object)
+
+    @cached_property
+    def _declared(self) -> Entry:
+        plan = DeclarationsPlan(self._loader.env, self.headers, self._precompiled)
+        try:
+            return self._loader.find_or_build(plan)
+        except CompileError as error:
+            raise ToolchainError(f"bind: the headers do not compile: {error}") from None
+
+    @cached_property
+    def _digest(self) -> str:
+        """What stands for the contents of the headers."""
+        directory = self._declared.directory
+        return f"{directory.parent.name}/{directory.name}"
+
+    def _precompiled(self) -> Entry:
+        return self._loader.find_or_build(PrecompiledHeaderPlan(self._loader.env, self.headers))
+
+    @cached_property
+    def types(self) -> Any:
+        """The types and objects of this library."""
+        types = self.runtime.Types(self._make_class)
+        start, stop = self._hooks
+        if start:
+            self._call_hook(types, start)
+        if stop:
+            atexit.register(self._stop, types, stop)
+        return types
+
+    # ---- callables
+
+    def function(self, form: str, name: str, **options: Any) -> Any:
+        """A callable for a C++ expression on its arguments.
+
+        Parameters
+        ----------
+        form : str
+            See ``Expression``.
+        options
+            Of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
+        """
+        return self.runtime.Function(name, self._on_miss(form, name), options.pop("doc", None), **options)
+
+    def method(self, form: str, name: str, **options: Any) -> Any:
+        """The same as an attribute of a class."""
+        return self.runtime.Method(name, self._on_miss(form, name), options.pop("doc", None), **options)
+
+    def _on_miss(self, form: str, name: str) -> Callable[..., Any]:
+        def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if kwargs:
+                raise ArgumentError(f"{name}: unknown keyword {next(iter(kwargs))!r}")
+            args = prepare(name, args)
+            types, given = self.describe(name, args)
+            (compiled,) = self.compile([Expression(form, given, name)])
+            function.add(types, compiled)
+            return function(*args)
+
+        return miss
+
+    def call(self, compiled: Any, *args: Any) -> Any:
+        """Make a compiled call, once."""
+        function = self.runtime.Function("once", None)
+        function.add(tuple(one[0] for one in self.types.describe(args)), compiled)
+        return function(*args)
+
+    # ---- compiling
+
+    def compile(self, calls: Sequence[Expression]) -> list[Any]:
+        """The compiled calls; None for an optional one that C++ does not have.
+
+        Raises
+        ------
+        ArgumentError
+            If the compiler refuses one that is not optional; with its reasons.
+        """
+        return self._compile(self.types, calls)
+
+    def _compile(self, types: Any, calls: Sequence[Expression]) -> list[Any]:
+        missing = [call for call in dict.fromkeys(calls) if call not in self._compiled]
+        for call in missing:
+            if call in self._refused:
+                raise ArgumentError(self._refused[call])
+        if missing:
+            plan = CallsPlan(self._loader.env, self.headers, self._digest, missing, self._precompiled)
+            try:
+                entry = self._loader.find_or_build(plan)
+                opened = types.open(str(entry.shared_object))
+            except CompileError as error:
+                text = self._refused[missing[0]] = refusal(missing[0], error, self.declarations)
+                raise ArgumentError(text) from error
+            self._compiled.update(zip(missing, opened, strict=True))
+        return [self._compiled[call] for call in calls]
+
+    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
+        """The numbers of the arguments' types, and the types.
+
+        Raises
+        ------
+        ArgumentError
+            If C++ has no type for one.
+        """
+        described = self.types.describe(args)
+        for position, one in enumerate(described):
+            if one is None:
+                kind = type(args[position]).__name__
+                raise ArgumentError(f"{name}: argument {position + 1} is a {kind}, for which C++ has no type here")
+            if one[1] == "foreign":
+                raise ArgumentError(f"{name}: argument {position + 1} is a {one[2]} of another library of bindings")
+        return tuple(one[0] for one in described), tuple(Given(one[1], one[2]) for one in described)
+
+    # ---- hooks
+
+    def _call_hook(self, types: Any, hook: str) -> None:
+        form = hook if hook.endswith(")") else f"{hook}()"
+        (compiled,) = self._compile(types, [Expression(f"void({form})", (), hook)])
+        function = self.runtime.Function(hook, None)
+        function.add((), compiled)
+        function()
+
+    def _stop(self, types: Any, hook: str) -> None:
+        types.destroy_objects()
+        self._call_hook(types, hook)
+        types.close()

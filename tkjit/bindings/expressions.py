@@ -1,0 +1,121 @@
+"""C++ expressions on the arguments of a call, and the file in which they are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Given:
+    """The type of an argument.
+
+    Parameters
+    ----------
+    how : str
+        ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``,
+        ``"text"``, ``"characters"``, or nothing for a number.
+    type : str
+        In C++. Of an array, that of its elements.
+    """
+
+    how: str
+    type: str
+
+    @property
+    def declared(self) -> str:
+        """The type of the parameter that takes it."""
+        if self.how in ("text", "characters"):
+            return "tkjit::bind::Text"
+        if self.how.endswith("array"):
+            return f"const tkjit::bind::Array<{'const ' if self.how.startswith('const') else ''}{self.type}>&"
+        forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "const moved": "const {}&&"}
+        forms |= {"pointer": "{}*", "const pointer": "const {}*"}
+        return forms.get(self.how, "{}").format(self.type)
+
+    def text(self, name: str) -> str:
+        """The argument in an expression."""
+        if self.how == "text":
+            return f"{name}.string()"
+        if self.how == "characters" or self.how.endswith("array"):
+            return f"{name}.data"
+        if self.type == "std::nullptr_t":
+            return "nullptr"
+        return name if self.how in ("object", "const") else f"std::move({name})"
+
+    def __str__(self) -> str:
+        forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "pointer": "{}*", "const pointer": "const {}*"}
+        forms |= {"array": "{}[]", "const array": "const {}[]", "characters": "const char*", "text": "std::string"}
+        return forms.get(self.how, "{}").format(self.type)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A call that a compiler can make.
+
+    Parameters
+    ----------
+    form : str
+        C++ with ``{0}``, ``{1}`` for the arguments, and ``{a0}`` for the parameter itself; ``{*}`` stands for all
+        arguments, and ``{1*}`` for all but the first.
+    given : tuple of Given
+    name : str
+        What a person calls it: ``thrust::sort``.
+    is_optional : bool
+        Whether it may turn out not to compile.
+    """
+
+    form: str
+    given: tuple[Given, ...]
+    name: str
+    is_optional: bool = False
+
+    @property
+    def text(self) -> str:
+        texts = [one.text(f"a{i}") for i, one in enumerate(self.given)]
+        found = self.form
+        for i in range(len(texts), -1, -1):
+            found = found.replace(f"{{{i or ''}*}}", ", ".join(texts[i:]))
+        for i, text in enumerate(texts):
+            found = found.replace(f"{{{i}}}", text).replace(f"{{a{i}}}", f"a{i}")
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.given))})"
+
+
+def render_unit(calls: Sequence[Expression]) -> str:
+    """A file of calls, each with an entry in the order of the calls."""
+    lines = ["// Calls of bound functions, rendered by tkjit.", ""]
+    for number, call in enumerate(calls):
+        lines += [*_render_call(number, call), ""]
+    lines += [
+        "static const tkjit::bind::Entry tkjit_entries[] = {",
+        *(f"    {_entry(number, call)}," for number, call in enumerate(calls)),
+        "};",
+        'extern "C" __attribute__((visibility("default"))) const tkjit::bind::Unit tkjit_bind_unit{',
+        f"    tkjit::bind::abi_version, {len(calls)}, tkjit_entries}};",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _render_call(number: int, call: Expression) -> Iterable[str]:
+    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
+    yield f"// {call}"
+    if not call.is_optional:
+        yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"
+        return
+    types = "".join(f", class A{i}" for i in range(len(call.given)))[2:]
+    arguments = ", ".join(f"A{i} a{i}" for i in range(len(call.given)))
+    yield f"struct tkjit_call_{number} {{"
+    yield f"    template <{types}>"
+    yield f"    static auto call({arguments}) -> decltype({call.text}) {{ return {call.text}; }}"
+    yield "};"
+
+
+def _entry(number: int, call: Expression) -> str:
+    name = f"tkjit_call_{number}"
+    if not call.is_optional:
+        return f"tkjit::bind::Caller<decltype(&{name}), &{name}>::entry()"
+    types = "".join(f", {one.declared}" for one in call.given)
+    return f"tkjit::bind::optional_entry<{name}{types}>(0)"

@@ -1,0 +1,160 @@
+"""A set of headers, and the compiler options under which it is bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkjit.compile.flags import INCLUDE, Flags, common_flags
+from tkjit.errors import ArgumentError, ToolchainError
+
+BACKENDS = ("cpp", "omp", "cuda")
+STANDARDS = ("c++14", "c++17", "c++20")
+_SUFFIXES = (".h", ".hh", ".hpp", ".hxx", ".cuh")
+# Thrust's algorithms run where this says; other libraries do not ask
+_THRUST = {"cpp": "CPP", "omp": "OMP", "cuda": "CUDA"}
+_CCCL = ("thrust/", "cub/", "cuda/std/")
+
+
+@dataclass(frozen=True)
+class HeaderSet:
+    """What a library of bindings is made from.
+
+    Parameters
+    ----------
+    headers : tuple of str
+        As an ``#include`` names them, or absolute.
+    namespaces : tuple of str
+        Of these, the names are bound. With none, those that the headers themselves declare.
+    backend : str
+        ``"cpp"``: the C++ compiler; ``"omp"``: the same with OpenMP; ``"cuda"``: nvcc.
+    libraries : tuple of str
+        That compiled calls are linked with: ``kokkoscore``, or a file.
+    source : str
+        C++ text behind the headers, with the functions and classes of the user's own.
+    """
+
+    headers: tuple[str, ...]
+    namespaces: tuple[str, ...] = ()
+    backend: str = "cpp"
+    include_dirs: tuple[Path, ...] = ()
+    libraries: tuple[str, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    flags: tuple[str, ...] = ()
+    std: str = "c++17"
+    source: str = ""
+
+    @property
+    def name(self) -> str:
+        """A short name for the cache and for messages."""
+        first = self.namespaces[0] if self.namespaces else Path(self.headers[0]).stem if self.headers else "source"
+        return "".join(c if c.isalnum() else "_" for c in first)
+
+    @property
+    def text(self) -> str:
+        """The headers as one, before every compiled call."""
+        includes = [f'#include "{name}"' if Path(name).is_absolute() else f"#include <{name}>" for name in self.headers]
+        own = ["", '#line 1 "source"', self.source] if self.source else []
+        return "\n".join([*includes, "#include <tkjit/bind.h>", *own, ""])
+
+    @property
+    def preprocessor(self) -> tuple[str, ...]:
+        """The flags by which the headers are read, libclang's too."""
+        defines = {"THRUST_DEVICE_SYSTEM": f"THRUST_DEVICE_SYSTEM_{_THRUST[self.backend]}", **dict(self.defines)}
+        given, _ = common_flags(self.flags)
+        openmp = ["-fopenmp"] if self.backend == "omp" else []
+        return (
+            f"-std={self.std}",
+            *openmp,
+            *(f"-D{name}={value}" for name, value in defines.items()),
+            *given,
+        )
+
+    @property
+    def compile_flags(self) -> Flags:
+        """The flags of a compiled call."""
+        given, linker = common_flags(self.flags)
+        own = [flag for flag in self.flags if flag not in given and flag not in linker]
+        # the symbols of templates stay visible: what is static in one is the same in all compiled calls
+        common = ("-O2", "-g0", "-fPIC", "-Wno-deprecated-declarations", *own)
+        directories = [INCLUDE, *self.include_dirs]
+        paths = tuple(f"-I{directory}" for directory in directories)
+        return Flags((*self.preprocessor, *common), paths, (*linker, *self.link))
+
+    @property
+    def link(self) -> tuple[str, ...]:
+        return tuple(name if "/" in name else f"-l{name}" for name in self.libraries)
+
+
+def make_header_set(
+    headers: Sequence[str | Path],
+    *,
+    namespaces: str | Sequence[str] = (),
+    backend: str = "cpp",
+    include_dirs: Iterable[str | Path] = (),
+    libraries: Iterable[str | Path] = (),
+    defines: dict[str, object] | None = None,
+    flags: Iterable[str] = (),
+    std: str = "c++17",
+    source: str = "",
+) -> HeaderSet:
+    """A header set from what a user gives.
+
+    Raises
+    ------
+    ArgumentError
+        If something is none of what is possible.
+    ToolchainError
+        If a directory is not there.
+    """
+    if not headers and not source:
+        raise ArgumentError("bind: name a header, a directory of headers, or give source=")
+    if backend not in BACKENDS:
+        raise ArgumentError(f"bind: backend={backend!r}; expected one of {', '.join(map(repr, BACKENDS))}")
+    if std not in STANDARDS:
+        raise ArgumentError(f"bind: std={std!r}; expected one of {', '.join(map(repr, STANDARDS))}")
+    directories = [Path(directory).absolute() for directory in include_dirs]
+    for directory in directories:
+        if not directory.is_dir():
+            raise ToolchainError(f"bind: the include directory {directory} does not exist")
+    names = [name for header in headers for name in _headers_in(header)]
+    if any(name.startswith(_CCCL) for name in names):
+        directories += [directory for directory in _cccl(names, directories) if directory not in directories]
+    return HeaderSet(
+        tuple(names),
+        (namespaces,) if isinstance(namespaces, str) else tuple(namespaces),
+        backend,
+        tuple(directories),
+        tuple(str(Path(name).absolute()) if "/" in str(name) else str(name) for name in libraries),
+        tuple((name, str(value)) for name, value in (defines or {}).items()),
+        tuple(flags),
+        std,
+        source,
+    )
+
+
+def _headers_in(given: str | Path) -> list[str]:
+    """A header, or those of a directory."""
+    path = Path(given)
+    if path.is_dir():
+        found = sorted(str(each.absolute()) for each in path.iterdir() if each.suffix in _SUFFIXES)
+        if not found:
+            raise ToolchainError(f"bind: no headers in the directory {path}")
+        return found
+    return [str(path.absolute()) if path.is_file() else str(given)]
+
+
+def _cccl(names: list[str], directories: list[Path]) -> list[Path]:
+    """Where Thrust, CUB and libcu++ lie: in a CUDA toolkit, or in a package from PyPI."""
+    first = next(name for name in names if name.startswith(_CCCL))
+    if any((directory / first).is_file() for directory in directories):
+        return []
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    found = find_nvidia_header_directory("cccl")
+    if found is None:
+        raise ToolchainError(
+            f"bind: {first} is not found; install it: pip install nvidia-cuda-cccl, or give include_dirs="
+        )
+    return [Path(found)]

@@ -1,0 +1,212 @@
+"""Reads what headers declare, with libclang.
+
+The result is plain data: for each bound namespace its names. A name has a ``kind``, a ``doc`` and, by its kind,
+``overloads``, ``members``, ``bases`` or ``values``. What instances of templates inherit is not in it: libclang shows no
+members of an instance, so that the compiler is asked for those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tkjit.bindings.header_set import HeaderSet
+from tkjit.compile.flags import INCLUDE
+from tkjit.errors import ToolchainError
+from tkjit.importer import clang
+
+Declared = dict[str, Any]
+_CLASSES = ("STRUCT_DECL", "CLASS_DECL", "UNION_DECL")
+_TEMPLATES = ("CLASS_TEMPLATE", "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION")
+_PARAMETERS = ("TEMPLATE_TYPE_PARAMETER", "TEMPLATE_NON_TYPE_PARAMETER", "TEMPLATE_TEMPLATE_PARAMETER")
+
+
+def read_declarations(headers: HeaderSet) -> Declared:
+    """The declarations of a set of headers, by namespace and name.
+
+    Raises
+    ------
+    ToolchainError
+        If a header is not found or does not parse, with its file and line; or libclang is missing.
+    """
+    text = headers.text.replace("#include <tkjit/bind.h>\n", "")
+    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.include_dirs)]
+    parsed = clang.parse_text("tkjit_headers.hpp", text, ["-x", "c++", "-w", *headers.preprocessor, *directories])
+    own = {str(Path(path)) for path in parsed.included(headers.headers)}
+    found = _Reader(set(headers.namespaces), own).read(parsed)
+    _check(parsed.errors, found, headers)
+    return found
+
+
+def _check(errors: tuple[clang.Error, ...], found: Declared, headers: HeaderSet) -> None:
+    """Raise for an error that leaves nothing to bind: clang reports some of its own about g++'s headers."""
+    missing = next((error for error in errors if "file not found" in error.text), None)
+    wanted = [name for name in headers.namespaces if not found.get(name)]
+    if (wanted or not any(found.values())) and errors:
+        error = missing or errors[0]
+        place = ":".join(map(str, error.places[0])) if error.places else headers.name
+        raise ToolchainError(f"bind: {place}: {error.text}")
+    if wanted:
+        raise ToolchainError(f"bind: the headers declare nothing in the namespace {', '.join(wanted)}")
+
+
+class _Reader:
+    def __init__(self, namespaces: set[str], own: set[str]) -> None:
+        self._namespaces = namespaces
+        self._own = own
+        self._found: Declared = {}
+
+    def read(self, parsed: clang.Parsed) -> Declared:
+        for cursor in parsed.declarations():
+            self._visit(cursor, "")
+        return self._found
+
+    def _visit(self, cursor: Any, scope: str) -> None:
+        kind = cursor.kind.name
+        if kind == "NAMESPACE":
+            path = scope if _is_inline(cursor) else _join(scope, cursor.spelling)
+            if cursor.spelling and self._may_hold(path):
+                for child in cursor.get_children():
+                    self._visit(child, path)
+        elif kind == "LINKAGE_SPEC":
+            for child in cursor.get_children():
+                self._visit(child, scope)
+        elif self._is_bound(cursor, scope) and cursor.spelling:
+            self._add(self._found.setdefault(scope, {}), cursor, kind)
+
+    def _may_hold(self, path: str) -> bool:
+        return not self._namespaces or any(
+            path == name or path.startswith(f"{name}::") or name.startswith(f"{path}::") for name in self._namespaces
+        )
+
+    def _is_bound(self, cursor: Any, scope: str) -> bool:
+        if self._namespaces:
+            return any(scope == name or scope.startswith(f"{name}::") for name in self._namespaces)
+        file = cursor.location.file
+        return file is not None and file.name in self._own
+
+    def _add(self, names: Declared, cursor: Any, kind: str) -> None:
+        name = cursor.spelling
+        if kind in ("FUNCTION_DECL", "FUNCTION_TEMPLATE"):
+            if "<" in name and not name.startswith("operator"):
+                return  # a deduction guide
+            declared = names.setdefault(name, {"kind": "function", "doc": "", "overloads": []})
+            if declared["kind"] == "function":
+                _append_overload(declared, cursor)
+        elif kind == "USING_DECLARATION":
+            for target in clang.targets_of_using(cursor):
+                self._add(names, target, target.kind.name)
+        elif kind in _CLASSES or kind in _TEMPLATES:
+            self._add_class(names, cursor, is_template=kind in _TEMPLATES)
+        elif kind in ("TYPEDEF_DECL", "TYPE_ALIAS_DECL"):
+            names.setdefault(name, {"kind": "alias", "doc": _comment(cursor)})
+        elif kind == "TYPE_ALIAS_TEMPLATE_DECL":
+            names.setdefault(name, {"kind": "class template", "doc": _comment(cursor), "members": {}, "bases": []})
+        elif kind == "ENUM_DECL":
+            values = {one.spelling: one.enum_value for one in cursor.get_children() if one.spelling}
+            names[name] = {"kind": "enum", "doc": _comment(cursor), "values": values, "scoped": cursor.is_scoped_enum()}
+        elif kind == "VAR_DECL":
+            names.setdefault(name, {"kind": "variable", "doc": _comment(cursor)})
+
+    def _add_class(self, names: Declared, cursor: Any, *, is_template: bool) -> None:
+        kind = "class template" if is_template else "class"
+        declared = names.setdefault(cursor.spelling, {"kind": kind, "doc": "", "members": {}, "bases": []})
+        if "members" not in declared:
+            return
+        declared["doc"] = declared["doc"] or _comment(cursor)
+        for child in cursor.get_children():
+            self._add_member(declared, child)
+
+    def _add_member(self, declared: Declared, child: Any) -> None:
+        kind, name = child.kind.name, child.spelling
+        if kind == "CXX_BASE_SPECIFIER":
+            if child.access_specifier.name == "PUBLIC":
+                declared["bases"] += [name] if (name := _base_name(child)) else []
+            return
+        if kind in _PARAMETERS:
+            return
+        access = child.access_specifier.name
+        member = declared["members"].setdefault(name, {"kind": "", "doc": "", "overloads": []}) if name else {}
+        if access != "PUBLIC":
+            member.setdefault("access", access.lower())
+        elif kind in ("CXX_METHOD", "FUNCTION_TEMPLATE", "CONSTRUCTOR", "CONVERSION_FUNCTION"):
+            member["kind"] = "method" if kind in ("CXX_METHOD", "FUNCTION_TEMPLATE") else kind.lower()
+            _append_overload(member, child)
+        elif kind == "FIELD_DECL":
+            member["kind"] = "field"
+        elif kind == "VAR_DECL":
+            member["kind"] = "static field"
+        elif kind in (*_CLASSES, *_TEMPLATES, "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "ENUM_DECL"):
+            member["kind"] = "type"
+        if name and not member["doc"]:
+            member["doc"] = _comment(child)
+
+
+def _join(scope: str, name: str) -> str:
+    return f"{scope}::{name}" if scope else name
+
+
+def _base_name(specifier: Any) -> str:
+    """The full name of a base, without template arguments."""
+    templates = [child.referenced for child in specifier.get_children() if child.kind.name == "TEMPLATE_REF"]
+    cursor = templates[-1] if templates else specifier.type.get_declaration()
+    parts: list[str] = []
+    while cursor is not None and cursor.kind.name not in ("TRANSLATION_UNIT", "NO_DECL_FOUND"):
+        if cursor.spelling and not (cursor.kind.name == "NAMESPACE" and _is_inline(cursor)):
+            parts.insert(0, cursor.spelling)
+        cursor = cursor.semantic_parent
+    return "::".join(parts)
+
+
+def _is_inline(cursor: Any) -> bool:
+    return next(cursor.get_tokens(), None) is not None and next(cursor.get_tokens()).spelling == "inline"
+
+
+def _append_overload(declared: Declared, cursor: Any) -> None:
+    """Add an overload, unless it was declared before."""
+    found = _overload(cursor)
+    comment = found.pop("doc", "")
+    if found not in declared["overloads"]:
+        declared["overloads"].append(found)
+    declared["doc"] = declared["doc"] or comment
+
+
+def _overload(cursor: Any) -> Declared:
+    template, parameters = [], []
+    for child in cursor.get_children():
+        if child.kind.name in _PARAMETERS:
+            template.append(child.spelling)
+        elif child.kind.name == "PARM_DECL":
+            has_default = any(True for _ in _default_of(child))
+            parameters.append([child.spelling, child.type.spelling, has_default])
+    found: Declared = {"parameters": parameters}
+    if template:
+        found["template"] = template
+    if cursor.result_type.spelling and cursor.kind.name != "CONSTRUCTOR":
+        found["result"] = cursor.result_type.spelling
+    if cursor.is_static_method():
+        found["static"] = True
+    if cursor.is_deleted_method():
+        found["deleted"] = True
+    if (doc := _comment(cursor)) != "":
+        found["doc"] = doc
+    return found
+
+
+def _default_of(parameter: Any) -> Iterator[Any]:
+    """What stands behind the equals sign of a parameter."""
+    for child in parameter.get_children():
+        if child.kind.is_expression():
+            yield child
+
+
+def _comment(cursor: Any) -> str:
+    """The comment before a declaration, as plain text."""
+    raw = cursor.raw_comment
+    if not raw:
+        return ""
+    lines = [re.sub(r"^\s*(?:/\*[*!]?<?|\*/|\*|//[/!]?<?)\s?", "", line.rstrip()) for line in raw.split("\n")]
+    text = "\n".join(re.sub(r"\s*\*/$", "", line) for line in lines)
+    return re.sub(r"[\\@](?:brief|short)\s+", "", text).strip()

@@ -1,0 +1,513 @@
+// A bound call: what a compiled expression and the module that calls it agree on. C++14, without Python.
+//
+// An expression's unit defines a function for each call and lists an Entry for it. The compiler has deduced the type of
+// its result, so that the entry describes that type too: its name, and how an object of it is destroyed.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+namespace tkjit {
+namespace bind {
+
+constexpr std::uint32_t abi_version = 1;
+
+/// How a result comes back.
+enum class Form : std::int32_t {
+    nothing,
+    boolean,
+    character,
+    integer,
+    natural,  // an integer without a sign
+    real,
+    complex,
+    text,       // std::string, or const char*
+    object,     // a new object, which the caller owns
+    reference,  // an object that somebody else owns
+    pointer,    // the same, or none
+    enumeration,  // of a type alone: its values are objects
+};
+
+/// What can be asked of an object in Python's own syntax.
+enum Protocol : std::uint32_t {
+    has_size = 1,
+    has_range = 2,      // begin() and end()
+    has_subscript = 4,  // operator[] with an integer
+    has_call = 8,       // operator() with an integer
+    has_truth = 16,     // a conversion to bool, be it explicit
+    has_equality = 32,
+    has_dereference = 64,
+    has_increment = 128,
+};
+
+/// A C++ type.
+struct Type {
+    const char* name;  // of typeid, which is one in all shared objects
+    std::size_t size;
+    Form form;  // of a value, where it is passed to a call
+    std::uint32_t protocols;
+    void (*destroy)(void*);  // null where nobody can
+};
+
+/// A result, as Form says.
+struct Result {
+    union {
+        std::int64_t integer;
+        std::uint64_t natural;
+        double real;
+        void* object;
+        const char* text;
+    };
+    union {
+        double imaginary;
+        std::size_t length;
+    };
+    void* storage;  // a text's; `release` frees it
+    void (*release)(void*);
+};
+
+/// An exception that a call has thrown.
+enum class Thrown : std::int32_t { none, memory, index, value, overflow, other };
+struct Error {
+    Thrown thrown;
+    std::string type, text;
+};
+
+/// One call. It has no `run` where the compiler could not make it of an optional expression.
+struct Entry {
+    void (*run)(void* const* arguments, Result* result, Error* error);
+    const Type* type;  // of the result; for a reference, of what it refers to
+    Form form;
+    bool is_const;
+};
+
+/// What a shared object lists under the name tkjit_bind_unit.
+struct Unit {
+    std::uint32_t abi;
+    std::uint32_t count;
+    const Entry* entries;
+};
+
+// ---- arguments -----------------------------------------------------------------------------------------------------
+
+/// A Python str.
+struct Text {
+    const char* data;
+    std::size_t size;
+    std::string string() const { return std::string(data, size); }
+};
+
+/// A NumPy array, or another contiguous buffer.
+template <class T>
+struct Array {
+    T* data;
+    std::ptrdiff_t count;
+    const std::ptrdiff_t* extents;
+    T* begin() const { return data; }
+    T* end() const { return data + count; }
+};
+
+template <class A>
+inline A take(void* argument) {
+    return static_cast<A>(*static_cast<std::remove_reference_t<A>*>(argument));
+}
+
+// ---- types ---------------------------------------------------------------------------------------------------------
+
+template <class...>
+struct Voided {
+    using type = void;
+};
+template <class... T>
+using void_t = typename Voided<T...>::type;
+
+#define TKJIT_BIND_PROTOCOL(name, ...)                                       \
+    template <class T, class = void>                                        \
+    struct name : std::false_type {};                                       \
+    template <class T>                                                      \
+    struct name<T, void_t<decltype(__VA_ARGS__)>> : std::true_type {};
+
+TKJIT_BIND_PROTOCOL(HasSize, static_cast<std::size_t>(std::declval<const T&>().size()))
+TKJIT_BIND_PROTOCOL(HasRange, std::declval<T&>().begin() != std::declval<T&>().end())
+TKJIT_BIND_PROTOCOL(HasSubscript, std::declval<T&>()[0])
+TKJIT_BIND_PROTOCOL(HasCall, std::declval<T&>()(0))
+TKJIT_BIND_PROTOCOL(HasEquality, std::declval<const T&>() == std::declval<const T&>())
+TKJIT_BIND_PROTOCOL(HasDereference, *std::declval<T&>())
+TKJIT_BIND_PROTOCOL(HasIncrement, ++std::declval<T&>())
+#undef TKJIT_BIND_PROTOCOL
+
+template <class T, bool = std::is_class<T>::value || std::is_union<T>::value>
+struct Protocols {
+    static constexpr std::uint32_t value = 0;
+};
+template <class T>
+struct Protocols<T, true> {
+    static constexpr std::uint32_t value =
+        (HasSize<T>::value ? has_size : 0) | (HasRange<T>::value ? has_range : 0) |
+        (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value ? has_call : 0) |
+        (std::is_constructible<bool, T&>::value ? has_truth : 0) | (HasEquality<T>::value ? has_equality : 0) |
+        (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0);
+};
+
+template <class T>
+void destroy(void* object) {
+    delete static_cast<T*>(object);
+}
+template <class T>
+constexpr std::enable_if_t<std::is_object<T>::value && std::is_destructible<T>::value && !std::is_array<T>::value,
+                           void (*)(void*)>
+destroyer(int) {
+    return &destroy<T>;
+}
+template <class T>
+constexpr void (*destroyer(long))(void*) {
+    return nullptr;
+}
+
+/// How a value of a type is passed to Python: as a Python value, or as an object.
+template <class T>
+constexpr Form form_of() {
+    return std::is_void<T>::value                 ? Form::nothing
+           : std::is_same<T, bool>::value         ? Form::boolean
+           : std::is_same<T, char>::value         ? Form::character
+           : std::is_floating_point<T>::value     ? Form::real
+           : std::is_enum<T>::value               ? Form::enumeration
+           : !std::is_integral<T>::value          ? Form::object
+           : std::is_signed<T>::value             ? Form::integer
+                                                  : Form::natural;
+}
+
+/// The size of a type that has one.
+template <class T, class = void>
+struct SizeOf : std::integral_constant<std::size_t, 0> {};
+template <class T>
+struct SizeOf<T, void_t<decltype(sizeof(T))>> : std::integral_constant<std::size_t, sizeof(T)> {};
+
+template <class T>
+const Type* type_of() {
+    static const Type type{typeid(T).name(), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
+    return &type;
+}
+
+// ---- results -------------------------------------------------------------------------------------------------------
+
+inline void put_text(Result& result, std::string&& text) {
+    std::string* const kept = new std::string(std::move(text));
+    result.text = kept->data();
+    result.length = kept->size();
+    result.storage = kept;
+    result.release = [](void* storage) { delete static_cast<std::string*>(storage); };
+}
+
+template <class T>
+inline std::enable_if_t<std::is_integral<T>::value> put_number(Result& result, T value) {
+    if (std::is_signed<T>::value) result.integer = static_cast<std::int64_t>(value);
+    else result.natural = static_cast<std::uint64_t>(value);
+}
+template <class T>
+inline std::enable_if_t<std::is_floating_point<T>::value> put_number(Result& result, T value) {
+    result.real = static_cast<double>(value);
+}
+
+/// A result of a declared type: what it is in Python, and how it gets there. This one is for objects by value.
+template <class R, class = void>
+struct Returned {
+    using Referred = std::remove_cv_t<R>;
+    static constexpr Form form = Form::object;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        result.object = new Referred(call());
+    }
+};
+
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_void<R>::value>> {
+    using Referred = void;
+    static constexpr Form form = Form::nothing;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result&, const Call& call) {
+        call();
+    }
+};
+
+/// Numbers, by value or by a reference through which nobody may write.
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_arithmetic<std::remove_reference_t<R>>::value &&
+                                    (!std::is_lvalue_reference<R>::value || std::is_const<std::remove_reference_t<R>>::value)>> {
+    using Referred = std::remove_cv_t<std::remove_reference_t<R>>;
+    static constexpr Form form = form_of<Referred>();
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        put_number<Referred>(result, call());
+    }
+};
+
+template <class T>
+struct Returned<std::complex<T>, void> {
+    using Referred = std::complex<T>;
+    static constexpr Form form = Form::complex;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        const std::complex<T> value = call();
+        result.real = value.real();
+        result.imaginary = value.imag();
+    }
+};
+
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, std::string>::value &&
+                                    (!std::is_lvalue_reference<R>::value || std::is_const<std::remove_reference_t<R>>::value)>> {
+    using Referred = std::string;
+    static constexpr Form form = Form::text;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        put_text(result, std::string(call()));
+    }
+};
+
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, const char*>::value>> {
+    using Referred = std::string;
+    static constexpr Form form = Form::text;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        const char* const text = call();
+        if (text) put_text(result, text);
+        else result.text = nullptr;
+    }
+};
+
+/// References to what can be written to, or is an object.
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
+                                    !(std::is_const<std::remove_reference_t<R>>::value &&
+                                      (std::is_arithmetic<std::remove_reference_t<R>>::value ||
+                                       std::is_same<std::decay_t<R>, std::string>::value)) &&
+                                    !std::is_same<std::decay_t<R>, const char*>::value>> {
+    using Referred = std::remove_cv_t<std::remove_reference_t<R>>;
+    static constexpr Form form = Form::reference;
+    static constexpr bool is_const = std::is_const<std::remove_reference_t<R>>::value;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        result.object = const_cast<void*>(static_cast<const volatile void*>(std::addressof(call())));
+    }
+};
+
+/// Rvalue references: the object is moved out, or copied.
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_rvalue_reference<R>::value && !std::is_arithmetic<std::remove_reference_t<R>>::value &&
+                                    !std::is_same<std::decay_t<R>, std::string>::value>>
+    : Returned<std::remove_cv_t<std::remove_reference_t<R>>> {};
+
+/// What a constructor has made, be it a number.
+template <class T>
+struct Boxed {
+    T* made;
+};
+template <class T>
+struct Returned<Boxed<T>, void> {
+    using Referred = T;
+    static constexpr Form form = Form::object;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        result.object = call().made;
+    }
+};
+
+/// Pointers to objects of classes. A pointer to anything else is a value like any other.
+template <class T>
+struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
+    using Referred = std::remove_cv_t<T>;
+    static constexpr Form form = Form::pointer;
+    static constexpr bool is_const = std::is_const<T>::value;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        result.object = const_cast<Referred*>(call());
+    }
+};
+
+// ---- entries -------------------------------------------------------------------------------------------------------
+
+/// Describes the exception that is being handled.
+inline void describe_exception(Error& error) noexcept {
+    error.thrown = Thrown::other;
+    try {
+        try {
+            throw;
+        } catch (const std::bad_alloc& caught) {
+            error = {Thrown::memory, typeid(caught).name(), caught.what()};
+        } catch (const std::out_of_range& caught) {
+            error = {Thrown::index, typeid(caught).name(), caught.what()};
+        } catch (const std::overflow_error& caught) {
+            error = {Thrown::overflow, typeid(caught).name(), caught.what()};
+        } catch (const std::invalid_argument& caught) {
+            error = {Thrown::value, typeid(caught).name(), caught.what()};
+        } catch (const std::domain_error& caught) {
+            error = {Thrown::value, typeid(caught).name(), caught.what()};
+        } catch (const std::exception& caught) {
+            error = {Thrown::other, typeid(caught).name(), caught.what()};
+        } catch (...) {
+            error.text = "a C++ exception of a type that is not std::exception";
+        }
+    } catch (...) {  // no memory for the text
+    }
+}
+
+template <class Function, Function function>
+struct Caller;
+template <class R, class... A, R (*function)(A...)>
+struct Caller<R (*)(A...), function> {
+    using Result_ = Returned<R>;
+
+    template <std::size_t... i>
+    static void call(void* const* arguments, Result& result, std::index_sequence<i...>) {
+        (void)arguments;
+        Result_::put(result, [&]() -> R { return function(take<A>(arguments[i])...); });
+    }
+    static void run(void* const* arguments, Result* result, Error* error) {
+        try {
+            call(arguments, *result, std::index_sequence_for<A...>());
+        } catch (...) {
+            describe_exception(*error);
+        }
+    }
+    static Entry entry() {
+        return {&run, type_of<typename Result_::Referred>(), Result_::form, Result_::is_const};
+    }
+};
+
+/// An expression that need not compile: `Expression::call` has arguments of these types, or it has not.
+template <class Expression, class... A>
+auto optional_entry(int) -> decltype(Expression::template call<A...>(std::declval<A>()...), Entry()) {
+    using R = decltype(Expression::template call<A...>(std::declval<A>()...));
+    return Caller<R (*)(A...), &Expression::template call<A...>>::entry();
+}
+template <class Expression, class... A>
+Entry optional_entry(long) {
+    return {};
+}
+
+// ---- expressions ---------------------------------------------------------------------------------------------------
+
+/// An index in Python's sense, of a container that knows its size: from its end if it is negative.
+template <class T, class I>
+std::enable_if_t<HasSize<T>::value && std::is_integral<I>::value && std::is_signed<I>::value, std::size_t> at(const T& object, I index) {
+    const std::size_t size = static_cast<std::size_t>(object.size());
+    const std::size_t found = index < 0 ? size + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(index)) : static_cast<std::size_t>(index);
+    if (found >= size) throw std::out_of_range("index " + std::to_string(index) + " of " + std::to_string(size) + " elements");
+    return found;
+}
+template <class T, class I>
+std::enable_if_t<!(HasSize<T>::value && std::is_integral<std::remove_reference_t<I>>::value && std::is_signed<std::remove_reference_t<I>>::value), I&&>
+at(const T&, I&& index) {
+    return static_cast<I&&>(index);
+}
+
+/// What a container's elements are in Python: numbers by value, also where C++ has a proxy for them; else references.
+template <class T, class = void>
+struct ElementOf {
+    using type = void;
+};
+template <class T>
+struct ElementOf<T, void_t<typename T::value_type>> {
+    using type = std::remove_cv_t<typename T::value_type>;
+};
+template <class It, class = void>
+struct PointedTo {
+    using type = void;
+};
+template <class It>
+struct PointedTo<It, void_t<typename std::iterator_traits<It>::value_type>> {
+    using type = std::remove_cv_t<typename std::iterator_traits<It>::value_type>;
+};
+template <class Element, class R>
+using Value = std::conditional_t<
+    std::is_arithmetic<Element>::value && std::is_convertible<R, Element>::value, Element,
+    std::conditional_t<std::is_arithmetic<std::remove_reference_t<R>>::value, std::remove_cv_t<std::remove_reference_t<R>>, R>>;
+
+template <class R>
+Value<void, R> value(R&& result) {
+    return static_cast<R&&>(result);
+}
+/// The same of what is no function.
+template <class R>
+std::enable_if_t<!std::is_function<std::remove_reference_t<R>>::value, Value<void, R>> constant(R&& result) {
+    return static_cast<R&&>(result);
+}
+template <class T, class I>
+auto item(T& object, I&& index) -> Value<typename ElementOf<T>::type, decltype(object[at(object, static_cast<I&&>(index))])> {
+    return object[at(object, static_cast<I&&>(index))];
+}
+template <class It>
+auto dereferenced(It& iterator) -> Value<typename PointedTo<It>::type, decltype(*iterator)> {
+    return *iterator;
+}
+
+/// The memory of a container whose elements lie one behind the other: a pointer, or what has one.
+template <class P>
+P* plain(P* pointer) {
+    return pointer;
+}
+template <class P>
+auto plain(const P& pointer) -> decltype(pointer.get()) {
+    return pointer.get();
+}
+template <class T>
+std::uintptr_t address_of_elements(T& object) {
+    return reinterpret_cast<std::uintptr_t>(plain(object.data()));
+}
+template <class T>
+std::string name_of_elements(T& object) {
+    using Element = std::remove_pointer_t<decltype(plain(object.data()))>;
+    return std::string(std::is_const<Element>::value ? "const " : "") + typeid(Element).name();
+}
+
+template <class A, class Function>
+constexpr auto accepts(const Function& function, int) -> decltype(function(std::declval<A>()), true) {
+    return true;
+}
+template <class A, class Function>
+constexpr bool accepts(const Function&, long) {
+    return false;
+}
+
+/// A container from a buffer: from its two ends, or from where it begins and how long it is.
+template <class T, class E>
+std::enable_if_t<std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(const Array<E>& array) {
+    return {new T(array.begin(), array.end())};
+}
+template <class T, class E>
+std::enable_if_t<!std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(const Array<E>& array) {
+    return {new T(array.data, array.count)};
+}
+
+}  // namespace bind
+}  // namespace tkjit
+
+/// Whether a class has a member of a name, a method or a field, of its own or of a base: only then is the name ambiguous.
+#define TKJIT_BIND_HAS_MEMBER(member, ...)                                                              \
+    [] {                                                                                                \
+        struct Other {                                                                                  \
+            int member;                                                                                 \
+        };                                                                                              \
+        struct Both : __VA_ARGS__, Other {};                                                            \
+        const auto take_member = [](auto* both) -> decltype(void(&std::remove_pointer_t<decltype(both)>::member)) {}; \
+        return !tkjit::bind::accepts<Both*>(take_member, 0);                                            \
+    }()

@@ -1,0 +1,420 @@
+// The module through which Python calls bound C++: compiled once per environment, when something is first bound.
+//
+// It owns every object that Python holds, and knows each type by the name that C++ has for it in all shared objects.
+#include "bound_calls.h"
+
+#include <dlfcn.h>
+#include <structmember.h>
+
+namespace tkjit::bound {
+namespace {
+
+template <class T>
+T& as(PyObject* object) {
+    return *reinterpret_cast<T*>(object);
+}
+
+// ---- objects -------------------------------------------------------------------------------------------------------
+
+void free_object(PyObject* self) {
+    auto& object = as<Object>(self);
+    PyTypeObject* const cls = Py_TYPE(self);
+    Py_TRASHCAN_BEGIN(self, free_object);
+    if (object.weak_references) PyObject_ClearWeakRefs(self);
+    end_object(&object);
+    Py_CLEAR(object.owner);
+    cls->tp_free(self);
+    Py_DECREF(cls);
+    Py_TRASHCAN_END;
+}
+
+PyMemberDef object_members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Object, weak_references), READONLY, nullptr},
+    {},
+};
+PyType_Slot object_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_object)},
+    {Py_tp_members, object_members},
+    {Py_tp_doc, const_cast<char*>("A C++ object, or a reference to one.")},
+    {},
+};
+PyType_Spec object_spec{"tkjit.bindings.Object", sizeof(Object), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, object_slots};
+
+// ---- marked arguments ----------------------------------------------------------------------------------------------
+
+void free_marked(PyObject* self) {
+    PyTypeObject* const cls = Py_TYPE(self);
+    Py_XDECREF(as<Marked>(self).target);
+    cls->tp_free(self);
+    Py_DECREF(cls);
+}
+PyType_Slot marked_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_marked)},
+    {Py_tp_doc, const_cast<char*>("An argument that is given as a pointer, as a C string, or to be moved from.")},
+    {},
+};
+PyType_Spec marked_spec{"tkjit.bindings.Marked", sizeof(Marked), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                        marked_slots};
+
+template <Mark mark>
+PyObject* make_marked(PyObject*, PyObject* target) {
+    if (mark == Mark::characters ? !PyUnicode_Check(target) : !is_object(target))
+        return PyErr_Format(PyExc_TypeError, mark == Mark::characters ? "char_ptr: expected a str, got %s" : "expected a C++ object, got %s",
+                            Py_TYPE(target)->tp_name);
+    PyObject* const made = marked_type->tp_alloc(marked_type, 0);
+    if (!made) return nullptr;
+    as<Marked>(made).target = Py_NewRef(target);
+    as<Marked>(made).mark = mark;
+    return made;
+}
+
+// ---- compiled calls ------------------------------------------------------------------------------------------------
+
+void free_compiled(PyObject* self) {
+    PyTypeObject* const cls = Py_TYPE(self);
+    Py_XDECREF(as<CompiledCall>(self).library);
+    cls->tp_free(self);
+    Py_DECREF(cls);
+}
+PyObject* result_name(PyObject* self, void*) {
+    return PyUnicode_FromString(demangle(as<CompiledCall>(self).result->name.c_str()).c_str());
+}
+PyObject* result_form(PyObject* self, void*) { return PyLong_FromLong(long(as<CompiledCall>(self).entry.form)); }
+PyObject* result_class(PyObject* self, void*) {
+    return Py_XNewRef(reinterpret_cast<PyObject*>(python_class(as<CompiledCall>(self).result)));
+}
+PyGetSetDef compiled_getters[] = {
+    {"result_name", result_name, nullptr, "The C++ type of the result, without its reference.", nullptr},
+    {"result_form", result_form, nullptr, "How it comes back: bind.h's Form.", nullptr},
+    {"result_class", result_class, nullptr, "The class of such results.", nullptr},
+    {},
+};
+PyType_Slot compiled_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_compiled)},
+    {Py_tp_getset, compiled_getters},
+    {Py_tp_doc, const_cast<char*>("A compiled call.")},
+    {},
+};
+PyType_Spec compiled_spec{"tkjit.bindings.CompiledCall", sizeof(CompiledCall), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, compiled_slots};
+
+// ---- functions -----------------------------------------------------------------------------------------------------
+
+PyObject* new_function(PyTypeObject* cls, PyObject* args, PyObject* kwargs) {
+    static const char* const names[] = {"name", "miss", "documentation", "brief", "invalidates", "owns_results", nullptr};
+    PyObject *name = nullptr, *miss = nullptr, *documentation = Py_None;
+    int brief = 0, invalidates = 0, owns_results = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UO|O$ppp", const_cast<char**>(names), &name, &miss, &documentation, &brief,
+                                     &invalidates, &owns_results))
+        return nullptr;
+    PyObject* const made = cls->tp_alloc(cls, 0);
+    if (!made) return nullptr;
+    auto& function = as<Function>(made);
+    function.vectorcall = call_function;
+    function.name = Py_NewRef(name);
+    function.miss = Py_NewRef(miss);
+    function.documentation = Py_NewRef(documentation);
+    function.rows = new std::vector<Row>();
+    function.is_brief = brief;
+    function.invalidates = invalidates;
+    function.owns_results = owns_results;
+    return made;
+}
+
+int traverse_function(PyObject* self, visitproc visit, void* arg) {
+    auto& function = as<Function>(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(function.miss);
+    Py_VISIT(function.documentation);
+    return 0;
+}
+int clear_function(PyObject* self) {
+    Py_CLEAR(as<Function>(self).miss);
+    Py_CLEAR(as<Function>(self).documentation);
+    return 0;
+}
+void free_function(PyObject* self) {
+    PyTypeObject* const cls = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    clear_function(self);
+    auto& function = as<Function>(self);
+    Py_XDECREF(function.name);
+    if (function.rows)
+        for (const Row& row : *function.rows) Py_DECREF(row.call);
+    delete function.rows;
+    cls->tp_free(self);
+    Py_DECREF(cls);
+}
+
+PyObject* add_row(PyObject* self, PyObject* args) {
+    PyObject *types = nullptr, *call = nullptr;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &types, compiled_type, &call)) return nullptr;
+    Row row;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i) {
+        const unsigned long type = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(types, i));
+        if (PyErr_Occurred()) return nullptr;
+        row.types.push_back(std::uint32_t(type));
+    }
+    row.call = reinterpret_cast<CompiledCall*>(Py_NewRef(call));
+    as<Function>(self).rows->push_back(std::move(row));
+    Py_RETURN_NONE;
+}
+PyObject* count_rows(PyObject* self, void*) { return PyLong_FromSize_t(as<Function>(self).rows->size()); }
+PyObject* get_name(PyObject* self, void*) { return Py_NewRef(as<Function>(self).name); }
+PyObject* get_documentation(PyObject* self, void*) { return Py_NewRef(as<Function>(self).documentation); }
+PyObject* bind_method(PyObject* self, PyObject* object, PyObject*) {
+    return object && object != Py_None ? PyMethod_New(self, object) : Py_NewRef(self);
+}
+
+PyMethodDef function_methods[] = {
+    {"add", add_row, METH_VARARGS, "Add a compiled call for arguments of some types, by their numbers."},
+    {},
+};
+PyGetSetDef function_getters[] = {
+    {"__name__", get_name, nullptr, nullptr, nullptr},
+    {"__doc__", get_documentation, nullptr, nullptr, nullptr},
+    {"compiled", count_rows, nullptr, "How many calls it has compiled or found.", nullptr},
+    {},
+};
+PyMemberDef function_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Function, vectorcall), READONLY, nullptr},
+    {},
+};
+PyType_Slot function_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(new_function)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_function)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse_function)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear_function)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_methods, function_methods},
+    {Py_tp_getset, function_getters},
+    {Py_tp_members, function_members},
+    {},
+};
+PyType_Slot method_slots[] = {
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_function)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse_function)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear_function)},
+    {Py_tp_descr_get, reinterpret_cast<void*>(bind_method)},
+    {},
+};
+PyType_Spec function_spec{"tkjit.bindings.Function", sizeof(Function), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC, function_slots};
+PyType_Spec method_spec{"tkjit.bindings.Method", sizeof(Function), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_METHOD_DESCRIPTOR, method_slots};
+
+// ---- libraries -----------------------------------------------------------------------------------------------------
+
+PyObject* new_library(PyTypeObject* cls, PyObject* args, PyObject*) {
+    PyObject* make_class = nullptr;
+    if (!PyArg_ParseTuple(args, "O", &make_class)) return nullptr;
+    PyObject* const made = cls->tp_alloc(cls, 0);
+    if (!made) return nullptr;
+    as<Library>(made).make_class = Py_NewRef(make_class);
+    as<Library>(made).types = new std::unordered_map<std::string, KnownType*>();
+    return made;
+}
+void free_library(PyObject* self) {
+    PyTypeObject* const cls = Py_TYPE(self);
+    Py_XDECREF(as<Library>(self).make_class);
+    // the types stay: their classes may be in use
+    cls->tp_free(self);
+    Py_DECREF(cls);
+}
+
+PyObject* open_unit(PyObject* self, PyObject* path) {
+    auto& library = as<Library>(self);
+    PyObject* encoded = nullptr;
+    if (!PyUnicode_FSConverter(path, &encoded)) return nullptr;
+    const Owned file(encoded);
+    // never closed: objects of its types may live to the end
+    void* const opened = dlopen(PyBytes_AS_STRING(encoded), RTLD_NOW | RTLD_LOCAL);
+    if (!opened) return PyErr_Format(PyExc_ImportError, "%s", dlerror());
+    const auto* const unit = static_cast<const bind::Unit*>(dlsym(opened, "tkjit_bind_unit"));
+    if (!unit || unit->abi != bind::abi_version) return PyErr_Format(PyExc_ImportError, "%S is no unit of bound calls of this version", path);
+    PyObject* const calls = PyList_New(Py_ssize_t(unit->count));
+    for (std::uint32_t i = 0; calls && i < unit->count; ++i) {
+        PyObject* made = Py_NewRef(Py_None);
+        if (unit->entries[i].run) {
+            Py_DECREF(made);
+            made = compiled_type->tp_alloc(compiled_type, 0);
+            if (!made) {
+                Py_DECREF(calls);
+                return nullptr;
+            }
+            auto& call = as<CompiledCall>(made);
+            call.entry = unit->entries[i];
+            call.result = known_type(&library, *call.entry.type);
+            call.library = reinterpret_cast<Library*>(Py_NewRef(self));
+        }
+        PyList_SET_ITEM(calls, Py_ssize_t(i), made);
+    }
+    return calls;
+}
+
+PyObject* describe(PyObject* self, PyObject* args) {
+    if (!PyTuple_Check(args)) return PyErr_Format(PyExc_TypeError, "describe: expected a tuple");
+    const Py_ssize_t count = PyTuple_GET_SIZE(args);
+    Owned list(PyList_New(count));
+    for (Py_ssize_t i = 0; list && i < count; ++i) {
+        Argument argument;
+        if (!read(PyTuple_GET_ITEM(args, i), argument)) return nullptr;
+        PyObject* const described = describe_type(argument.type, &as<Library>(self));
+        if (!described) return nullptr;
+        PyList_SET_ITEM(list.get(), i, described);
+    }
+    return list.release();
+}
+
+PyObject* stop_library(PyObject* self, PyObject*) {
+    auto& library = as<Library>(self);
+    while (library.newest) {  // the last ones first, as at the end of a C++ scope
+        Object* const object = library.newest;
+        const Owned held(Py_NewRef(reinterpret_cast<PyObject*>(object)));
+        end_object(object);
+    }
+    Py_RETURN_NONE;
+}
+PyObject* close_library(PyObject* self, PyObject*) {
+    as<Library>(self).is_stopped = true;
+    Py_RETURN_NONE;
+}
+PyObject* count_living(PyObject* self, void*) {
+    long count = 0;
+    for (const Object* object = as<Library>(self).newest; object; object = object->older) ++count;
+    return PyLong_FromLong(count);
+}
+
+PyMethodDef library_methods[] = {
+    {"open", open_unit, METH_O, "Load a unit: a list of its calls, None for each that could not be compiled."},
+    {"describe", describe, METH_O, "The number, the way of giving and the C++ type of each argument; None for one that has none."},
+    {"destroy_objects", stop_library, METH_NOARGS, "Destroy every object that Python owns, the newest first."},
+    {"close", close_library, METH_NOARGS, "Refuse further calls."},
+    {},
+};
+PyGetSetDef library_getters[] = {
+    {"living", count_living, nullptr, "How many objects Python owns.", nullptr},
+    {},
+};
+PyType_Slot library_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(new_library)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(free_library)},
+    {Py_tp_methods, library_methods},
+    {Py_tp_getset, library_getters},
+    {},
+};
+PyType_Spec library_spec{"tkjit.bindings.Types", sizeof(Library), 0, Py_TPFLAGS_DEFAULT, library_slots};
+
+// ---- functions of the module -----------------------------------------------------------------------------------------
+
+Object* usable(PyObject* given) {
+    if (!is_object(given)) return PyErr_Format(PyExc_TypeError, "expected a C++ object, got %s", Py_TYPE(given)->tp_name), nullptr;
+    auto* const object = reinterpret_cast<Object*>(given);
+    return check_usable(object) ? object : nullptr;
+}
+
+PyObject* address_of(PyObject*, PyObject* given) {
+    const Object* const object = usable(given);
+    return object ? PyLong_FromVoidPtr(object->address) : nullptr;
+}
+
+PyObject* type_name(PyObject*, PyObject* given) {
+    if (!is_object(given)) return PyErr_Format(PyExc_TypeError, "expected a C++ object, got %s", Py_TYPE(given)->tp_name);
+    return PyUnicode_FromString(demangle(as<Object>(given).type->name.c_str()).c_str());
+}
+
+PyObject* is_const(PyObject*, PyObject* given) {
+    const Object* const object = usable(given);
+    return object ? PyBool_FromLong(object->is_const) : nullptr;
+}
+
+template <class T>
+T value_at(const Object* object) {
+    T value;
+    std::memcpy(&value, object->address, sizeof value);
+    return value;
+}
+
+/// The number that a reference refers to.
+PyObject* load(PyObject*, PyObject* given) {
+    const Object* const object = usable(given);
+    if (!object) return nullptr;
+    const std::size_t size = object->type->described.size;
+    const bool is_signed = object->type->described.form != bind::Form::natural;
+    switch (object->type->described.form) {
+        case bind::Form::boolean: return PyBool_FromLong(value_at<bool>(object));
+        case bind::Form::character: return PyUnicode_DecodeLatin1(static_cast<const char*>(object->address), 1, nullptr);
+        case bind::Form::real:
+            return PyFloat_FromDouble(size == sizeof(float)    ? double(value_at<float>(object))
+                                      : size == sizeof(double) ? value_at<double>(object)
+                                                               : double(value_at<long double>(object)));
+        case bind::Form::integer:
+        case bind::Form::natural:
+        case bind::Form::enumeration:
+            switch (size) {
+                case 1: return PyLong_FromLong(is_signed ? long(value_at<std::int8_t>(object)) : long(value_at<std::uint8_t>(object)));
+                case 2: return PyLong_FromLong(is_signed ? long(value_at<std::int16_t>(object)) : long(value_at<std::uint16_t>(object)));
+                case 4: return PyLong_FromLongLong(is_signed ? (long long)(value_at<std::int32_t>(object)) : (long long)(value_at<std::uint32_t>(object)));
+                case 8: return is_signed ? PyLong_FromLongLong(value_at<std::int64_t>(object)) : PyLong_FromUnsignedLongLong(value_at<std::uint64_t>(object));
+                default: break;
+            }
+            [[fallthrough]];
+        default: return PyErr_Format(PyExc_TypeError, "%s is no number", object->type->name.c_str());
+    }
+}
+
+PyObject* take_ownership(PyObject*, PyObject* given) {
+    Object* const object = usable(given);
+    if (!object) return nullptr;
+    if (!object->is_owned) {
+        object->is_owned = true;
+        link(object);
+    }
+    return Py_NewRef(given);
+}
+
+PyObject* set_error(PyObject*, PyObject* cls) {
+    Py_XSETREF(error_class, Py_NewRef(cls));
+    Py_RETURN_NONE;
+}
+
+PyMethodDef module_methods[] = {
+    {"address_of", address_of, METH_O, "An object's address."},
+    {"type_name", type_name, METH_O, "An object's C++ type."},
+    {"is_const", is_const, METH_O, "Whether an object is const."},
+    {"load", load, METH_O, "The number that a reference refers to."},
+    {"take_ownership", take_ownership, METH_O, "Have Python delete what an object refers to."},
+    {"set_error", set_error, METH_O, "The class of C++ exceptions that Python has no class for."},
+    {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
+    {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},
+    {"move", make_marked<Mark::moved>, METH_O, nullptr},
+    {},
+};
+PyModuleDef module_definition{PyModuleDef_HEAD_INIT, "bindings", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};
+
+PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, PyTypeObject* base = nullptr) {
+    const Owned bases(base ? PyTuple_Pack(1, base) : nullptr);
+    PyObject* const made = PyType_FromSpecWithBases(&spec, bases.get());
+    if (!made || PyModule_AddType(module, reinterpret_cast<PyTypeObject*>(made)) != 0) return nullptr;
+    return reinterpret_cast<PyTypeObject*>(made);
+}
+
+}  // namespace
+}  // namespace tkjit::bound
+
+#define TKJIT_JOIN(a, b) a##b
+#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
+
+PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() {
+    using namespace tkjit::bound;
+    PyObject* const module = PyModule_Create(&module_definition);
+    if (!module) return nullptr;
+    known_types.reserve(64);
+    if (!(object_type = add_type(module, object_spec)) || !(marked_type = add_type(module, marked_spec)) ||
+        !(compiled_type = add_type(module, compiled_spec)) || !(function_type = add_type(module, function_spec)) ||
+        !(method_type = add_type(module, method_spec, function_type)) || !(library_type = add_type(module, library_spec)))
+        return nullptr;
+    error_class = Py_NewRef(PyExc_RuntimeError);
+    return module;
+}

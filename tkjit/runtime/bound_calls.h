@@ -1,0 +1,209 @@
+// A bound function: finds the compiled call for the types of its arguments, and makes it.
+#pragma once
+
+#include "bound_arguments.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tkjit::bound {
+
+/// A compiled call that Python can hold.
+struct CompiledCall {
+    PyObject_HEAD
+    bind::Entry entry;
+    KnownType* result;
+    Library* library;
+};
+
+/// A compiled call, by the types of its arguments.
+struct Row {
+    std::vector<std::uint32_t> types;
+    CompiledCall* call;
+};
+
+struct Function {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject* name;
+    PyObject* miss;  // (function, args, kwargs) -> result: called where no row fits
+    PyObject* documentation;
+    std::vector<Row>* rows;
+    std::size_t last;   // the row that was used last
+    bool is_brief;      // so short that the GIL stays held
+    bool invalidates;   // what refers into its first argument
+    bool owns_results;  // pointers that it returns are Python's
+};
+
+inline PyTypeObject* function_type = nullptr;
+inline PyTypeObject* method_type = nullptr;
+inline PyTypeObject* compiled_type = nullptr;
+inline PyObject* error_class = nullptr;  // tkjit.CppError
+
+inline PyObject* raise(const bind::Error& error) {
+    PyObject* cls = error_class;
+    switch (error.thrown) {
+        case bind::Thrown::memory: cls = PyExc_MemoryError; break;
+        case bind::Thrown::index: cls = PyExc_IndexError; break;
+        case bind::Thrown::value: cls = PyExc_ValueError; break;
+        case bind::Thrown::overflow: cls = PyExc_OverflowError; break;
+        default: break;
+    }
+    const std::string text = error.type.empty() ? error.text : demangle(error.type.c_str()) + ": " + error.text;
+    const Owned message(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace"));
+    if (message) PyErr_SetObject(cls, message.get());
+    return nullptr;
+}
+
+inline PyObject* take_text(bind::Result& result) {
+    if (!result.text) Py_RETURN_NONE;
+    PyObject* const made = PyUnicode_DecodeUTF8(result.text, Py_ssize_t(result.length), "surrogateescape");
+    result.release(result.storage);
+    return made;
+}
+
+/// Makes what a result refers into live as long as it does.
+inline void tie(PyObject* made, const Function& function, const CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
+    auto* const result = reinterpret_cast<Object*>(made);
+    const bool is_method = Py_TYPE(&function) == method_type;
+    if (count == 0) return;
+    PyObject* const first = arguments[0].object;
+    // an iterator's successor refers into what the iterator refers into, and not into the iterator
+    for (Py_ssize_t i = 0; i < count && call.entry.form == bind::Form::object; ++i) {
+        auto* const from = reinterpret_cast<Object*>(arguments[i].object);
+        if (!from || from->type != result->type || (is_method && i > 0)) continue;
+        if (from->owner) {
+            result->owner = Py_NewRef(from->owner);
+            result->follows_owner = from->follows_owner;
+            result->owner_generation = from->owner_generation;
+        }
+        return;
+    }
+    if (is_method && first) return set_owner(result, first, true);
+    Py_ssize_t objects = 0;
+    for (Py_ssize_t i = 0; i < count; ++i) objects += arguments[i].object || arguments[i].buffer.obj;
+    if (objects == 0) return;
+    PyObject* const owners = PyTuple_New(objects);
+    if (!owners) return PyErr_Clear();
+    for (Py_ssize_t i = 0, at = 0; i < count; ++i) {
+        PyObject* const owner = arguments[i].object ? arguments[i].object : arguments[i].buffer.obj;
+        if (owner) PyTuple_SET_ITEM(owners, at++, Py_NewRef(owner));
+    }
+    result->owner = owners;
+}
+
+inline PyObject* to_python(bind::Result& result, Function& function, CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
+    const bind::Entry& entry = call.entry;
+    switch (entry.form) {
+        case bind::Form::nothing: Py_RETURN_NONE;
+        case bind::Form::boolean: return PyBool_FromLong(result.integer != 0 || result.natural != 0);
+        case bind::Form::character: {
+            const char character = char(result.integer);
+            return PyUnicode_DecodeLatin1(&character, 1, nullptr);
+        }
+        case bind::Form::integer: return PyLong_FromLongLong(result.integer);
+        case bind::Form::natural: return PyLong_FromUnsignedLongLong(result.natural);
+        case bind::Form::real: return PyFloat_FromDouble(result.real);
+        case bind::Form::complex: return PyComplex_FromDoubles(result.real, result.imaginary);
+        case bind::Form::text: return take_text(result);
+        case bind::Form::pointer:
+            if (!result.object) Py_RETURN_NONE;
+            [[fallthrough]];
+        case bind::Form::reference:
+        case bind::Form::object:
+        case bind::Form::enumeration: break;
+    }
+    const bool is_owned = entry.form == bind::Form::object || (entry.form == bind::Form::pointer && function.owns_results);
+    // `x += y` and the like return their first argument
+    if (!is_owned)
+        for (Py_ssize_t i = 0; i < count; ++i) {
+            auto* const from = reinterpret_cast<Object*>(arguments[i].object);
+            if (from && from->address == result.object && from->type == call.result && from->is_const == entry.is_const)
+                return Py_NewRef(arguments[i].object);
+        }
+    PyObject* const made = wrap(call.result, result.object, is_owned, entry.is_const);
+    if (made) tie(made, function, call, arguments, count);
+    return made;
+}
+
+inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arguments, Py_ssize_t count) {
+    if (call.library->is_stopped) {
+        PyErr_SetString(PyExc_ReferenceError, "the library has been stopped");
+        return nullptr;
+    }
+    void* addresses[most_arguments];
+    for (Py_ssize_t i = 0; i < count; ++i) addresses[i] = arguments[i].address;
+    bind::Result result{};
+    bind::Error error{};
+    if (function.is_brief) {
+        call.entry.run(addresses, &result, &error);
+    } else {
+        Py_BEGIN_ALLOW_THREADS
+        call.entry.run(addresses, &result, &error);
+        Py_END_ALLOW_THREADS
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        auto* const object = reinterpret_cast<Object*>(arguments[i].object);
+        if (object && arguments[i].type >= first_object && (arguments[i].type & 2) && !(arguments[i].type & 4)) {
+            object->is_moved_from = true;
+            ++object->generation;
+        }
+    }
+    if (function.invalidates && count > 0 && arguments[0].object) ++reinterpret_cast<Object*>(arguments[0].object)->generation;
+    if (error.thrown != bind::Thrown::none) return raise(error);
+    return to_python(result, function, call, arguments, count);
+}
+
+inline CompiledCall* find_call(Function& function, const Argument* arguments, Py_ssize_t count) {
+    std::vector<Row>& rows = *function.rows;
+    const auto fits = [&](const Row& row) {
+        if (Py_ssize_t(row.types.size()) != count) return false;
+        for (Py_ssize_t i = 0; i < count; ++i)
+            if (row.types[std::size_t(i)] != arguments[i].type) return false;
+        return true;
+    };
+    if (function.last < rows.size() && fits(rows[function.last])) return rows[function.last].call;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (fits(rows[i])) {
+            function.last = i;
+            return rows[i].call;
+        }
+    return nullptr;
+}
+
+/// Arguments in place for the few that most calls have.
+template <class Use>
+PyObject* with_arguments(Py_ssize_t count, const Use& use) {
+    if (count <= 4) {
+        Argument few[4];
+        return use(few);
+    }
+    const std::unique_ptr<Argument[]> many(new Argument[std::size_t(count)]);
+    return use(many.get());
+}
+
+inline PyObject* call_missing(Function& function, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+    const Owned args(PyTuple_New(count));
+    if (!args) return nullptr;
+    for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(args.get(), i, Py_NewRef(given[i]));
+    const Owned kwargs(PyDict_New());
+    if (!kwargs) return nullptr;
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+        if (PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(names, i), given[count + i]) != 0) return nullptr;
+    return PyObject_CallFunctionObjArgs(function.miss, reinterpret_cast<PyObject*>(&function), args.get(), kwargs.get(), nullptr);
+}
+
+inline PyObject* call_function(PyObject* callable, PyObject* const* given, std::size_t flags, PyObject* names) {
+    auto& function = *reinterpret_cast<Function*>(callable);
+    const Py_ssize_t count = PyVectorcall_NARGS(flags);
+    if ((names && PyTuple_GET_SIZE(names) > 0) || count > most_arguments) return call_missing(function, given, count, names);
+    return with_arguments(count, [&](Argument* arguments) -> PyObject* {
+        for (Py_ssize_t i = 0; i < count; ++i)
+            if (!read(given[i], arguments[i])) return nullptr;
+        CompiledCall* const call = find_call(function, arguments, count);
+        if (!call) return call_missing(function, given, count, nullptr);
+        return make_call(function, *call, arguments, count);
+    });
+}
+
+}  // namespace tkjit::bound

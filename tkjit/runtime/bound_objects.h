@@ -1,0 +1,185 @@
+// C++ objects in Python: their types, who owns them, and whether they may still be used.
+#pragma once
+
+#include <Python.h>
+
+#include <tkjit/bind.h>
+
+#include <cstdlib>
+#include <cxxabi.h>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tkjit::bound {
+
+struct Decref {
+    void operator()(PyObject* object) const { Py_DECREF(object); }
+};
+using Owned = std::unique_ptr<PyObject, Decref>;
+
+inline std::string demangle(const char* name) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+    return status == 0 ? text.get() : name;
+}
+
+struct Library;
+struct Object;
+
+/// A C++ type in a library of bindings. It is never freed: objects of it may outlive the library.
+struct KnownType {
+    Library* library;
+    std::uint32_t number;  // in this process
+    bind::Type described;
+    std::string name;       // typeid's
+    PyTypeObject* python;  // the class of its objects
+};
+
+/// The types and the living objects of one set of headers.
+struct Library {
+    PyObject_HEAD
+    PyObject* make_class;  // (number, name, form, protocols) -> class
+    std::unordered_map<std::string, KnownType*>* types;
+    Object* newest;  // of the living ones that Python owns
+    bool is_stopped;
+};
+
+/// An object, or a reference to one.
+struct Object {
+    PyObject_HEAD
+    void* address;
+    KnownType* type;
+    PyObject* owner;  // lives as long as this: what it refers into, or a tuple of such
+    PyObject* weak_references;
+    Object* older;
+    Object* newer;
+    std::uint32_t generation;          // counts the calls that invalidate what refers into this object
+    std::uint32_t owner_generation;  // the owner's when this was made
+    bool follows_owner;                // whether such a call on its owner ends it
+    bool is_owned;
+    bool is_const;
+    bool is_moved_from;
+};
+
+/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`.
+enum class Mark : int { pointer, characters, moved };
+struct Marked {
+    PyObject_HEAD
+    PyObject* target;
+    Mark mark;
+};
+
+inline std::vector<KnownType*> known_types;  // by number
+inline PyTypeObject* object_type = nullptr;
+inline PyTypeObject* marked_type = nullptr;
+inline PyTypeObject* library_type = nullptr;
+
+inline bool is_object(PyObject* object) { return PyObject_TypeCheck(object, object_type); }
+
+inline KnownType* known_type(Library* library, const bind::Type& type) {
+    const auto found = library->types->find(type.name);
+    if (found != library->types->end()) {
+        KnownType* const known = found->second;
+        if (!known->described.destroy) known->described.destroy = type.destroy;
+        return known;
+    }
+    auto* const known = new KnownType{library, std::uint32_t(known_types.size()), type, type.name, nullptr};
+    known_types.push_back(known);
+    library->types->emplace(known->name, known);
+    return known;
+}
+
+/// The class of a type's objects, made when there is the first; null with an exception.
+inline PyTypeObject* python_class(KnownType* type) {
+    if (type->python) return type->python;
+    PyObject* const made = PyObject_CallFunction(type->library->make_class, "IsiI", type->number, demangle(type->name.c_str()).c_str(),
+                                                 int(type->described.form), type->described.protocols);
+    if (!made) return nullptr;
+    if (!PyType_Check(made) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(made), object_type)) {
+        Py_DECREF(made);
+        PyErr_SetString(PyExc_TypeError, "make_class: expected a subclass of Object");
+        return nullptr;
+    }
+    if (type->python) Py_DECREF(made);  // made meanwhile
+    else type->python = reinterpret_cast<PyTypeObject*>(made);
+    return type->python;
+}
+
+inline void link(Object* object) {
+    Library* const library = object->type->library;
+    object->older = library->newest;
+    object->newer = nullptr;
+    if (library->newest) library->newest->newer = object;
+    library->newest = object;
+    Py_INCREF(library);
+}
+
+inline void unlink(Object* object) {
+    Library* const library = object->type->library;
+    if (object->newer) object->newer->older = object->older;
+    else library->newest = object->older;
+    if (object->older) object->older->newer = object->newer;
+    Py_DECREF(library);
+}
+
+/// Destroys what Python owns.
+inline void end_object(Object* object) {
+    if (!object->is_owned) return;
+    object->is_owned = false;
+    if (object->type->described.destroy && !object->type->library->is_stopped) object->type->described.destroy(object->address);
+    object->address = nullptr;
+    unlink(object);
+}
+
+/// A Python object for a C++ one. Where this fails, an owned one is destroyed.
+inline PyObject* wrap(KnownType* type, void* address, bool is_owned, bool is_const) {
+    PyTypeObject* const cls = python_class(type);
+    PyObject* const made = cls ? cls->tp_alloc(cls, 0) : nullptr;
+    if (!made) {
+        if (is_owned && type->described.destroy) type->described.destroy(address);
+        return nullptr;
+    }
+    auto* const object = reinterpret_cast<Object*>(made);
+    object->address = address;
+    object->type = type;
+    object->is_owned = is_owned;
+    object->is_const = is_const;
+    if (is_owned) link(object);
+    return made;
+}
+
+/// Makes one object depend on another, which it may refer into.
+inline void set_owner(Object* object, PyObject* owner, bool follows) {
+    object->owner = Py_NewRef(owner);
+    if (follows && is_object(owner)) {
+        object->follows_owner = true;
+        object->owner_generation = reinterpret_cast<Object*>(owner)->generation;
+    }
+}
+
+/// Whether an object may be used; says why not.
+inline bool check_usable(Object* object) {
+    if (!object->address) {
+        const bool is_stopped = object->type && object->type->library->is_stopped;
+        PyErr_SetString(PyExc_ReferenceError, is_stopped ? "the library of this object has been stopped" : "this object has no C++ object");
+        return false;
+    }
+    if (object->is_moved_from) {
+        PyErr_Format(PyExc_ReferenceError, "this %s has been moved from", demangle(object->type->name.c_str()).c_str());
+        return false;
+    }
+    for (const Object* at = object; at->follows_owner;) {
+        const auto* const owner = reinterpret_cast<const Object*>(at->owner);
+        if (at->owner_generation != owner->generation || (!owner->address && !owner->owner)) {
+            PyErr_Format(PyExc_ReferenceError, "this %s refers into a %s that has changed since (resized, cleared, assigned or moved)",
+                         demangle(object->type->name.c_str()).c_str(), demangle(owner->type->name.c_str()).c_str());
+            return false;
+        }
+        at = owner;
+    }
+    return true;
+}
+
+}  // namespace tkjit::bound
