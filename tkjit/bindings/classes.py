@@ -8,6 +8,7 @@ from typing import Any
 from tkjit.bindings.containers import protocols_of
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
+from tkjit.bindings.forms import method
 from tkjit.bindings.numbers import enumeration_class, number_class
 from tkjit.bindings.operators import operators
 from tkjit.errors import ArgumentError
@@ -89,7 +90,7 @@ def _member(
     if kind == "method":
         doc = facts["doc"] if facts is not None else None
         invalidates = member in INVALIDATING
-        return engine.method(f"{{0}}.{member}({{1*}})", f"{name}::{member}", doc=doc, invalidates=invalidates)
+        return engine.method(method(member), f"{name}::{member}", doc=doc, invalidates=invalidates)
     if kind in ("field", "static field"):
         return _field(engine, name, member)
     near = difflib.get_close_matches(member, [one for one in known if one.isidentifier()], 3)

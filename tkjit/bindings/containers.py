@@ -7,6 +7,17 @@ from typing import Any
 
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
+from tkjit.bindings.forms import (
+    ADDRESS_OF_ELEMENTS,
+    AT,
+    DEREFERENCE,
+    INCREMENT,
+    NAME_OF_ELEMENTS,
+    SET_AT,
+    SIZE,
+    UNEQUAL,
+    method,
+)
 from tkjit.bindings.operators import equality
 from tkjit.bindings.spelling import dtype_of
 
@@ -18,7 +29,7 @@ def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
     method = engine.method
     found: dict[str, Any] = {}
     if protocols & _SIZE:
-        found["__len__"] = method("static_cast<std::size_t>({0}.size())", "size", brief=True)
+        found["__len__"] = method(SIZE, "size", brief=True)
     if protocols & _EQUALITY:
         found |= equality(engine)
     if protocols & _TRUTH:
@@ -36,11 +47,10 @@ def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
 
 
 def _subscript(engine: Engine, has_brackets: bool) -> dict[str, Any]:
-    one = "tkjit::bind::item({0}, {1})" if has_brackets else "tkjit::bind::value({0}({1}))"
+    one = AT if has_brackets else "tkjit::bind::value({0}({1}))"
     read = engine.function(one, "operator[]", brief=True)
     several = engine.function("tkjit::bind::value({0}({1*}))", "operator()", brief=True)
-    place = "{0}[tkjit::bind::at({0}, {1})]" if has_brackets else "{0}({1})"
-    write = engine.function(f"void({place} = {{2}})", "operator[] =", brief=True)
+    write = engine.function(SET_AT if has_brackets else "void({0}({1}) = {2})", "operator[] =", brief=True)
 
     def __getitem__(this: Any, index: Any) -> Any:
         return several(this, *index) if isinstance(index, tuple) else read(this, index)
@@ -62,10 +72,10 @@ def _subscript(engine: Engine, has_brackets: bool) -> dict[str, Any]:
 
 def _iteration(engine: Engine) -> Callable[[Any], Iterator[Any]]:
     function = engine.function
-    begin, end = function("{0}.begin()", "begin"), function("{0}.end()", "end")
-    differs = function("static_cast<bool>({0} != {1})", "operator!=", brief=True)
-    read = function("tkjit::bind::dereferenced({0})", "operator*", brief=True)
-    step = function("void(++{0})", "operator++", brief=True)
+    begin, end = function(method("begin"), "begin"), function(method("end"), "end")
+    differs = function(UNEQUAL, "operator!=", brief=True)
+    read = function(DEREFERENCE, "operator*", brief=True)
+    step = function(INCREMENT, "operator++", brief=True)
 
     def __iter__(this: Any) -> Iterator[Any]:
         at, last = begin(this), end(this)
@@ -99,8 +109,7 @@ class _View:
 def _view(engine: Engine, container: Any) -> _View | None:
     """The elements of a container, where they are numbers one behind the other in the host's memory."""
     _, given = engine.describe("__array__", (container,))
-    forms = ("address_of_elements", "name_of_elements")
-    calls = [Expression(f"tkjit::bind::{form}({{0}})", given, form, is_optional=True) for form in forms]
+    calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, NAME_OF_ELEMENTS)]
     address, element = (
         None if compiled is None else engine.call(compiled, container) for compiled in engine.compile(calls)
     )

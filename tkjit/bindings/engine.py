@@ -11,12 +11,13 @@ from tkjit.bindings.arguments import prepare
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import BindingsPlan, CallsPlan, DeclarationsPlan, PrecompiledHeaderPlan
+from tkjit.bindings.plans import BindingsPlan, CallsPlan, ClassPlan, DeclarationsPlan, PrecompiledHeaderPlan
 from tkjit.bindings.refusals import refusal
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, CppError, ToolchainError
 from tkjit.loader import loader_for
+from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
 
@@ -116,6 +117,35 @@ class Engine:
 
         return miss
 
+    def constant(self, type_text: str, make: Callable[[], Any]) -> Any:
+        """An object of a class that holds nothing: a call makes it where it needs it, ``make`` makes one to look at."""
+        made = self.runtime.constant(self._constant_class, self.types, type_text)
+        made.make = make
+        return made
+
+    @cached_property
+    def _constant_class(self) -> type:
+        def look(this: Any) -> Any:
+            if this.made is None:
+                this.made = this.make()
+            return this.made
+
+        def get(this: Any, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return getattr(look(this), name)
+
+        return type(
+            "Constant",
+            (self.runtime.Marked,),
+            {
+                "made": None,
+                "__call__": lambda this, *args: look(this)(*args),
+                "__getattr__": get,
+                "__repr__": lambda this: repr(look(this)),
+            },
+        )
+
     def call(self, compiled: Any, *args: Any) -> Any:
         """Make a compiled call, once."""
         function = self.runtime.Function("once", None)
@@ -135,20 +165,35 @@ class Engine:
         return self._compile(self.types, calls)
 
     def _compile(self, types: Any, calls: Sequence[Expression]) -> list[Any]:
-        missing = [call for call in dict.fromkeys(calls) if call not in self._compiled]
+        missing = [call for call in dict.fromkeys(calls) if not self._is_known(call)]
         for call in missing:
             if call in self._refused:
                 raise ArgumentError(self._refused[call])
         if missing:
-            plan = CallsPlan(self._loader.env, self.headers, self._digest, missing, self._precompiled)
             try:
-                entry = self._loader.find_or_build(plan)
-                opened = types.open(str(entry.shared_object))
+                plan = CallsPlan(self._loader.env, self.headers, self._digest, missing, self._precompiled)
+                opened = self._open(types, plan)
             except CompileError as error:
                 text = self._refused[missing[0]] = refusal(missing[0], error, self.declarations)
                 raise ArgumentError(text) from error
             self._compiled.update(zip(missing, opened, strict=True))
         return [self._compiled[call] for call in calls]
+
+    def _is_known(self, call: Expression) -> bool:
+        return self._compiled.get(call) is not None or (call.is_optional and call in self._compiled)
+
+    def compile_class(self, type_text: str, calls: Sequence[Expression]) -> None:
+        """Compile what is probably called on the objects of a class, as far as C++ has it."""
+        plan = ClassPlan(self._loader.env, self.headers, self._digest, type_text, calls, self._precompiled)
+        opened = self._open(self.types, plan)
+        found = [(call, compiled) for call, compiled in zip(calls, opened, strict=False) if compiled is not None]
+        names = {call.makes: compiled.result_name for call, compiled in found if call.makes}
+        for call, compiled in found:
+            self._compiled.setdefault(call.with_types(names), compiled)
+
+    def _open(self, types: Any, plan: Plan) -> list[Any]:
+        opened: list[Any] = types.open(str(self._loader.find_or_build(plan).shared_object))
+        return opened
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
         """The numbers of the arguments' types, and the types.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -14,7 +14,7 @@ class Given:
     ----------
     how : str
         ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``,
-        ``"text"``, ``"characters"``, or nothing for a number.
+        ``"text"``, ``"characters"``, ``"constant"`` for an object of a class that holds nothing; empty for a number.
     type : str
         In C++. Of an array, that of its elements.
     """
@@ -27,6 +27,8 @@ class Given:
         """The type of the parameter that takes it."""
         if self.how in ("text", "characters"):
             return "tkjit::bind::Text"
+        if self.how == "constant":
+            return f"tkjit::bind::Constant<{self.type}>"
         if self.how.endswith("array"):
             return f"const tkjit::bind::Array<{'const ' if self.how.startswith('const') else ''}{self.type}>&"
         forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "const moved": "const {}&&"}
@@ -39,6 +41,8 @@ class Given:
             return f"{name}.string()"
         if self.how == "characters" or self.how.endswith("array"):
             return f"{name}.data"
+        if self.how == "constant":
+            return f"{self.type}()"
         if self.type == "std::nullptr_t":
             return "nullptr"
         return name if self.how in ("object", "const") else f"std::move({name})"
@@ -63,12 +67,15 @@ class Expression:
         What a person calls it: ``thrust::sort``.
     is_optional : bool
         Whether it may turn out not to compile.
+    makes : str
+        The type of its result as a text, where others are compiled with it that take such a result.
     """
 
     form: str
     given: tuple[Given, ...]
-    name: str
-    is_optional: bool = False
+    name: str = field(compare=False)
+    is_optional: bool = field(default=False, compare=False)
+    makes: str = field(default="", compare=False)
 
     @property
     def text(self) -> str:
@@ -79,6 +86,11 @@ class Expression:
         for i, text in enumerate(texts):
             found = found.replace(f"{{{i}}}", text).replace(f"{{a{i}}}", f"a{i}")
         return found
+
+    def with_types(self, names: Mapping[str, str]) -> Expression:
+        """The same with the full names of types that were given by a text."""
+        given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)
+        return replace(self, given=given, is_optional=False)
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.given))})"
@@ -102,7 +114,7 @@ def render_unit(calls: Sequence[Expression]) -> str:
 def _render_call(number: int, call: Expression) -> Iterable[str]:
     parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
     yield f"// {call}"
-    if not call.is_optional:
+    if not call.is_optional or not call.given:
         yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"
         return
     types = "".join(f", class A{i}" for i in range(len(call.given)))[2:]
@@ -115,7 +127,7 @@ def _render_call(number: int, call: Expression) -> Iterable[str]:
 
 def _entry(number: int, call: Expression) -> str:
     name = f"tkjit_call_{number}"
-    if not call.is_optional:
+    if not call.is_optional or not call.given:
         return f"tkjit::bind::Caller<decltype(&{name}), &{name}>::entry()"
     types = "".join(f", {one.declared}" for one in call.given)
     return f"tkjit::bind::optional_entry<{name}{types}>(0)"

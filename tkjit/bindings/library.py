@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 
 from tkjit.bindings.arguments import prepare
 from tkjit.bindings.classes import make_class
+from tkjit.bindings.companions import companions_of
 from tkjit.bindings.declarations import Declared
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
+from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
+from tkjit.system.fork_safe import cached_property
 
 
 class Namespace:
@@ -150,7 +153,7 @@ class Template:
     def __call__(self, *args: Any) -> BoundType:
         text = f"{self._declared.text}{template_arguments(args)}"
         if text not in self._types:
-            self._types[text] = BoundType(self._library, text, self._declared)
+            self._types[text] = BoundType(self._library, text, self._declared, args)
         return self._types[text]
 
     @property
@@ -164,9 +167,9 @@ class Template:
 class BoundType:
     """A C++ type: called with the arguments of a constructor it is an object."""
 
-    def __init__(self, library: Library, text: str, declared: Declared | None = None) -> None:
+    def __init__(self, library: Library, text: str, declared: Declared | None = None, arguments: Any = ()) -> None:
         self._library = library
-        self._declared = declared
+        self._arguments = arguments
         self.__cpp__ = text
         self.__name__ = text.removeprefix("::")
         self.__doc__ = (str(declared.facts.get("doc", "")) if declared else "") or None
@@ -174,6 +177,8 @@ class BoundType:
         self._class: Any = None
 
     def __call__(self, *args: Any) -> Any:
+        if not args and self._holds_nothing:
+            return self._library.engine.constant(self.__cpp__, self._construct)
         made = self._construct(*args)
         if self._class is None:
             self._class = type(made)
@@ -183,11 +188,15 @@ class BoundType:
         if kwargs:
             raise ArgumentError(f"{self.__name__}: a constructor takes no keywords")
         args = prepare(self.__name__, args)
-        types, given = self._library.engine.describe(self.__name__, args)
+        engine = self._library.engine
+        types, given = engine.describe(self.__name__, args)
         from_array = len(args) == 1 and given[0].how.endswith("array")
-        boxed = f"tkjit::bind::Boxed<{self.__cpp__}>{{new {self.__cpp__}({{*}})}}"
-        form = f"tkjit::bind::from_array<{self.__cpp__}>({{a0}})" if from_array else boxed
-        (compiled,) = self._library.engine.compile([Expression(form, given, self.__name__)])
+        form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__)
+        if self._class is None:
+            companions = companions_of(self.__cpp__, self._arguments, engine.declarations.members(self.__name__))
+            if companions:
+                engine.compile_class(self.__cpp__, companions)
+        (compiled,) = engine.compile([Expression(form, given, self.__name__)])
         function.add(types, compiled)
         return function(*args)
 
@@ -214,6 +223,12 @@ class BoundType:
         if compiled is None:
             return function
         return self._library.engine.call(compiled)
+
+    @cached_property
+    def _holds_nothing(self) -> bool:
+        """Whether it is known to have no state, as function objects have none."""
+        declared = self._library.engine.declarations.class_of(self.__name__)
+        return declared is not None and bool(declared.facts.get("holds_nothing"))
 
     def __instancecheck__(self, instance: Any) -> bool:
         return self._class is not None and isinstance(instance, self._class)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tkjit.bindings.engine import Engine
+from tkjit.bindings.forms import binary
 from tkjit.errors import ArgumentError
 
 BINARY = {
@@ -27,11 +28,11 @@ _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 def operators(engine: Engine) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, sign in BINARY.items():
-        found[f"__{name}__"] = _operator(engine, f"{{0}} {sign} {{1}}", f"operator{sign}")
+        found[f"__{name}__"] = _operator(engine, binary(sign), f"operator{sign}")
         found[f"__r{name}__"] = _operator(engine, f"{{1}} {sign} {{0}}", f"operator{sign}")
         found[f"__i{name}__"] = _in_place(engine, sign)
     for name, sign in COMPARED.items():
-        found[f"__{name}__"] = _operator(engine, f"{{0}} {sign} {{1}}", f"operator{sign}")
+        found[f"__{name}__"] = _operator(engine, binary(sign), f"operator{sign}")
     for name, sign in _UNARY.items():
         found[f"__{name}__"] = _operator(engine, f"{sign}{{0}}", f"operator{sign}")
     convert = {"int": "long long", "float": "double"}

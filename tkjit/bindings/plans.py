@@ -14,6 +14,7 @@ from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.entry import read_dependencies, read_manifest
 from tkjit.compile.flags import Flags
 from tkjit.compile.targets import Target, cpu_target
+from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.modules import SharedModulePlan
@@ -184,12 +185,13 @@ class CallsPlan(_HeaderSetPlan):
         return self._recipe(render_unit(self._calls), headers=self._digest)
 
     def make(self, staging: Path) -> Product:
+        return self._compile(staging, self.recipe.text)
+
+    def _compile(self, staging: Path, text: str) -> Product:
         from tkjit.compile import compiler
 
         headers = self._precompiled().directory / _HEADERS
-        unit = compiler.Unit(
-            self.what, _CALLS, self.recipe.text, self._env.failure_directory(self.recipe), libraries=()
-        )
+        unit = compiler.Unit(self.what, _CALLS, text, self._env.failure_directory(self.recipe), libraries=())
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
@@ -198,3 +200,34 @@ class CallsPlan(_HeaderSetPlan):
         product = compiler.compile_binary(unit, staging, "calls.so", commands)
         # the headers are in the digest
         return Product(product.shared_object, (), product.facts)
+
+
+class ClassPlan(CallsPlan):
+    """Calls that a class may have; where the body of one does not compile, none of them."""
+
+    arch = "classes"
+
+    def __init__(
+        self,
+        env: Environment,
+        headers: HeaderSet,
+        digest: str,
+        type_text: str,
+        calls: Sequence[Expression],
+        precompiled: Callable[[], Entry],
+    ) -> None:
+        super().__init__(env, headers, digest, calls, precompiled)
+        self._type_text = type_text
+
+    @property
+    def what(self) -> str:
+        return f"the class {self._type_text.removeprefix('::')}"
+
+    def make(self, staging: Path) -> Product:
+        for count in (len(self._calls), 1):
+            try:
+                return self._compile(staging, render_unit(self._calls[:count]))
+            except CompileError:
+                if count == 1:
+                    raise
+        raise AssertionError

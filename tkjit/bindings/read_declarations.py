@@ -116,7 +116,10 @@ class _Reader:
         if "members" not in declared:
             return
         declared["doc"] = declared["doc"] or _comment(cursor)
-        for child in cursor.get_children():
+        children = list(cursor.get_children())
+        if children and _holds_nothing(cursor):
+            declared["holds_nothing"] = True
+        for child in children:
             self._add_member(declared, child)
 
     def _add_member(self, declared: Declared, child: Any) -> None:
@@ -148,10 +151,29 @@ def _join(scope: str, name: str) -> str:
     return f"{scope}::{name}" if scope else name
 
 
-def _base_name(specifier: Any) -> str:
-    """The full name of a base, without template arguments."""
+def _holds_nothing(cursor: Any, most_bases: int = 4) -> bool:
+    """Whether a class has no fields and no virtual functions, and its bases have none; it is made without arguments."""
+    for child in cursor.get_children():
+        kind = child.kind.name
+        if kind in ("FIELD_DECL", "CONSTRUCTOR", "DESTRUCTOR") or (kind == "CXX_METHOD" and child.is_virtual_method()):
+            return False
+        if kind == "CXX_BASE_SPECIFIER":
+            base = _base(child)
+            if base is None or most_bases == 0 or not _holds_nothing(base, most_bases - 1):
+                return False
+    return True
+
+
+def _base(specifier: Any) -> Any:
+    """The class, or the class template, of a base."""
     templates = [child.referenced for child in specifier.get_children() if child.kind.name == "TEMPLATE_REF"]
     cursor = templates[-1] if templates else specifier.type.get_declaration()
+    return cursor.get_definition() or cursor if cursor is not None else None
+
+
+def _base_name(specifier: Any) -> str:
+    """The full name of a base, without template arguments."""
+    cursor = _base(specifier)
     parts: list[str] = []
     while cursor is not None and cursor.kind.name not in ("TRANSLATION_UNIT", "NO_DECL_FOUND"):
         if cursor.spelling and not (cursor.kind.name == "NAMESPACE" and _is_inline(cursor)):
@@ -188,6 +210,8 @@ def _overload(cursor: Any) -> Declared:
         found["result"] = cursor.result_type.spelling
     if cursor.is_static_method():
         found["static"] = True
+    if cursor.is_const_method():
+        found["const"] = True
     if cursor.is_deleted_method():
         found["deleted"] = True
     if (doc := _comment(cursor)) != "":

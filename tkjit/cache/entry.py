@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -264,10 +265,15 @@ def _tails_in(directory: str, dependencies: Sequence[str]) -> set[str]:
         names = set(os.listdir(directory))
     except OSError:
         return set()
-    found = set()
+    by_first = _tails_by_first_part(tuple(dependencies))
+    return {tail for first in by_first.keys() & names for tail in by_first[first]}
+
+
+@lru_cache(maxsize=2)  # asked for each directory of one entry
+def _tails_by_first_part(dependencies: tuple[str, ...]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
     for path in dependencies:
         parts = path.split("/")
         for length in range(1, min(TAIL_PARTS, len(parts) - 1) + 1):
-            if parts[-length] in names:
-                found.add("/".join(parts[-length:]))
+            found.setdefault(parts[-length], set()).add("/".join(parts[-length:]))
     return found

@@ -67,6 +67,8 @@ def kernel_resources(log: str, shared_object: bytes) -> KernelResources:
         The launcher, in which a symbol names the entry.
     """
     kernels = {_demangle(symbol): figures for symbol, figures in _read_figures(log)}
+    if not kernels:  # of 100 MB of precompiled headers the search below would take a second
+        return KernelResources()
     own = list(kernels) if len(kernels) == 1 else _named_by(shared_object, kernels)
     if len(own) != 1:
         return KernelResources(None, kernels)

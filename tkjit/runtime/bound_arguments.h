@@ -10,7 +10,7 @@ namespace tkjit::bound {
 
 // The numbers of types that are not objects'. A buffer's has its element, its dimensions and whether it may be written.
 enum : std::uint32_t { none_type = 1, bool_type, int_type, float_type, str_type, complex_type, characters_type, library_type_given };
-constexpr std::uint32_t first_scalar = 0x100, first_array = 0x1000, first_object = 0x10000;
+constexpr std::uint32_t first_scalar = 0x100, first_array = 0x1000, first_constant = 0x10000, first_object = 0x100000;
 constexpr std::uint32_t object_flags = 3;  // bits: const, moved, pointer
 constexpr int most_dimensions = 8;
 constexpr Py_ssize_t most_arguments = 16;
@@ -141,8 +141,13 @@ inline bool read(PyObject* given, Argument& to) {
         return true;
     }
     if (PyUnicode_Check(given)) return read_text(given, str_type, to);
-    if (Py_TYPE(given) == marked_type) {
+    if (PyObject_TypeCheck(given, marked_type)) {
         const auto* const marked = reinterpret_cast<Marked*>(given);
+        if (marked->mark == Mark::constant) {
+            to.type = first_constant + marked->constant;
+            to.address = &to.value;
+            return true;
+        }
         if (marked->mark == Mark::characters) return read_text(marked->target, characters_type, to);
         return read_object(reinterpret_cast<Object*>(marked->target), marked->mark == Mark::pointer ? 4 : 2, to);
     }
@@ -177,6 +182,10 @@ inline PyObject* describe_type(std::uint32_t type, const Library* library) {
                 text = demangle(known->name.c_str());
                 static const char* const ways[] = {"object", "const", "moved", "const moved", "pointer", "const pointer"};
                 how = known->library == library ? ways[(type - first_object) & 7] : "foreign";
+            } else if (type >= first_constant) {
+                const Constant& constant = constants[type - first_constant];
+                text = constant.type;
+                how = constant.library == library ? "constant" : "foreign";
             } else if (type >= first_array) {
                 text = elements[(type - first_array) >> 4].text;
                 how = (type - first_array) & 8 ? "const array" : "array";

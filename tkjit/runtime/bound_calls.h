@@ -4,7 +4,9 @@
 #include "bound_arguments.h"
 
 #include <algorithm>
-#include <array>
+#include <exception>
+#include <new>
+#include <stdexcept>
 
 namespace tkjit::bound {
 
@@ -40,13 +42,52 @@ inline PyTypeObject* method_type = nullptr;
 inline PyTypeObject* compiled_type = nullptr;
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
-inline PyObject* raise(const bind::Error& error) {
+/// An exception that a call has thrown: Python's class for it, its type and its text.
+struct Error : bind::Error {
+    enum class Kind { none, memory, index, value, overflow, other } kind = Kind::none;
+    std::string type, text;
+
+    Error() : bind::Error{&describe_exception} {}
+
+private:
+    void set(Kind of, const std::exception& caught) {
+        kind = of;
+        type = typeid(caught).name();
+        text = caught.what();
+    }
+    static void describe_exception(bind::Error* given) noexcept {
+        auto& error = *static_cast<Error*>(given);
+        error.kind = Kind::other;
+        try {
+            try {
+                throw;
+            } catch (const std::bad_alloc& caught) {
+                error.set(Kind::memory, caught);
+            } catch (const std::out_of_range& caught) {
+                error.set(Kind::index, caught);
+            } catch (const std::overflow_error& caught) {
+                error.set(Kind::overflow, caught);
+            } catch (const std::invalid_argument& caught) {
+                error.set(Kind::value, caught);
+            } catch (const std::domain_error& caught) {
+                error.set(Kind::value, caught);
+            } catch (const std::exception& caught) {
+                error.set(Kind::other, caught);
+            } catch (...) {
+                error.text = "a C++ exception of a type that is not std::exception";
+            }
+        } catch (...) {  // no memory for the text
+        }
+    }
+};
+
+inline PyObject* raise(const Error& error) {
     PyObject* cls = error_class;
-    switch (error.thrown) {
-        case bind::Thrown::memory: cls = PyExc_MemoryError; break;
-        case bind::Thrown::index: cls = PyExc_IndexError; break;
-        case bind::Thrown::value: cls = PyExc_ValueError; break;
-        case bind::Thrown::overflow: cls = PyExc_OverflowError; break;
+    switch (error.kind) {
+        case Error::Kind::memory: cls = PyExc_MemoryError; break;
+        case Error::Kind::index: cls = PyExc_IndexError; break;
+        case Error::Kind::value: cls = PyExc_ValueError; break;
+        case Error::Kind::overflow: cls = PyExc_OverflowError; break;
         default: break;
     }
     const std::string text = error.type.empty() ? error.text : demangle(error.type.c_str()) + ": " + error.text;
@@ -134,7 +175,7 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
     void* addresses[most_arguments];
     for (Py_ssize_t i = 0; i < count; ++i) addresses[i] = arguments[i].address;
     bind::Result result{};
-    bind::Error error{};
+    Error error;
     if (function.is_brief) {
         call.entry.run(addresses, &result, &error);
     } else {
@@ -150,7 +191,7 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
         }
     }
     if (function.invalidates && count > 0 && arguments[0].object) ++reinterpret_cast<Object*>(arguments[0].object)->generation;
-    if (error.thrown != bind::Thrown::none) return raise(error);
+    if (error.kind != Error::Kind::none) return raise(error);
     return to_python(result, function, call, arguments, count);
 }
 

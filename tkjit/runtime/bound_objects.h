@@ -63,13 +63,21 @@ struct Object {
     bool is_moved_from;
 };
 
-/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`.
-enum class Mark : int { pointer, characters, moved };
+/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`; or an object of a class that holds nothing, which a
+/// call makes where it needs one.
+enum class Mark : int { pointer, characters, moved, constant };
 struct Marked {
     PyObject_HEAD
-    PyObject* target;
+    PyObject* target;  // of a constant, none
     Mark mark;
+    std::uint32_t constant;  // its class, as a position in `constants`
 };
+
+struct Constant {
+    const Library* library;
+    std::string type;
+};
+inline std::vector<Constant> constants;
 
 inline std::vector<KnownType*> known_types;  // by number
 inline PyTypeObject* object_type = nullptr;

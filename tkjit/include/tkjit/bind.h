@@ -7,10 +7,8 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -76,11 +74,9 @@ struct Result {
     void (*release)(void*);
 };
 
-/// An exception that a call has thrown.
-enum class Thrown : std::int32_t { none, memory, index, value, overflow, other };
+/// What has become of a call that threw. The caller describes the exception, so that no unit has the code for it.
 struct Error {
-    Thrown thrown;
-    std::string type, text;
+    void (*describe)(Error*);  // within the handler of the exception
 };
 
 /// One call. It has no `run` where the compiler could not make it of an optional expression.
@@ -116,6 +112,10 @@ struct Array {
     T* begin() const { return data; }
     T* end() const { return data + count; }
 };
+
+/// An object of a class that holds nothing.
+template <class T>
+struct Constant {};
 
 template <class A>
 inline A take(void* argument) {
@@ -198,6 +198,17 @@ const Type* type_of() {
     static const Type type{typeid(T).name(), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
     return &type;
 }
+
+/// The iterator of a container, for calls that are compiled together with the container's constructor.
+struct None {};
+template <class T, class = void>
+struct BeginOf {
+    using type = None;
+};
+template <class T>
+struct BeginOf<T, void_t<decltype(std::declval<T&>().begin())>> {
+    using type = decltype(std::declval<T&>().begin());
+};
 
 // ---- results -------------------------------------------------------------------------------------------------------
 
@@ -345,31 +356,6 @@ struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
 
 // ---- entries -------------------------------------------------------------------------------------------------------
 
-/// Describes the exception that is being handled.
-inline void describe_exception(Error& error) noexcept {
-    error.thrown = Thrown::other;
-    try {
-        try {
-            throw;
-        } catch (const std::bad_alloc& caught) {
-            error = {Thrown::memory, typeid(caught).name(), caught.what()};
-        } catch (const std::out_of_range& caught) {
-            error = {Thrown::index, typeid(caught).name(), caught.what()};
-        } catch (const std::overflow_error& caught) {
-            error = {Thrown::overflow, typeid(caught).name(), caught.what()};
-        } catch (const std::invalid_argument& caught) {
-            error = {Thrown::value, typeid(caught).name(), caught.what()};
-        } catch (const std::domain_error& caught) {
-            error = {Thrown::value, typeid(caught).name(), caught.what()};
-        } catch (const std::exception& caught) {
-            error = {Thrown::other, typeid(caught).name(), caught.what()};
-        } catch (...) {
-            error.text = "a C++ exception of a type that is not std::exception";
-        }
-    } catch (...) {  // no memory for the text
-    }
-}
-
 template <class Function, Function function>
 struct Caller;
 template <class R, class... A, R (*function)(A...)>
@@ -385,7 +371,7 @@ struct Caller<R (*)(A...), function> {
         try {
             call(arguments, *result, std::index_sequence_for<A...>());
         } catch (...) {
-            describe_exception(*error);
+            error->describe(error);
         }
     }
     static Entry entry() {

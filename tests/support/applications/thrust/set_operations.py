@@ -1,0 +1,24 @@
+"""Union, intersection, difference, symmetric difference and merge of two sorted ranges."""
+
+import numpy as np
+
+from support.applications import numbers
+
+HEADERS = ["thrust/device_vector.h", "thrust/merge.h", "thrust/set_operations.h"]
+
+
+def run(thrust, n):
+    vector = thrust.device_vector(int)
+    a, b = (vector(np.unique(numbers(n, 2 * n, seed))) for seed in (1, 9))
+    results = {}
+    for name, function in {
+        "merge": thrust.merge,
+        "union": thrust.set_union,
+        "intersection": thrust.set_intersection,
+        "difference": thrust.set_difference,
+        "symmetric": thrust.set_symmetric_difference,
+    }.items():
+        result = vector(a.size() + b.size())
+        end = function(a.begin(), a.end(), b.begin(), b.end(), result.begin())
+        results[name] = np.asarray(result)[: end - result.begin()]
+    return results

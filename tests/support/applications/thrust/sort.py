@@ -1,0 +1,20 @@
+"""Sorting of keys, of keys with values, of pairs, and in the other direction."""
+
+import numpy as np
+
+from support.applications import numbers
+
+HEADERS = ["thrust/device_vector.h", "thrust/sort.h", "thrust/functional.h", "thrust/sequence.h"]
+
+
+def run(thrust, n):
+    vector = thrust.device_vector(int)
+    data = numbers(n, 100)
+    ascending, descending, keys, values = (vector(data) for _ in range(4))
+    thrust.sort(ascending.begin(), ascending.end())
+    thrust.sort(descending.begin(), descending.end(), thrust.greater(int)())
+    floats = thrust.device_vector(np.float32)(numbers(n, 1000).astype(np.float32) / 8)
+    thrust.stable_sort(floats.begin(), floats.end())
+    thrust.sequence(values.begin(), values.end())
+    thrust.stable_sort_by_key(keys.begin(), keys.end(), values.begin())
+    return {"ascending": ascending, "descending": descending, "floats": floats, "keys": keys, "values": values}
