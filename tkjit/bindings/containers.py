@@ -11,10 +11,13 @@ from tkjit.bindings.forms import (
     ADDRESS_OF_ELEMENTS,
     AT,
     DEREFERENCE,
+    EXTENT,
     INCREMENT,
     NAME_OF_ELEMENTS,
+    RANK,
     SET_AT,
     SIZE,
+    STRIDE,
     UNEQUAL,
     method,
 )
@@ -22,7 +25,7 @@ from tkjit.bindings.operators import equality
 from tkjit.bindings.spelling import dtype_of
 
 # bind.h's Protocol
-_SIZE, _RANGE, _SUBSCRIPT, _CALL, _TRUTH, _EQUALITY = (1 << bit for bit in range(6))
+_SIZE, _RANGE, _SUBSCRIPT, _CALL, _TRUTH, _EQUALITY, _, _, _EXTENTS = (1 << bit for bit in range(9))
 
 
 def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
@@ -41,8 +44,10 @@ def protocols_of(engine: Engine, protocols: int) -> dict[str, Any]:
     found["__call__"] = method("{0}({1*})", "operator()")
     if protocols & _RANGE:
         found["__iter__"] = _iteration(engine)
-    if protocols & _SIZE and protocols & _RANGE:
-        found["__array__"] = _array(engine)
+    if protocols & _EXTENTS:
+        found["__array__"] = _array(engine, has_extents=True)
+    elif protocols & _SIZE and protocols & _RANGE:
+        found["__array__"] = _array(engine, has_extents=False)
     return found
 
 
@@ -86,12 +91,21 @@ def _iteration(engine: Engine) -> Callable[[Any], Iterator[Any]]:
     return __iter__
 
 
-def _array(engine: Engine) -> Callable[..., Any]:
+def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
+
+    rank, extent, stride = (engine.function(form, form) for form in (RANK, EXTENT, STRIDE))
+
+    def layout(this: Any) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+        """The extents, and the strides in elements."""
+        if not has_extents:
+            return (len(this),), None
+        dimensions = range(rank(this))
+        return tuple(extent(this, i) for i in dimensions), tuple(stride(this, i) for i in dimensions)
 
     def __array__(this: Any, dtype: Any = None, copy: bool | None = None) -> Any:
         import numpy
 
-        view = _view(engine, this)
+        view = _view(engine, this, layout)
         array = numpy.asarray(view) if view is not None else numpy.array(list(this))
         return array if dtype is None and not copy else numpy.array(array, dtype=dtype, copy=bool(copy))
 
@@ -106,7 +120,7 @@ class _View:
         self.__array_interface__ = interface
 
 
-def _view(engine: Engine, container: Any) -> _View | None:
+def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View | None:
     """The elements of a container, where they are numbers one behind the other in the host's memory."""
     _, given = engine.describe("__array__", (container,))
     calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, NAME_OF_ELEMENTS)]
@@ -120,11 +134,13 @@ def _view(engine: Engine, container: Any) -> _View | None:
         return None
     import numpy
 
-    count = len(container)
+    extents, strides = layout(container)
+    dtype = numpy.dtype(letter)
     interface = {
         "version": 3,
-        "shape": (count,),
-        "typestr": numpy.dtype(letter).str,
+        "shape": extents,
+        "strides": strides and tuple(step * dtype.itemsize for step in strides),
+        "typestr": dtype.str,
         "data": (address, element.startswith("const ")),
     }
     return _View(container, interface)

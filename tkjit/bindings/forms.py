@@ -9,6 +9,9 @@ DEREFERENCE = "tkjit::bind::dereferenced({0})"
 INCREMENT = "void(++{0})"
 ADDRESS_OF_ELEMENTS = "tkjit::bind::address_of_elements({0})"
 NAME_OF_ELEMENTS = "tkjit::bind::name_of_elements({0})"
+RANK = "int(std::decay_t<decltype({0})>::rank)"
+EXTENT = "{0}.extent({1})"
+STRIDE = "{0}.stride({1})"
 UNEQUAL = "static_cast<bool>({0} != {1})"
 
 

@@ -20,6 +20,9 @@ def refusal(call: Expression, error: CompileError, declarations: Declarations) -
     found = _ERROR.search(log)
     first = found["text"] if found else error.summary.split("\n")[0]
     lines = [f"{call.name}({', '.join(map(str, call.given))}): C++ refuses it: {_plain(first)}"]
+    if "cannot bind non-const lvalue reference" in first:
+        kind = next((one.type for one in call.given if one.how in ("", "text")), "int")
+        lines.append(f'  it wants to write to an argument: pass an object, such as library.cpp("{kind}")(value)')
     candidates = _candidates(log)
     for candidate, reason in candidates[:_MOST]:
         lines.append(f"  candidate: {candidate}" + (f"\n    {reason}" if reason else ""))

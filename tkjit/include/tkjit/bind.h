@@ -46,6 +46,7 @@ enum Protocol : std::uint32_t {
     has_equality = 32,
     has_dereference = 64,
     has_increment = 128,
+    has_extents = 256,  // extent(i), stride(i) and a constant rank
 };
 
 /// A C++ type.
@@ -144,6 +145,7 @@ TKJIT_BIND_PROTOCOL(HasCall, std::declval<T&>()(0))
 TKJIT_BIND_PROTOCOL(HasEquality, std::declval<const T&>() == std::declval<const T&>())
 TKJIT_BIND_PROTOCOL(HasDereference, *std::declval<T&>())
 TKJIT_BIND_PROTOCOL(HasIncrement, ++std::declval<T&>())
+TKJIT_BIND_PROTOCOL(HasExtents, std::declval<T&>().extent(0) + std::declval<T&>().stride(0) + int(T::rank))
 #undef TKJIT_BIND_PROTOCOL
 
 template <class T, bool = std::is_class<T>::value || std::is_union<T>::value>
@@ -156,7 +158,8 @@ struct Protocols<T, true> {
         (HasSize<T>::value ? has_size : 0) | (HasRange<T>::value ? has_range : 0) |
         (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value ? has_call : 0) |
         (std::is_constructible<bool, T&>::value ? has_truth : 0) | (HasEquality<T>::value ? has_equality : 0) |
-        (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0);
+        (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0) |
+        (HasExtents<T>::value ? has_extents : 0);
 };
 
 template <class T>

@@ -1,0 +1,18 @@
+"""The applications of Kokkos Kernels. Debian has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+INCLUDE = Path("/usr/include/trilinos")
+INSTALL = "apt-get install libtrilinos-kokkos-kernels-dev libtrilinos-kokkos-dev"
+OPTIONS = {
+    "include_dirs": [INCLUDE],
+    "libraries": ["trilinos_kokkoscore", "trilinos_kokkoskernels"],
+    "source": (Path(__file__).parent / "matrices.hpp").read_text(),
+    "start": "Kokkos::initialize",
+    "stop": "Kokkos::finalize",
+}
+NAMESPACES = ["Kokkos", "KokkosSparse", "KokkosBlas", "matrices"]
+MATRIX = "double", "int", "Kokkos::DefaultExecutionSpace", None, "int"
+HANDLE = "int", "int", "double", *["Kokkos::DefaultExecutionSpace"] * 3
