@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,13 +12,20 @@ from tkjit.bindings.arguments import prepare
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import BindingsPlan, CallsPlan, ClassPlan, DeclarationsPlan, PrecompiledHeaderPlan
+from tkjit.bindings.plans import (
+    BindingsPlan,
+    CallsPlan,
+    ClassPlan,
+    DeclarationsPlan,
+    LibrariesPlan,
+    PrecompiledHeaderPlan,
+)
 from tkjit.bindings.refusals import refusal
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, CppError, ToolchainError
 from tkjit.loader import loader_for
-from tkjit.loader.plan import Plan
+from tkjit.loader.plan import Opened, Plan
 from tkjit.system.fork_safe import cached_property
 
 
@@ -70,8 +78,22 @@ class Engine:
     @cached_property
     def _digest(self) -> str:
         """What stands for the contents of the headers."""
-        directory = self._declared.directory
-        return f"{directory.parent.name}/{directory.name}"
+        entries = [self._declared, *([self._linked.entry] if self._linked is not None else [])]
+        return " ".join(f"{entry.directory.parent.name}/{entry.directory.name}" for entry in entries)
+
+    @cached_property
+    def _linked(self) -> Opened | None:
+        """The libraries, loaded."""
+        if not self.headers.link_flags:
+            return None
+        try:
+            return self._loader.open(LibrariesPlan(self._loader.env, self.headers))
+        except CompileError as error:
+            raise ToolchainError(f"bind: the libraries cannot be linked: {error}") from None
+
+    @property
+    def _libraries(self) -> Path | None:
+        return self._linked.loaded if self._linked is not None else None
 
     def _precompiled(self) -> Entry:
         return self._loader.find_or_build(PrecompiledHeaderPlan(self._loader.env, self.headers))
@@ -171,7 +193,9 @@ class Engine:
                 raise ArgumentError(self._refused[call])
         if missing:
             try:
-                plan = CallsPlan(self._loader.env, self.headers, self._digest, missing, self._precompiled)
+                plan = CallsPlan(
+                    self._loader.env, self.headers, self._digest, missing, self._precompiled, self._libraries
+                )
                 opened = self._open(types, plan)
             except CompileError as error:
                 text = self._refused[missing[0]] = refusal(missing[0], error, self.declarations)
@@ -184,7 +208,9 @@ class Engine:
 
     def compile_class(self, type_text: str, calls: Sequence[Expression]) -> None:
         """Compile what is probably called on the objects of a class, as far as C++ has it."""
-        plan = ClassPlan(self._loader.env, self.headers, self._digest, type_text, calls, self._precompiled)
+        plan = ClassPlan(
+            self._loader.env, self.headers, self._digest, type_text, calls, self._precompiled, self._libraries
+        )
         opened = self._open(self.types, plan)
         found = [(call, compiled) for call, compiled in zip(calls, opened, strict=False) if compiled is not None]
         names = {call.makes: compiled.result_name for call, compiled in found if call.makes}

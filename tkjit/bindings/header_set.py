@@ -75,16 +75,27 @@ class HeaderSet:
     def compile_flags(self) -> Flags:
         """The flags of a compiled call."""
         given, linker = common_flags(self.flags)
-        own = [flag for flag in self.flags if flag not in given and flag not in linker]
+        own = [flag for flag in self.flags if flag not in (*given, *linker)]
         # the symbols of templates stay visible: what is static in one is the same in all compiled calls
         common = ("-O2", "-g0", "-fPIC", "-Wno-deprecated-declarations", *own)
         directories = [INCLUDE, *self.include_dirs]
         paths = tuple(f"-I{directory}" for directory in directories)
-        return Flags((*self.preprocessor, *common), paths, (*linker, *self.link))
+        return Flags((*self.preprocessor, *common), paths)
 
     @property
-    def link(self) -> tuple[str, ...]:
-        return tuple(name if "/" in name else f"-l{name}" for name in self.libraries)
+    def link_flags(self) -> tuple[str, ...]:
+        """The flags by which the libraries are linked, all of each: a call that is compiled later may need any part."""
+        _, linker = common_flags(self.flags)
+        if not self.libraries and not linker:
+            return ()
+        names = [name if "/" in name else f"-l{name}" for name in self.libraries]
+        own = [flag for flag in linker if flag.startswith("-L")]
+        more = [flag for flag in linker if flag not in own]
+        return (
+            (*own, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)
+            if names or more
+            else ()
+        )
 
 
 def make_header_set(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,7 @@ from tkjit.loader.modules import SharedModulePlan
 from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
-BINDINGS, PRECOMPILED, DECLARATIONS = "bindings", "precompiled", "declarations"
+BINDINGS, PRECOMPILED, DECLARATIONS, LIBRARIES = "bindings", "precompiled", "declarations", "libraries"
 _HEADERS, _CALLS = "headers.h", "calls.cpp"
 
 
@@ -59,7 +60,7 @@ class _HeaderSetPlan(Plan):
         return cpu_target()
 
     def _recipe(self, text: str, **parts: str) -> Recipe:
-        every = {TEXT: text, "flags": "\n".join((*self._flags.compile, *self._flags.link)), **parts}
+        every = {TEXT: text, "flags": "\n".join(self._flags.compile), **parts}
         every[PATHS] = "\n".join(map(str, self._flags.include_dirs))
         own = {f"include-{number}": path for number, path in enumerate(self._headers.include_dirs)}
         return self._env.recipe(self.arch, self._headers.name, every, None, own)
@@ -101,6 +102,46 @@ class PrecompiledHeaderPlan(_HeaderSetPlan):
             return [self._command(self._flags, source, output, depfile, "-x", "c++-header")]
 
         return compiler.compile_binary(unit, staging, f"{_HEADERS}.gch", commands)
+
+
+class LibrariesPlan(_HeaderSetPlan):
+    """The libraries as one shared object, so that what is static in them is there once for all compiled calls."""
+
+    arch = LIBRARIES
+
+    @cached_property
+    def warm_key(self) -> str:
+        return self._env.warm_key(f"{LIBRARIES}-{self._headers.name}", self._headers)
+
+    @property
+    def what(self) -> str:
+        return f"the libraries of {self._headers.name} (once)"
+
+    def render(self) -> Recipe:
+        return self._recipe("", link="\n".join(self._headers.link_flags))
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        names = tuple(f":{Path(name).name}" if "/" in name else name for name in self._headers.libraries)
+        unit = compiler.Unit(
+            self.what, "empty.cpp", "", self._env.failure_directory(self.recipe), libraries=names or ("",)
+        )
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            # compiled calls find it by this name, wherever the cache lies
+            options = ["-shared", f"-Wl,-t,-soname,{self.soname}"]
+            return [[*self._command(self._flags, source, output, depfile, *options), *self._headers.link_flags]]
+
+        return compiler.compile_binary(unit, staging, "libraries.so", commands)
+
+    @property
+    def soname(self) -> str:
+        return f"tkjit-{self._headers.name}-{self.recipe.build_key[:16]}.so"
+
+    def load(self, module: str, path: Path) -> Path:
+        ctypes.CDLL(str(path))  # and never closed
+        return path
 
 
 class DeclarationsPlan(_HeaderSetPlan):
@@ -154,7 +195,9 @@ class CallsPlan(_HeaderSetPlan):
     Parameters
     ----------
     digest : str
-        Of the headers' contents.
+        Of the contents of the headers and libraries.
+    libraries : Path or None
+        The shared object of the libraries, which has been loaded.
     """
 
     arch = "calls"
@@ -166,11 +209,13 @@ class CallsPlan(_HeaderSetPlan):
         digest: str,
         calls: Sequence[Expression],
         precompiled: Callable[[], Entry],
+        libraries: Path | None,
     ) -> None:
         super().__init__(env, headers)
         self._digest = digest
         self._calls = calls
         self._precompiled = precompiled
+        self._libraries = libraries
 
     @cached_property
     def warm_key(self) -> str:
@@ -182,7 +227,11 @@ class CallsPlan(_HeaderSetPlan):
         return str(self._calls[0])
 
     def render(self) -> Recipe:
-        return self._recipe(render_unit(self._calls), headers=self._digest)
+        return self._recipe(render_unit(self._calls), headers=self._digest, link=" ".join(self._link_flags))
+
+    @property
+    def _link_flags(self) -> list[str]:
+        return ["-Wl,--no-as-needed"] if self._libraries else []
 
     def make(self, staging: Path) -> Product:
         return self._compile(staging, self.recipe.text)
@@ -195,7 +244,7 @@ class CallsPlan(_HeaderSetPlan):
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
-            return [[*line, *self._flags.link]]
+            return [[*line, *self._link_flags, *([str(self._libraries)] if self._libraries else [])]]
 
         product = compiler.compile_binary(unit, staging, "calls.so", commands)
         # the headers are in the digest
@@ -215,8 +264,9 @@ class ClassPlan(CallsPlan):
         type_text: str,
         calls: Sequence[Expression],
         precompiled: Callable[[], Entry],
+        libraries: Path | None,
     ) -> None:
-        super().__init__(env, headers, digest, calls, precompiled)
+        super().__init__(env, headers, digest, calls, precompiled, libraries)
         self._type_text = type_text
 
     @property

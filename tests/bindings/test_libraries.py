@@ -1,0 +1,145 @@
+"""Bound libraries that are linked, hooks at the start and the end, and what goes wrong before a call."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.forking import Server
+
+import tkjit
+from tkjit import ArgumentError, ToolchainError
+
+pytestmark = pytest.mark.compiles
+
+HEADER = """
+#pragma once
+namespace depot {
+int take();      // counts up, in the library
+int taken();
+void open();
+void close();
+struct Crate { int id; Crate(); ~Crate(); };
+}
+"""
+LIBRARY = r"""
+#include "depot.hpp"
+#include <cstdio>
+namespace depot {
+static int count = 0;
+int take() { return ++count; }
+int taken() { return count; }
+void open() { std::printf("open\n"); std::fflush(stdout); }
+void close() { std::printf("close\n"); std::fflush(stdout); }
+Crate::Crate() : id(++count) {}
+Crate::~Crate() { std::printf("crate %d\n", id); std::fflush(stdout); }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def depot(tmp_path_factory) -> Path:
+    """A directory with depot.hpp and libdepot.a, a static library with state."""
+    directory = tmp_path_factory.mktemp("depot")
+    (directory / "depot.hpp").write_text(HEADER)
+    (directory / "depot.cpp").write_text(LIBRARY)
+    subprocess.run("g++ -O2 -fPIC -c depot.cpp -o depot.o".split(), cwd=directory, check=True)
+    subprocess.run("ar rcsD libdepot.a depot.o".split(), cwd=directory, check=True)
+    return directory
+
+
+def test_a_static_library_has_its_state_once(depot):
+    library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[depot], libraries=[depot / "libdepot.a"])
+    assert [library.take(), library.take(), library.taken()] == [1, 2, 2]  # three calls, each compiled by itself
+
+
+def test_hooks(depot, python):
+    code = f"""
+import tkjit
+library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[{str(depot)!r}],
+                     libraries=["depot"], flags=["-L{depot}"], start="depot::open", stop="depot::close()")
+print("bound", flush=True)
+first, second = library.Crate(), library.Crate()
+print(first.id, flush=True)
+"""
+    assert python(code).split("\n") == ["bound", "open", "1", "crate 2", "crate 1", "close", ""]
+
+
+def test_own_text():
+    library = tkjit.bind(source="namespace own { inline int half(int n) { return n / 2; } }", namespaces="own")
+    assert library.half(8) == 4
+    std = tkjit.bind("vector", "algorithm", namespaces="std", std="c++20")
+    numbers = std.vector("double")(np.array([2.0, 3.0]))
+    assert list(numbers) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("headers", "options", "error", "text"),
+    [
+        ([], {}, ArgumentError, "name a header, a directory of headers, or give source="),
+        (["vector"], {"backend": "hip"}, ArgumentError, "backend='hip'; expected one of 'cpp', 'omp', 'cuda'"),
+        (["vector"], {"std": "c++11"}, ArgumentError, r"std='c\+\+11'; expected one of"),
+        (["vector"], {"include_dirs": ["/nowhere"]}, ToolchainError, "include directory /nowhere does not exist"),
+    ],
+)
+def test_options_that_are_none(headers, options, error, text):
+    with pytest.raises(error, match=text):
+        tkjit.bind(*headers, **options)
+
+
+def test_headers_that_cannot_be_bound(tmp_path):
+    (tmp_path / "broken.hpp").write_text("namespace a {\nint f(;\n}\n")
+    (tmp_path / "empty").mkdir()
+    for headers, options, text in [
+        (["nowhere.hpp"], {}, "nowhere.hpp"),
+        (["broken.hpp"], {"include_dirs": [tmp_path]}, r"broken\.hpp:2"),
+        (["vector"], {"namespaces": "vectors"}, "declare nothing in the namespace vectors"),
+    ]:
+        with pytest.raises(ToolchainError, match=text):
+            tkjit.bind(*headers, **options).f  # noqa: B018
+    with pytest.raises(ToolchainError, match="no headers in the directory"):
+        tkjit.bind(tmp_path / "empty")
+
+
+def test_a_library_that_cannot_be_linked():
+    library = tkjit.bind("vector", namespaces="std", libraries=["of_nobody"])
+    with pytest.raises(ToolchainError, match=r"libraries cannot be linked: .*of_nobody"):
+        library.vector(int)()
+
+
+def test_a_directory_of_headers(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.hpp").write_text(f"namespace both {{ inline int {name}() {{ return {len(name)}; }} }}\n")
+    library = tkjit.bind(tmp_path)
+    assert (library.both.one(), library.both.two()) == (3, 3)
+
+
+def test_an_edited_header_is_compiled_again(tmp_path, fresh: Server):
+    header = tmp_path / "edited.hpp"
+    code = f"import tkjit\nprint(tkjit.bind({str(header)!r}, namespaces='e').value())"
+    for value in (1, 2):
+        header.write_text(f"namespace e {{ inline int value() {{ return {value}; }} }}\n")
+        assert fresh.run(code) == f"{value}\n"
+
+
+def test_without_a_compiler_what_was_compiled_is_found(tmp_path, fresh: Server):
+    header = tmp_path / "kept.hpp"
+    header.write_text("namespace k { inline int value(int n) { return n; } }\n")
+    code = f"import tkjit\nlibrary = tkjit.bind({str(header)!r}, namespaces='k')\n"
+    assert fresh.run(code + "print(library.value(3))") == "3\n"
+    assert fresh.run(code + "print(library.value(4))", TKJIT_JIT="0") == "4\n"
+    refused = fresh.start(code + "library.value(4.0)", TKJIT_JIT="0").wait()
+    assert "k::value(double) is not in the cache" in refused.stderr and "TKJIT_JIT=0" in refused.stderr
+
+
+def test_calls_in_threads(garden):
+    results = []
+    threads = [threading.Thread(target=lambda n=n: results.append(garden.twice(float(n)))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results) == [2.0 * n for n in range(8)]
