@@ -61,7 +61,7 @@ sys.path.insert(0, {str(PROGRAMS.parents[1])!r})
 import numpy, tkjit
 from support.applications import kokkos
 from support.applications.kokkos import {name} as application
-library = tkjit.bind(*application.HEADERS, namespaces=application.BOUND, **kokkos.OPTIONS)
+library = tkjit.bind(*application.HEADERS, namespaces=application.BOUND, source=kokkos.MATRICES, **kokkos.OPTIONS)
 print(json.dumps({{key: numpy.ravel(value).tolist() for key, value in application.run(library, 1000).items()}}))
 """
     found = json.loads(fresh.run(code))

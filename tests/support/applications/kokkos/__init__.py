@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 INCLUDE = Path("/usr/include/trilinos")
+MATRICES = (Path(__file__).parent / "matrices.hpp").read_text()
 INSTALL = "apt-get install libtrilinos-kokkos-kernels-dev libtrilinos-kokkos-dev"
 OPTIONS = {
     "include_dirs": [INCLUDE],
     "libraries": ["trilinos_kokkoscore", "trilinos_kokkoskernels"],
-    "source": (Path(__file__).parent / "matrices.hpp").read_text(),
     "start": "Kokkos::initialize",
     "stop": "Kokkos::finalize",
 }

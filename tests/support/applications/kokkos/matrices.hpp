@@ -50,6 +50,16 @@ Matrix grid(int width, int height) {
     return from_rows<Matrix>("grid", width * height, rows);
 }
 
+/// The lower triangle of a matrix.
+template <class Matrix>
+Matrix lower(const Matrix& matrix) {
+    std::vector<std::vector<std::pair<int, double>>> rows(matrix.numRows());
+    for (int row = 0; row < matrix.numRows(); ++row)
+        for (int at = matrix.graph.row_map(row); at < matrix.graph.row_map(row + 1); ++at)
+            if (matrix.graph.entries(at) <= row) rows[row].emplace_back(matrix.graph.entries(at), matrix.values(at));
+    return from_rows<Matrix>("lower", matrix.numRows(), rows);
+}
+
 /// The neighbours in a grid of nine points, as a graph: without the points themselves.
 template <class Matrix>
 Matrix neighbours(int width, int height) {
