@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import Any
 
 from tkjit.bindings.containers import protocols_of
+from tkjit.bindings.declarations import signature
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
-from tkjit.bindings.forms import method
+from tkjit.bindings.forms import COPY, PRINTED, method
 from tkjit.bindings.numbers import enumeration_class, number_class
 from tkjit.bindings.operators import operators
 from tkjit.errors import ArgumentError
@@ -37,9 +39,11 @@ def make_class(engine: Engine, number: int, name: str, form: int, protocols: int
         bind.h's ``Protocol``.
     """
     base = engine.runtime.Object
+    copy = engine.method(COPY, f"{name}: a copy")
     facts: dict[str, Any] = {"__slots__": (), "__cpp__": name, "__module__": "tkjit.bindings"}
     if form == _OBJECT:
         facts |= _members(engine, name) | operators(engine) | protocols_of(engine, protocols)
+        facts |= {"__copy__": copy, "__deepcopy__": lambda this, memo: copy(this), "__str__": _printer(engine, name)}
     elif form == _ENUMERATION:
         facts |= enumeration_class(engine, name)
     else:
@@ -82,20 +86,43 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
     }
 
 
+def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
+    """What ``str`` gives: the text that C++ writes to a stream, where it can."""
+
+    def __str__(this: Any) -> str:
+        _, given = engine.describe(name, (this,))
+        (compiled,) = engine.compile([Expression(PRINTED, given, f"{name} as text", is_optional=True)])
+        return repr(this) if compiled is None else str(engine.call(compiled, this))
+
+    return __str__
+
+
 def _member(
     engine: Engine, this: Any, name: str, member: str, facts: dict[str, Any] | None, known: dict[str, Any]
 ) -> Any:
     """A method or a property."""
-    kind = facts["kind"] if facts is not None else _ask_for_member(engine, this, name, member)
+    kind = facts["kind"] if facts is not None else ""
+    kind = kind or _ask_for_member(engine, this, name, member)
     if kind == "method":
-        doc = facts["doc"] if facts is not None else None
+        overloads = facts["overloads"] if facts is not None else []
+        doc = "\n".join([*(signature(member, one) for one in overloads), "", facts["doc"] if facts else ""]).strip()
         invalidates = member in INVALIDATING
-        return engine.method(method(member), f"{name}::{member}", doc=doc, invalidates=invalidates)
+        return engine.method(method(member), f"{name}::{member}", overloads, doc=doc or None, invalidates=invalidates)
     if kind in ("field", "static field"):
         return _field(engine, name, member)
+    if "operator->" in known:
+        return _member_of_pointee(engine, member)
     near = difflib.get_close_matches(member, [one for one in known if one.isidentifier()], 3)
     hint = f"; is it {' or '.join(near)}?" if near else ""
     raise AttributeError(f"{name} has no {member}{hint}")
+
+
+def _member_of_pointee(engine: Engine, member: str) -> property:
+    """A member of what an object points to: C++'s arrow."""
+    follow = engine.function("*{0}", "operator->")
+    return property(
+        lambda this: getattr(follow(this), member), lambda this, value: setattr(follow(this), member, value)
+    )
 
 
 def _field(engine: Engine, name: str, member: str) -> property:

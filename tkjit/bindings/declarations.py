@@ -32,9 +32,13 @@ class Declared(NamedTuple):
         return self.text.removeprefix("::")
 
     @property
+    def overloads(self) -> list[dict[str, Any]]:
+        return list(self.facts.get("overloads", []))
+
+    @property
     def signatures(self) -> list[str]:
         """Its overloads, as a person reads them."""
-        return [signature(self.qualified, overload) for overload in self.facts.get("overloads", [])]
+        return [signature(self.qualified, overload) for overload in self.overloads]
 
 
 def signature(name: str, overload: dict[str, Any]) -> str:

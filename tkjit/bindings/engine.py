@@ -12,6 +12,7 @@ from tkjit.bindings.arguments import prepare
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.keywords import in_order
 from tkjit.bindings.plans import (
     BindingsPlan,
     CallsPlan,
@@ -111,27 +112,31 @@ class Engine:
 
     # ---- callables
 
-    def function(self, form: str, name: str, **options: Any) -> Any:
+    def function(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
         """A callable for a C++ expression on its arguments.
 
         Parameters
         ----------
         form : str
             See ``Expression``.
+        overloads : sequence of dict
+            With the names of the parameters, for calls with keywords.
         options
             Of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
         """
-        return self.runtime.Function(name, self._on_miss(form, name), options.pop("doc", None), **options)
+        miss = self._on_miss(form, name, overloads, 0)
+        return self.runtime.Function(name, miss, options.pop("doc", None), **options)
 
-    def method(self, form: str, name: str, **options: Any) -> Any:
+    def method(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
         """The same as an attribute of a class."""
-        return self.runtime.Method(name, self._on_miss(form, name), options.pop("doc", None), **options)
+        miss = self._on_miss(form, name, overloads, 1)
+        return self.runtime.Method(name, miss, options.pop("doc", None), **options)
 
-    def _on_miss(self, form: str, name: str) -> Callable[..., Any]:
+    def _on_miss(self, form: str, name: str, overloads: Sequence[dict[str, Any]], own: int) -> Callable[..., Any]:
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if kwargs:
-                raise ArgumentError(f"{name}: unknown keyword {next(iter(kwargs))!r}")
-            args = prepare(name, args)
+            prepared = self.prepare(name, overloads, args, kwargs, own)
+            if prepared is not args:
+                return function(*prepared)
             types, given = self.describe(name, args)
             (compiled,) = self.compile([Expression(form, given, name)])
             function.add(types, compiled)
@@ -139,9 +144,36 @@ class Engine:
 
         return miss
 
-    def constant(self, type_text: str, make: Callable[[], Any]) -> Any:
-        """An object of a class that holds nothing: a call makes it where it needs it, ``make`` makes one to look at."""
-        made = self.runtime.constant(self._constant_class, self.types, type_text)
+    def prepare(
+        self,
+        name: str,
+        overloads: Sequence[dict[str, Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        own: int = 0,
+    ) -> tuple[Any, ...]:
+        """Arguments that C++ has types for; the same tuple where nothing had to be done.
+
+        Parameters
+        ----------
+        own : int
+            How many arguments stand before the parameters of the overloads: a method's object.
+        """
+        if kwargs:
+            args = (*args[:own], *in_order(name, overloads, args[own:], kwargs, self.constant))
+        return prepare(name, args)
+
+    def constant(self, expression: str, make: Callable[[], Any] | None = None) -> Any:
+        """An argument that C++ makes where a call needs it.
+
+        Parameters
+        ----------
+        expression : str
+            In C++: ``thrust::plus<int>()``.
+        make : callable
+            Makes a bound object of it, where Python wants to look at one.
+        """
+        made = self.runtime.constant(self._constant_class, self.types, expression)
         made.make = make
         return made
 
@@ -207,11 +239,21 @@ class Engine:
         return self._compiled.get(call) is not None or (call.is_optional and call in self._compiled)
 
     def compile_class(self, type_text: str, calls: Sequence[Expression]) -> None:
-        """Compile what is probably called on the objects of a class, as far as C++ has it."""
+        """Compile what is probably called on the objects of a class, as far as C++ has it.
+
+        Raises
+        ------
+        ArgumentError
+            If C++ has no such class.
+        """
         plan = ClassPlan(
             self._loader.env, self.headers, self._digest, type_text, calls, self._precompiled, self._libraries
         )
-        opened = self._open(self.types, plan)
+        try:
+            opened = self._open(self.types, plan)
+        except CompileError as error:
+            named = Expression(calls[0].form, (), type_text.removeprefix("::"))
+            raise ArgumentError(refusal(named, error, self.declarations)) from error
         found = [(call, compiled) for call, compiled in zip(calls, opened, strict=False) if compiled is not None]
         names = {call.makes: compiled.result_name for call, compiled in found if call.makes}
         for call, compiled in found:
@@ -233,7 +275,10 @@ class Engine:
         for position, one in enumerate(described):
             if one is None:
                 kind = type(args[position]).__name__
-                raise ArgumentError(f"{name}: argument {position + 1} is a {kind}, for which C++ has no type here")
+                hint = "; write it in C++, in source=, and pass that" if callable(args[position]) else ""
+                raise ArgumentError(
+                    f"{name}: argument {position + 1} is a {kind}, for which C++ has no type here{hint}"
+                )
             if one[1] == "foreign":
                 raise ArgumentError(f"{name}: argument {position + 1} is a {one[2]} of another library of bindings")
         return tuple(one[0] for one in described), tuple(Given(one[1], one[2]) for one in described)

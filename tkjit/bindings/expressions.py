@@ -14,9 +14,9 @@ class Given:
     ----------
     how : str
         ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``,
-        ``"text"``, ``"characters"``, ``"constant"`` for an object of a class that holds nothing; empty for a number.
+        ``"text"``, ``"characters"``, ``"constant"`` for what C++ makes where it needs it; empty for a number.
     type : str
-        In C++. Of an array, that of its elements.
+        In C++. Of an array, that of its elements; of a constant, its expression.
     """
 
     how: str
@@ -25,24 +25,23 @@ class Given:
     @property
     def declared(self) -> str:
         """The type of the parameter that takes it."""
-        if self.how in ("text", "characters"):
-            return "tkjit::bind::Text"
-        if self.how == "constant":
-            return f"tkjit::bind::Constant<{self.type}>"
+        fixed = {"text": "String&", "characters": "Text&", "constant": "Constant&"}
+        if self.how in fixed:
+            return f"tkjit::bind::{fixed[self.how]}"
         if self.how.endswith("array"):
             return f"const tkjit::bind::Array<{'const ' if self.how.startswith('const') else ''}{self.type}>&"
         forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "const moved": "const {}&&"}
         forms |= {"pointer": "{}*", "const pointer": "const {}*"}
-        return forms.get(self.how, "{}").format(self.type)
+        return forms.get(self.how, "{}&&").format(self.type)
 
     def text(self, name: str) -> str:
         """The argument in an expression."""
         if self.how == "text":
-            return f"{name}.string()"
+            return f"std::move({name}.value)"
         if self.how == "characters" or self.how.endswith("array"):
             return f"{name}.data"
         if self.how == "constant":
-            return f"{self.type}()"
+            return self.type
         if self.type == "std::nullptr_t":
             return "nullptr"
         return name if self.how in ("object", "const") else f"std::move({name})"
@@ -98,7 +97,9 @@ class Expression:
 
 def render_unit(calls: Sequence[Expression]) -> str:
     """A file of calls, each with an entry in the order of the calls."""
-    lines = ["// Calls of bound functions, rendered by tkjit.", ""]
+    prints = any("tkjit::bind::printed(" in call.form for call in calls)
+    includes = ["#include <tkjit/bind_print.h>", ""] if prints else []
+    lines = ["// Calls of bound functions, rendered by tkjit.", "", *includes]
     for number, call in enumerate(calls):
         lines += [*_render_call(number, call), ""]
     lines += [

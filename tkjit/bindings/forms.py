@@ -12,11 +12,14 @@ NAME_OF_ELEMENTS = "tkjit::bind::name_of_elements({0})"
 RANK = "int(std::decay_t<decltype({0})>::rank)"
 EXTENT = "{0}.extent({1})"
 STRIDE = "{0}.stride({1})"
+COPY = "tkjit::bind::Boxed<std::decay_t<decltype({0})>>{new std::decay_t<decltype({0})>({0})}"
+PRINTED = "tkjit::bind::printed({0})"
 UNEQUAL = "static_cast<bool>({0} != {1})"
 
 
-def constructor(type_text: str) -> str:
-    return f"tkjit::bind::Boxed<{type_text}>{{new {type_text}({{*}})}}"
+def constructor(type_text: str, *, is_aggregate: bool = False) -> str:
+    arguments = "{{*}}" if is_aggregate else "({*})"
+    return f"tkjit::bind::Boxed<{type_text}>{{new {type_text}{arguments}}}"
 
 
 def from_buffer(type_text: str) -> str:

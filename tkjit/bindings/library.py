@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tkjit.bindings.arguments import prepare
 from tkjit.bindings.classes import make_class
 from tkjit.bindings.companions import companions_of
 from tkjit.bindings.declarations import Declared
@@ -16,8 +15,9 @@ from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError
 from tkjit.system.fork_safe import cached_property
+
+_NO_ELEMENTS = (str, list, tuple)  # of arrays
 
 
 class Namespace:
@@ -33,8 +33,17 @@ class Namespace:
         found = self._find(name)
         if isinstance(found, Variable):
             return found.read()
-        setattr(self, name, found)
+        self.__dict__[name] = found
         return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or name == "engine":
+            super().__setattr__(name, value)
+            return
+        found = self._find(name)
+        if not isinstance(found, Variable):
+            raise AttributeError(f"{name} in {self} is no variable")
+        found.write(value)
 
     def _find(self, name: str) -> Any:
         declarations = self._library.engine.declarations
@@ -82,13 +91,20 @@ class Library(Namespace):
             return BoundType(self, declared.text, declared)
         if declared.kind == "enum":
             return Enumeration(self, declared)
-        return Variable(self.engine.function(f"tkjit::bind::value(({declared.text}))", declared.qualified))
+        return self.variable(declared.text)
+
+    def variable(self, text: str) -> Variable:
+        """A variable of a namespace or a class."""
+        name = text.removeprefix("::")
+        read = self.engine.function(f"tkjit::bind::value(({text}))", name)
+        return Variable(read, self.engine.function(f"void({text} = {{0}})", f"{name} ="))
 
 
 class Variable(NamedTuple):
-    """A variable of a namespace: each time it is asked for it is read."""
+    """A variable of a namespace or a class: each time it is asked for it is read."""
 
     read: Callable[[], Any]
+    write: Callable[[Any], None]
 
 
 class BoundFunction:
@@ -104,20 +120,32 @@ class BoundFunction:
         self._special: dict[tuple[str, bool], Any] = {}
 
     def __call__(self, *args: Any, template_args: Any = (), take_ownership: bool = False, **kwargs: Any) -> Any:
-        if kwargs:
-            args = _in_order(self._declared, args, kwargs)
         if not template_args and not take_ownership:
-            return self._plain(*args)
+            return self._plain(*args, **kwargs)
         given = template_args if isinstance(template_args, (list, tuple)) else [template_args]
         key = (template_arguments(tuple(given)) if template_args else "", take_ownership)
         if key not in self._special:
             self._special[key] = self._make(*key)
-        return self._special[key](*args)
+        return self._special[key](*args, **kwargs)
 
     def _make(self, arguments: str, owns_results: bool = False) -> Any:
         declared = self._declared
         form = f"{declared.text}{arguments}({{*}})"
-        return self._library.engine.function(form, declared.qualified, doc=self.__doc__, owns_results=owns_results)
+        return self._library.engine.function(
+            form, declared.qualified, declared.overloads, doc=self.__doc__, owns_results=owns_results
+        )
+
+    def as_argument(self) -> Any:
+        """The function as an argument of another: a pointer to it, or what calls the overload that fits."""
+        return self._library.engine.constant(self._address)
+
+    @property
+    def _address(self) -> str:
+        text, overloads = self._declared.text, self._declared.overloads
+        if len(overloads) == 1 and "template" not in overloads[0]:
+            return f"&{text}"
+        call = f"{text}(static_cast<decltype(a)&&>(a)...)"
+        return f"[](auto&&... a) -> decltype(auto) {{ return {call}; }}"
 
     @property
     def __cpp__(self) -> str:
@@ -125,19 +153,6 @@ class BoundFunction:
 
     def __repr__(self) -> str:
         return f"<C++ function {self._declared.qualified}>"
-
-
-def _in_order(declared: Declared, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments by position, where an overload has parameters of the keywords' names."""
-    for overload in declared.facts.get("overloads", []):
-        names = [parameter for parameter, _, _ in overload["parameters"]]
-        rest = names[len(args) : len(args) + len(kwargs)]
-        if set(rest) == set(kwargs) and len(rest) == len(kwargs):
-            return (*args, *(kwargs[name] for name in rest))
-    known = "; ".join(declared.signatures[:6])
-    raise ArgumentError(
-        f"{declared.qualified}: no overload takes {', '.join(kwargs)} behind {len(args)} arguments: {known}"
-    )
 
 
 class Template:
@@ -176,22 +191,32 @@ class BoundType:
         self._construct = library.engine.runtime.Function(self.__name__, self._on_construct, self.__doc__)
         self._class: Any = None
 
-    def __call__(self, *args: Any) -> Any:
-        if not args and self._holds_nothing:
-            return self._library.engine.constant(self.__cpp__, self._construct)
-        made = self._construct(*args)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and self._holds_nothing:
+            return self._library.engine.constant(f"{self.__cpp__}()", self._construct)
+        if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NO_ELEMENTS):
+            return self._from_elements(args[0])
+        made = self._construct(*args, **kwargs)
         if self._class is None:
             self._class = type(made)
         return made
 
+    def _from_elements(self, values: list[Any]) -> Any:
+        """A container of what no array holds."""
+        made = self()
+        for value in values:
+            made.push_back(value)
+        return made
+
     def _on_construct(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if kwargs:
-            raise ArgumentError(f"{self.__name__}: a constructor takes no keywords")
-        args = prepare(self.__name__, args)
         engine = self._library.engine
+        prepared = engine.prepare(self.__name__, self._constructors, args, kwargs)
+        if prepared is not args:
+            return function(*prepared)
         types, given = engine.describe(self.__name__, args)
         from_array = len(args) == 1 and given[0].how.endswith("array")
-        form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__)
+        braces = bool(args) and self._is_aggregate
+        form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__, is_aggregate=braces)
         if self._class is None:
             companions = companions_of(self.__cpp__, self._arguments, engine.declarations.members(self.__name__))
             if companions:
@@ -200,12 +225,46 @@ class BoundType:
         function.add(types, compiled)
         return function(*args)
 
+    @property
+    def _own_members(self) -> dict[str, Any]:
+        declared = self._library.engine.declarations.class_of(self.__name__)
+        return declared.facts["members"] if declared is not None else {}
+
+    @property
+    def _constructors(self) -> list[dict[str, Any]]:
+        """The constructors that are declared; for an aggregate, its fields as parameters of one."""
+        if self._is_aggregate:
+            fields = [name for name, facts in self._own_members.items() if facts["kind"] == "field"]
+            return [{"parameters": [[name, "", "{}"] for name in fields]}]
+        found = [facts["overloads"] for facts in self._own_members.values() if facts["kind"] == "constructor"]
+        return [overload for overloads in found for overload in overloads]
+
+    @cached_property
+    def _is_aggregate(self) -> bool:
+        """Whether its fields are public and no constructor is declared."""
+        kinds = [facts["kind"] for facts in self._own_members.values()]
+        declared = self._library.engine.declarations.class_of(self.__name__)
+        is_hidden = any(facts.get("access") for facts in self._own_members.values())
+        has_bases = declared is not None and bool(declared.facts["bases"])
+        return "field" in kinds and not ("constructor" in kinds or is_hidden or has_bases)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         found = self._static_member(name)
-        setattr(self, name, found)
+        if isinstance(found, Variable):
+            return found.read()
+        self.__dict__[name] = found
         return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+            return
+        found = self._static_member(name)
+        if not isinstance(found, Variable):
+            raise AttributeError(f"{self.__name__}::{name} is no static field that can be set")
+        found.write(value)
 
     def _static_member(self, name: str) -> Any:
         members = self._library.engine.declarations.members(self.__name__)
@@ -213,11 +272,15 @@ class BoundType:
         if facts is not None and facts.get("access"):
             raise AttributeError(f"{self.__name__}::{name} is {facts['access']}")
         text = f"{self.__cpp__}::{name}"
+        if facts is not None and "values" in facts:
+            return Enumeration(self._library, Declared(self.__name__, name, facts))
         if facts is not None and facts["kind"] == "type":
             return BoundType(self._library, f"typename {text}" if "<" in text else text)
         function = self._library.engine.function(f"{text}({{*}})", text.removeprefix("::"), doc=facts and facts["doc"])
         if facts is not None and facts["kind"] == "method":
             return function
+        if facts is not None and facts["kind"] == "static field":
+            return self._library.variable(text)
         read = Expression(f"tkjit::bind::constant({text})", (), text.removeprefix("::"), is_optional=facts is None)
         (compiled,) = self._library.engine.compile([read])
         if compiled is None:
@@ -226,9 +289,11 @@ class BoundType:
 
     @cached_property
     def _holds_nothing(self) -> bool:
-        """Whether it is known to have no state, as function objects have none."""
+        """Whether it is known to be a function object without a state."""
         declared = self._library.engine.declarations.class_of(self.__name__)
-        return declared is not None and bool(declared.facts.get("holds_nothing"))
+        if declared is None or not declared.facts.get("holds_nothing"):
+            return False
+        return "operator()" in self._library.engine.declarations.members(self.__name__)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return self._class is not None and isinstance(instance, self._class)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tkjit.bindings.engine import Engine
+from tkjit.bindings.forms import binary
 from tkjit.bindings.operators import BINARY, COMPARED
 
 
@@ -40,7 +41,9 @@ def enumeration_class(engine: Engine, name: str) -> dict[str, Any]:
     def __repr__(this: Any) -> str:
         return f"{name}::{names[load(this)]}" if load(this) in names else f"{name}({load(this)})"
 
+    signs = {name: BINARY[name] for name in ("or", "and", "xor")}
     return {
+        **{f"__{each}__": engine.method(binary(sign), f"operator{sign}") for each, sign in signs.items()},
         "__eq__": __eq__,
         "__hash__": _of_number(load, hash),
         "__int__": _of_number(load, int),

@@ -8,7 +8,6 @@ members of an instance, so that the compiler is asked for those.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +104,10 @@ class _Reader:
         elif kind == "TYPE_ALIAS_TEMPLATE_DECL":
             names.setdefault(name, {"kind": "class template", "doc": _comment(cursor), "members": {}, "bases": []})
         elif kind == "ENUM_DECL":
-            values = {one.spelling: one.enum_value for one in cursor.get_children() if one.spelling}
+            values = _values(cursor)
             names[name] = {"kind": "enum", "doc": _comment(cursor), "values": values, "scoped": cursor.is_scoped_enum()}
+            for value in [] if cursor.is_scoped_enum() else values:
+                names.setdefault(value, {"kind": "variable", "doc": ""})
         elif kind == "VAR_DECL":
             names.setdefault(name, {"kind": "variable", "doc": _comment(cursor)})
 
@@ -143,8 +144,25 @@ class _Reader:
             member["kind"] = "static field"
         elif kind in (*_CLASSES, *_TEMPLATES, "TYPEDEF_DECL", "TYPE_ALIAS_DECL", "ENUM_DECL"):
             member["kind"] = "type"
+            if kind == "ENUM_DECL":
+                member["values"] = _values(child)
+        elif kind == "USING_DECLARATION":
+            self._add_used(member, child)
         if name and not member["doc"]:
             member["doc"] = _comment(child)
+
+    def _add_used(self, member: Declared, using: Any) -> None:
+        """What a class takes over from a base by name. Of a base that depends on a type, nothing is known here."""
+        for target in clang.targets_of_using(using):
+            if target.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE"):
+                member["kind"] = "method"
+                _append_overload(member, target)
+            elif target.kind.name == "FIELD_DECL":
+                member["kind"] = "field"
+
+
+def _values(enumeration: Any) -> dict[str, int]:
+    return {one.spelling: one.enum_value for one in enumeration.get_children() if one.spelling}
 
 
 def _join(scope: str, name: str) -> str:
@@ -201,8 +219,7 @@ def _overload(cursor: Any) -> Declared:
         if child.kind.name in _PARAMETERS:
             template.append(child.spelling)
         elif child.kind.name == "PARM_DECL":
-            has_default = any(True for _ in _default_of(child))
-            parameters.append([child.spelling, child.type.spelling, has_default])
+            parameters.append([child.spelling, child.type.spelling, _default_of(child)])
     found: Declared = {"parameters": parameters}
     if template:
         found["template"] = template
@@ -219,11 +236,12 @@ def _overload(cursor: Any) -> Declared:
     return found
 
 
-def _default_of(parameter: Any) -> Iterator[Any]:
-    """What stands behind the equals sign of a parameter."""
-    for child in parameter.get_children():
-        if child.kind.is_expression():
-            yield child
+def _default_of(parameter: Any) -> str:
+    """What stands behind the equals sign of a parameter; empty without one."""
+    if not any(child.kind.is_expression() for child in parameter.get_children()):
+        return ""
+    texts = [token.spelling for token in parameter.get_tokens()]
+    return " ".join(texts[texts.index("=") + 1 :]) if "=" in texts else "..."  # a macro's
 
 
 def _comment(cursor: Any) -> str:

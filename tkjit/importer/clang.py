@@ -98,6 +98,9 @@ def children_of_template(cursor: Any) -> list[Any]:
     return list(template.get_children()) if template is not None else []
 
 
+_REFERENCES = ("TYPE_REF", "TEMPLATE_REF", "DECL_REF_EXPR", "MEMBER_REF")
+
+
 def targets_of_using(cursor: Any) -> Iterator[Any]:
     """The declarations that a using-declaration brings into a scope."""
     library = _cindex().conf.lib
@@ -110,7 +113,7 @@ def targets_of_using(cursor: Any) -> Iterator[Any]:
                 found = library.clang_getOverloadedDecl(child, index)
                 found._tu = child._tu
                 yield found
-        elif child.kind.name in ("TYPE_REF", "TEMPLATE_REF", "DECL_REF_EXPR") and child.referenced is not None:
+        elif child.kind.name in _REFERENCES and child.referenced is not None:
             yield child.referenced
 
 

@@ -49,7 +49,18 @@ void free_marked(PyObject* self) {
     cls->tp_free(self);
     Py_DECREF(cls);
 }
+/// A method of an object that is moved from: `move(x).release()` is `std::move(x).release()`.
+PyObject* marked_attribute(PyObject* self, PyObject* name) {
+    PyObject* const own = PyObject_GenericGetAttr(self, name);
+    const auto& marked = as<Marked>(self);
+    if (own || marked.mark != Mark::moved || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+    PyErr_Clear();
+    const Owned found(PyObject_GetAttr(marked.target, name));
+    if (!found || !PyMethod_Check(found.get())) return found ? Py_NewRef(found.get()) : nullptr;
+    return PyMethod_New(PyMethod_GET_FUNCTION(found.get()), self);
+}
 PyType_Slot marked_slots[] = {
+    {Py_tp_getattro, reinterpret_cast<void*>(marked_attribute)},
     {Py_tp_dealloc, reinterpret_cast<void*>(free_marked)},
     {Py_tp_doc, const_cast<char*>("An argument that is given as a pointer, as a C string, or to be moved from.")},
     {},

@@ -11,6 +11,9 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#if __cplusplus >= 201703L
+#include <string_view>
+#endif
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -18,7 +21,7 @@
 namespace tkjit {
 namespace bind {
 
-constexpr std::uint32_t abi_version = 1;
+constexpr std::uint32_t abi_version = 2;
 
 /// How a result comes back.
 enum class Form : std::int32_t {
@@ -41,7 +44,7 @@ enum Protocol : std::uint32_t {
     has_size = 1,
     has_range = 2,      // begin() and end()
     has_subscript = 4,  // operator[] with an integer
-    has_call = 8,       // operator() with an integer
+    has_call = 8,       // operator() with an integer, or two
     has_truth = 16,     // a conversion to bool, be it explicit
     has_equality = 32,
     has_dereference = 64,
@@ -114,14 +117,26 @@ struct Array {
     T* end() const { return data + count; }
 };
 
-/// An object of a class that holds nothing.
-template <class T>
+/// An argument that C++ makes where it needs it: an object of a class that holds nothing, or a function.
 struct Constant {};
 
+/// A Python str as std::string.
+struct String {
+    std::string value;
+};
+
+/// An argument of a declared type. It lives until the result has been passed on, which may refer to it.
 template <class A>
-inline A take(void* argument) {
-    return static_cast<A>(*static_cast<std::remove_reference_t<A>*>(argument));
-}
+struct Held {
+    void* argument;
+    A get() const { return static_cast<A>(*static_cast<std::remove_reference_t<A>*>(argument)); }
+};
+template <>
+struct Held<String&> {
+    String kept;
+    explicit Held(void* argument) : kept{static_cast<const Text*>(argument)->string()} {}
+    String& get() { return kept; }
+};
 
 // ---- types ---------------------------------------------------------------------------------------------------------
 
@@ -131,6 +146,12 @@ struct Voided {
 };
 template <class... T>
 using void_t = typename Voided<T...>::type;
+
+/// The size of a type that has one.
+template <class T, class = void>
+struct SizeOf : std::integral_constant<std::size_t, 0> {};
+template <class T>
+struct SizeOf<T, void_t<std::enable_if_t<std::is_object<T>::value>, decltype(sizeof(T))>> : std::integral_constant<std::size_t, sizeof(T)> {};
 
 #define TKJIT_BIND_PROTOCOL(name, ...)                                       \
     template <class T, class = void>                                        \
@@ -142,6 +163,7 @@ TKJIT_BIND_PROTOCOL(HasSize, static_cast<std::size_t>(std::declval<const T&>().s
 TKJIT_BIND_PROTOCOL(HasRange, std::declval<T&>().begin() != std::declval<T&>().end())
 TKJIT_BIND_PROTOCOL(HasSubscript, std::declval<T&>()[0])
 TKJIT_BIND_PROTOCOL(HasCall, std::declval<T&>()(0))
+TKJIT_BIND_PROTOCOL(HasCallOfTwo, std::declval<T&>()(0, 0))
 TKJIT_BIND_PROTOCOL(HasEquality, std::declval<const T&>() == std::declval<const T&>())
 TKJIT_BIND_PROTOCOL(HasDereference, *std::declval<T&>())
 TKJIT_BIND_PROTOCOL(HasIncrement, ++std::declval<T&>())
@@ -156,10 +178,15 @@ template <class T>
 struct Protocols<T, true> {
     static constexpr std::uint32_t value =
         (HasSize<T>::value ? has_size : 0) | (HasRange<T>::value ? has_range : 0) |
-        (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value ? has_call : 0) |
+        (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value || HasCallOfTwo<T>::value ? has_call : 0) |
         (std::is_constructible<bool, T&>::value ? has_truth : 0) | (HasEquality<T>::value ? has_equality : 0) |
         (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0) |
         (HasExtents<T>::value ? has_extents : 0);
+};
+
+template <class T>
+struct Protocols<T*, false> {
+    static constexpr std::uint32_t value = has_truth | (SizeOf<T>::value ? has_subscript | has_dereference | has_increment : 0);
 };
 
 template <class T>
@@ -189,12 +216,6 @@ constexpr Form form_of() {
            : std::is_signed<T>::value             ? Form::integer
                                                   : Form::natural;
 }
-
-/// The size of a type that has one.
-template <class T, class = void>
-struct SizeOf : std::integral_constant<std::size_t, 0> {};
-template <class T>
-struct SizeOf<T, void_t<decltype(sizeof(T))>> : std::integral_constant<std::size_t, sizeof(T)> {};
 
 template <class T>
 const Type* type_of() {
@@ -307,13 +328,29 @@ struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, const char*>::
     }
 };
 
+#if __cplusplus >= 201703L
+template <class R>
+struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, std::string_view>::value>> {
+    using Referred = std::string_view;
+    static constexpr Form form = Form::text;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        put_text(result, std::string(call()));
+    }
+};
+#define TKJIT_BIND_IS_VIEW(...) std::is_same<std::decay_t<__VA_ARGS__>, std::string_view>::value
+#else
+#define TKJIT_BIND_IS_VIEW(...) false
+#endif
+
 /// References to what can be written to, or is an object.
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
                                     !(std::is_const<std::remove_reference_t<R>>::value &&
                                       (std::is_arithmetic<std::remove_reference_t<R>>::value ||
                                        std::is_same<std::decay_t<R>, std::string>::value)) &&
-                                    !std::is_same<std::decay_t<R>, const char*>::value>> {
+                                    !std::is_same<std::decay_t<R>, const char*>::value && !TKJIT_BIND_IS_VIEW(R)>> {
     using Referred = std::remove_cv_t<std::remove_reference_t<R>>;
     static constexpr Form form = Form::reference;
     static constexpr bool is_const = std::is_const<std::remove_reference_t<R>>::value;
@@ -326,7 +363,7 @@ struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
 /// Rvalue references: the object is moved out, or copied.
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_rvalue_reference<R>::value && !std::is_arithmetic<std::remove_reference_t<R>>::value &&
-                                    !std::is_same<std::decay_t<R>, std::string>::value>>
+                                    !std::is_same<std::decay_t<R>, std::string>::value && !TKJIT_BIND_IS_VIEW(R)>>
     : Returned<std::remove_cv_t<std::remove_reference_t<R>>> {};
 
 /// What a constructor has made, be it a number.
@@ -365,14 +402,17 @@ template <class R, class... A, R (*function)(A...)>
 struct Caller<R (*)(A...), function> {
     using Result_ = Returned<R>;
 
+    static void call(Result& result, Held<A>... held) {
+        Result_::put(result, [&]() -> R { return function(held.get()...); });
+    }
     template <std::size_t... i>
-    static void call(void* const* arguments, Result& result, std::index_sequence<i...>) {
+    static void call_with(void* const* arguments, Result& result, std::index_sequence<i...>) {
         (void)arguments;
-        Result_::put(result, [&]() -> R { return function(take<A>(arguments[i])...); });
+        call(result, Held<A>{arguments[i]}...);
     }
     static void run(void* const* arguments, Result* result, Error* error) {
         try {
-            call(arguments, *result, std::index_sequence_for<A...>());
+            call_with(arguments, *result, std::index_sequence_for<A...>());
         } catch (...) {
             error->describe(error);
         }
@@ -409,7 +449,7 @@ at(const T&, I&& index) {
     return static_cast<I&&>(index);
 }
 
-/// What a container's elements are in Python: numbers by value, also where C++ has a proxy for them; else references.
+/// What a container's elements are in Python: numbers and texts by value, also where C++ has a proxy for them; else references.
 template <class T, class = void>
 struct ElementOf {
     using type = void;
@@ -428,8 +468,10 @@ struct PointedTo<It, void_t<typename std::iterator_traits<It>::value_type>> {
 };
 template <class Element, class R>
 using Value = std::conditional_t<
-    std::is_arithmetic<Element>::value && std::is_convertible<R, Element>::value, Element,
-    std::conditional_t<std::is_arithmetic<std::remove_reference_t<R>>::value, std::remove_cv_t<std::remove_reference_t<R>>, R>>;
+    (std::is_arithmetic<Element>::value || std::is_same<Element, std::string>::value) && std::is_convertible<R, Element>::value,
+    Element,
+    std::conditional_t<std::is_arithmetic<std::remove_reference_t<R>>::value || std::is_same<std::decay_t<R>, std::string>::value,
+                       std::remove_cv_t<std::remove_reference_t<R>>, R>>;
 
 template <class R>
 Value<void, R> value(R&& result) {

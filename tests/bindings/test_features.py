@@ -1,0 +1,156 @@
+"""What C++ has, one of each, under three of its standards."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from bindings.conftest import HEADERS
+
+import tkjit
+from tkjit import ArgumentError, CppError
+
+pytestmark = pytest.mark.compiles
+
+STANDARDS = [pytest.param("c++14", marks=pytest.mark.slow), "c++17", pytest.param("c++20", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", params=STANDARDS)
+def features(request):
+    source = "namespace features { struct Triple { int operator()(int of) const { return 3 * of; } }; }"
+    options = {"std": request.param, "include_dirs": [HEADERS], "source": source}
+    return tkjit.bind("features.hpp", namespaces=["features", "std"], **options)
+
+
+def test_aggregates(features):
+    pair = features.Pair(1, 2.5)
+    assert (pair.first, pair.second) == (1, 2.5)
+    assert features.Pair().first == 0
+    assert features.Pair(second=4.0).second == features.Pair(first=3, second=4.0).second == 4
+    assert features.Pair.__doc__ == "An aggregate."
+    assert features.Number().integer == 0
+
+
+def test_specialisations(features):
+    names = [features.Kind(of).name() for of in ("double", "int*", int)]
+    assert names == ["any", "pointer", "int"]
+    assert features.Kind("int*")().level == 1
+    assert features.kind_of(features.Kind(int)()) == "int"
+
+
+def test_elements_by_two_indices(features):
+    fixed = features.Fixed("float")()
+    fixed[0, 1] = 4.0
+    assert fixed[1, 0] == fixed(0, 1) == 4
+    assert features.Fixed(int, 5).count == 5
+
+
+def test_conversions_and_text(features):
+    convertible = features.Convertible()
+    assert (int(convertible), bool(convertible), str(convertible)) == (42, False, "convertible")
+    assert features.twice(int(convertible)) == features.half(convertible) * 4 == 84
+    assert str(features.Pair(1, 2.5)) == repr(features.Pair(1, 2.5)) == "<C++ object features::Pair>"
+
+
+def test_qualified_methods(features):
+    assert features.Qualified().get() == 1
+    with pytest.raises(ArgumentError, match="discards qualifiers"):
+        features.Qualified().take()
+    qualified = features.Qualified()
+    assert tkjit.move(qualified).take() == 7
+    with pytest.raises(ReferenceError, match="moved from"):
+        qualified.value  # noqa: B018
+
+
+def test_several_bases(features):
+    both = features.Both()
+    assert (both.common(), both.x, both.y) == (1, 1, 2)
+    assert {"common", "x", "y"} <= set(dir(both))
+
+
+def test_abstract_classes(features):
+    assert features.shared().number() == features.number_of(features.Derived()) == 5
+    with pytest.raises(ArgumentError, match="abstract class type"):
+        features.Abstract()
+
+
+def test_what_is_inside_a_class(features):
+    assert features.Outer.Inner().depth == features.Outer().make().depth == 4
+    assert (features.Outer.pi, features.Outer().mode) == (3.0, features.Outer.Mode.slow)
+    assert features.Outer.fast == features.Outer.Mode(0)
+
+
+def test_variables_and_enumerators(features):
+    assert features.limit == 10
+    assert features.read | features.Flags.write == 3
+    features.counter().value = 4
+    assert features.counter() == 4
+    with pytest.raises(ArgumentError, match="read-only variable"):
+        features.limit = 3
+    with pytest.raises(AttributeError, match=r"sum in .* is no variable"):
+        features.sum = 3
+    with pytest.raises(ArgumentError, match="read-only variable"):
+        features.Outer.pi = 3.5
+
+
+def test_aliases_and_containers_of_the_standard_library(features):
+    assert features.sum(features.Integers([1, 2, 3])) == features.sum(features.vector(int)([1, 2, 3])) == 6
+    assert list(features.words()) == list(features.Words(["a", "bc"])) == ["a", "bc"]
+    assert [(one.first, one.second) for one in features.table()] == [(1, "one"), (2, "two")]
+    assert features.make().second == 2.5
+    assert np.asarray(features.three()).tolist() == [7, 8, 9]
+    assert features.get(features.both(), template_args=[1]) == 2.5
+    assert [list(row) for row in features.nested()] == [[1, 2], [3]]
+
+
+def test_functions_as_arguments(features):
+    assert features.apply(features.half, 8) == 4
+    assert features.apply_to_four(features.twice) == 8
+    assert features.apply_to_four(features.Triple()) == 12
+    with pytest.raises(ArgumentError, match=r"argument 1 is a function, for which .* write it in C"):
+        features.apply_to_four(lambda x: x)
+
+
+def test_keywords_before_which_defaults_stand(features):
+    assert features.describe(third="z") == "1 5 z"
+    assert features.describe(3, third="z") == "3 5 z"
+    assert features.describe(second=1.0) == "1 2 xy"
+
+
+def test_a_result_that_refers_to_an_argument(features):
+    assert features.largest(3, 4) == 4
+    assert features.largest(np.float32(3), np.float32(2)) == 3
+    text = "a text that is too long to be held in place, so that it lies somewhere else"
+    assert features.same(text) == text
+
+
+def test_pointers(features):
+    pointer = features.pointer()
+    assert (pointer[1], (pointer + 2)[0]) == (8, 9)
+
+
+def test_numbers_and_lists_by_reference(features):
+    number, values = features.cpp("double")(1.0), features.Vector(float)()
+    features.set(number, values)
+    assert (float(number), list(values)) == (5, [6])
+
+
+def test_copies(features):
+    pair = features.Pair(1, 2.5)
+    twin = copy.copy(pair)
+    twin.first = 2
+    assert (pair.first, twin.first, copy.deepcopy(twin).first) == (1, 2, 2)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(pair)
+
+
+def test_of_newer_standards(features):
+    if not hasattr(features, "perhaps"):
+        assert "view" not in dir(features)
+        return
+    assert features.perhaps(True).value() == 3 and not features.perhaps(False)
+    with pytest.raises(CppError, match="bad_optional_access"):
+        features.perhaps(False).value()
+    assert features.view("text") == "text"
