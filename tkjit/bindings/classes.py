@@ -10,7 +10,7 @@ from tkjit.bindings.containers import protocols_of
 from tkjit.bindings.declarations import signature
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
-from tkjit.bindings.forms import COPY, PRINTED, method
+from tkjit.bindings.forms import COPY, PRINTED, field, method
 from tkjit.bindings.numbers import enumeration_class, number_class
 from tkjit.bindings.operators import operators
 from tkjit.errors import ArgumentError
@@ -126,7 +126,7 @@ def _member_of_pointee(engine: Engine, member: str) -> property:
 
 
 def _field(engine: Engine, name: str, member: str) -> property:
-    read = engine.function(f"tkjit::bind::value(({{0}}.{member}))", f"{name}::{member}")
+    read = engine.function(field(member), f"{name}::{member}")
     write = engine.function(f"void({{0}}.{member} = {{1}})", f"{name}::{member} =")
 
     def store(this: Any, value: Any) -> None:
@@ -141,9 +141,9 @@ def _field(engine: Engine, name: str, member: str) -> property:
 def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
     """Have the compiler say whether a member that no declaration shows is there: in a base of a template, say."""
     _, given = engine.describe(name, (this,))
-    field = Expression(f"tkjit::bind::value(({{0}}.{member}))", given, f"{name}::{member}", is_optional=True)
+    own_field = Expression(field(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
-    is_field, has = engine.compile([field, held])
+    is_field, has = engine.compile([own_field, held])
     if is_field is not None:
         return "field"
     ask = engine.runtime.Function(f"{name}::{member}", None)

@@ -9,7 +9,7 @@ from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.spelling import dtype_of, template_argument
 
 _GETTERS = ("size", "empty", "front", "back", "data")
-_MOST_GETTERS = 8  # of those that are no container's
+_MOST_GETTERS, _MOST_FIELDS = 8, 8  # of those that are no container's
 _NUMBER = Given("", "int")
 
 
@@ -29,15 +29,20 @@ def companions_of(type_text: str, arguments: tuple[Any, ...], members: dict[str,
     is_container = {"begin", "end"} <= members.keys()
     getters = [name for name, facts in members.items() if name.isidentifier() and _is_getter(facts)]
     getters = [name for name in getters if name in _GETTERS] if is_container else getters[:_MOST_GETTERS]
-    if not getters and not is_container:
+    fields = [name for name, facts in members.items() if facts["kind"] == "field"][:_MOST_FIELDS]
+    if not getters and not fields and not is_container:
         return ()
     named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)
     found = [named, *(_optional(forms.method(name), own) for name in getters)]
+    found += [_optional(forms.field(name), own) for name in fields]
     if is_container:
         found += [*_constructors(type_text, own, arguments), *_iteration(type_text, own)]
         found += [_optional(form, own) for form in (forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
     if "operator[]" in members:
         found += [_optional(forms.AT, own, _NUMBER), _optional(forms.SET_AT, own, _NUMBER, _NUMBER)]
+    if {"extent", "stride"} <= members.keys():
+        found += [_optional(form, own) for form in (forms.RANK, forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
+        found += [_optional(form, own, _NUMBER) for form in (forms.method("extent"), forms.EXTENT, forms.STRIDE)]
     if "size" in members:
         found.append(_optional(forms.SIZE, own))
     return tuple(found)

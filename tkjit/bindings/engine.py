@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tkjit.bindings.arguments import prepare
+from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
-from tkjit.bindings.plans import (
-    BindingsPlan,
-    CallsPlan,
-    ClassPlan,
-    DeclarationsPlan,
-    LibrariesPlan,
-    PrecompiledHeaderPlan,
-)
-from tkjit.bindings.refusals import refusal
-from tkjit.cache import Entry
+from tkjit.bindings.plans import BindingsPlan
+from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError, CompileError, CppError, ToolchainError
+from tkjit.errors import ArgumentError, CppError
 from tkjit.loader import loader_for
-from tkjit.loader.plan import Opened, Plan
 from tkjit.system.fork_safe import cached_property
 
 
@@ -52,10 +43,10 @@ class Engine:
     ) -> None:
         self.headers = headers
         self._loader = loader_for(settings)
+        self._prepared = PreparedHeaders(headers, self._loader)
+        self._calls = CompiledCalls(self._prepared, self._loader)
         self._make_class = make_class
         self._hooks = (start, stop)
-        self._compiled: dict[Expression, Any] = {}
-        self._refused: dict[Expression, str] = {}
 
     @cached_property
     def runtime(self) -> ModuleType:
@@ -64,50 +55,20 @@ class Engine:
         loaded.set_error(CppError)
         return loaded
 
-    @cached_property
-    def declarations(self) -> Declarations:
-        return Declarations.read(self._declared.shared_object)
-
-    @cached_property
-    def _declared(self) -> Entry:
-        plan = DeclarationsPlan(self._loader.env, self.headers, self._precompiled)
-        try:
-            return self._loader.find_or_build(plan)
-        except CompileError as error:
-            raise ToolchainError(f"bind: the headers do not compile: {error}") from None
-
-    @cached_property
-    def _digest(self) -> str:
-        """What stands for the contents of the headers."""
-        entries = [self._declared, *([self._linked.entry] if self._linked is not None else [])]
-        return " ".join(f"{entry.directory.parent.name}/{entry.directory.name}" for entry in entries)
-
-    @cached_property
-    def _linked(self) -> Opened | None:
-        """The libraries, loaded."""
-        if not self.headers.link_flags:
-            return None
-        try:
-            return self._loader.open(LibrariesPlan(self._loader.env, self.headers))
-        except CompileError as error:
-            raise ToolchainError(f"bind: the libraries cannot be linked: {error}") from None
-
     @property
-    def _libraries(self) -> Path | None:
-        return self._linked.loaded if self._linked is not None else None
-
-    def _precompiled(self) -> Entry:
-        return self._loader.find_or_build(PrecompiledHeaderPlan(self._loader.env, self.headers))
+    def declarations(self) -> Declarations:
+        return self._prepared.declarations
 
     @cached_property
     def types(self) -> Any:
         """The types and objects of this library."""
         types = self.runtime.Types(self._make_class)
+        functions = self._start(types, *filter(None, self._hooks))
         start, stop = self._hooks
         if start:
-            self._call_hook(types, start)
+            functions[0]()
         if stop:
-            atexit.register(self._stop, types, stop)
+            atexit.register(self._stop, types, functions[-1])
         return types
 
     # ---- callables
@@ -206,62 +167,11 @@ class Engine:
         function.add(tuple(one[0] for one in self.types.describe(args)), compiled)
         return function(*args)
 
-    # ---- compiling
-
-    def compile(self, calls: Sequence[Expression]) -> list[Any]:
-        """The compiled calls; None for an optional one that C++ does not have.
-
-        Raises
-        ------
-        ArgumentError
-            If the compiler refuses one that is not optional; with its reasons.
-        """
-        return self._compile(self.types, calls)
-
-    def _compile(self, types: Any, calls: Sequence[Expression]) -> list[Any]:
-        missing = [call for call in dict.fromkeys(calls) if not self._is_known(call)]
-        for call in missing:
-            if call in self._refused:
-                raise ArgumentError(self._refused[call])
-        if missing:
-            try:
-                plan = CallsPlan(
-                    self._loader.env, self.headers, self._digest, missing, self._precompiled, self._libraries
-                )
-                opened = self._open(types, plan)
-            except CompileError as error:
-                text = self._refused[missing[0]] = refusal(missing[0], error, self.declarations)
-                raise ArgumentError(text) from error
-            self._compiled.update(zip(missing, opened, strict=True))
-        return [self._compiled[call] for call in calls]
-
-    def _is_known(self, call: Expression) -> bool:
-        return self._compiled.get(call) is not None or (call.is_optional and call in self._compiled)
-
-    def compile_class(self, type_text: str, calls: Sequence[Expression]) -> None:
-        """Compile what is probably called on the objects of a class, as far as C++ has it.
-
-        Raises
-        ------
-        ArgumentError
-            If C++ has no such class.
-        """
-        plan = ClassPlan(
-            self._loader.env, self.headers, self._digest, type_text, calls, self._precompiled, self._libraries
-        )
-        try:
-            opened = self._open(self.types, plan)
-        except CompileError as error:
-            named = Expression(calls[0].form, (), type_text.removeprefix("::"))
-            raise ArgumentError(refusal(named, error, self.declarations)) from error
-        found = [(call, compiled) for call, compiled in zip(calls, opened, strict=False) if compiled is not None]
-        names = {call.makes: compiled.result_name for call, compiled in found if call.makes}
-        for call, compiled in found:
-            self._compiled.setdefault(call.with_types(names), compiled)
-
-    def _open(self, types: Any, plan: Plan) -> list[Any]:
-        opened: list[Any] = types.open(str(self._loader.find_or_build(plan).shared_object))
-        return opened
+    def compile(self, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
+        """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
+        if of is None and calls[0].is_of_member and calls[0].given[0].how in ("object", "const"):
+            of = ClassOf(calls[0].given[0].type)
+        return self._calls.get(self.types, calls, of)
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
         """The numbers of the arguments' types, and the types.
@@ -285,14 +195,18 @@ class Engine:
 
     # ---- hooks
 
-    def _call_hook(self, types: Any, hook: str) -> None:
-        form = hook if hook.endswith(")") else f"{hook}()"
-        (compiled,) = self._compile(types, [Expression(f"void({form})", (), hook)])
-        function = self.runtime.Function(hook, None)
-        function.add((), compiled)
-        function()
+    def _start(self, types: Any, *hooks: str) -> list[Callable[[], Any]]:
+        """The hooks as Python's functions, compiled together."""
+        forms = [hook if hook.endswith(")") else f"{hook}()" for hook in hooks]
+        calls = [Expression(f"void({form})", (), hook) for form, hook in zip(forms, hooks, strict=True)]
+        functions = []
+        for call, compiled in zip(calls, self._calls.get(types, calls), strict=True):
+            functions.append(self.runtime.Function(call.name, None))
+            functions[-1].add((), compiled)
+        return functions
 
-    def _stop(self, types: Any, hook: str) -> None:
+    @staticmethod
+    def _stop(types: Any, hook: Callable[[], Any]) -> None:
         types.destroy_objects()
-        self._call_hook(types, hook)
+        hook()
         types.close()

@@ -86,6 +86,11 @@ class Expression:
             found = found.replace(f"{{{i}}}", text).replace(f"{{a{i}}}", f"a{i}")
         return found
 
+    @property
+    def is_of_member(self) -> bool:
+        """Whether it asks for a member of its first argument: it is no call of a function."""
+        return bool(self.given) and "{0}" in self.form
+
     def with_types(self, names: Mapping[str, str]) -> Expression:
         """The same with the full names of types that were given by a text."""
         given = tuple(replace(one, type=names.get(one.type, one.type)) for one in self.given)

@@ -30,5 +30,9 @@ def method(name: str) -> str:
     return f"{{0}}.{name}({{1*}})"
 
 
+def field(name: str) -> str:
+    return f"tkjit::bind::value(({{0}}.{name}))"
+
+
 def binary(sign: str) -> str:
     return f"{{0}} {sign} {{1}}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tkjit.bindings.classes import make_class
-from tkjit.bindings.companions import companions_of
+from tkjit.bindings.compiled_calls import ClassOf
 from tkjit.bindings.declarations import Declared
 from tkjit.bindings.engine import Engine
 from tkjit.bindings.expressions import Expression
@@ -217,11 +217,8 @@ class BoundType:
         from_array = len(args) == 1 and given[0].how.endswith("array")
         braces = bool(args) and self._is_aggregate
         form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__, is_aggregate=braces)
-        if self._class is None:
-            companions = companions_of(self.__cpp__, self._arguments, engine.declarations.members(self.__name__))
-            if companions:
-                engine.compile_class(self.__cpp__, companions)
-        (compiled,) = engine.compile([Expression(form, given, self.__name__)])
+        of = ClassOf(self.__cpp__, self._arguments)
+        (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
         function.add(types, compiled)
         return function(*args)
 

@@ -5,33 +5,70 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
+from typing import Protocol
 
 from tkjit.bindings import expressions, header_set
 from tkjit.bindings.expressions import Expression, render_unit
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.entry import read_dependencies, read_manifest
-from tkjit.compile.flags import Flags
+from tkjit.compile.flags import INCLUDE, RUNTIME, Flags
 from tkjit.compile.targets import Target, cpu_target
 from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
-from tkjit.loader.modules import SharedModulePlan
+from tkjit.loader.modules import ModulePlan
 from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
 BINDINGS, PRECOMPILED, DECLARATIONS, LIBRARIES = "bindings", "precompiled", "declarations", "libraries"
-_HEADERS, _CALLS = "headers.h", "calls.cpp"
+_MODULE_FLAGS = ("-std=c++17", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden")
+_HEADERS, _CALLS, _CALLS_OBJECT = "headers.h", "calls.cpp", "calls.so"
 
 
-class BindingsPlan(SharedModulePlan):
-    """The module that owns the objects and makes the calls."""
+class BindingsPlan(Plan):
+    """The module that owns the objects and makes the calls. It needs nothing of torch."""
 
-    arch = BINDINGS
-    cflags = ("-O2", "-g0", "-fvisibility=hidden")
     what = "the module of bindings (once per environment)"
+    warmup = "python -m tkjit warmup"
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env.without_torch
+
+    @cached_property
+    def warm_key(self) -> str:
+        return self._env.warm_key(BINDINGS, ())
+
+    def inputs(self) -> Iterable[str]:
+        return [__file__, environment.__file__, *self._env.toolchain.searched_paths(cpu_target())]
+
+    def render(self) -> Recipe:
+        parts = {TEXT: f"#include <{BINDINGS}.cpp>\n", "flags": "\n".join(_MODULE_FLAGS)}
+        return self._env.recipe(BINDINGS, BINDINGS, parts)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        python = self._env.toolchain.check_python_headers()
+        directories = (RUNTIME, INCLUDE)
+        failures = self._env.failure_directory(self.recipe)
+        search = (*directories, *self._env.header_path)
+        unit = compiler.Unit(self.what, f"{BINDINGS}.cpp", self.recipe.text, failures, search=search)
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            paths = [f"-I{directory}" for directory in directories]
+            files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
+            return [[str(self._env.toolchain.cxx.path), *_MODULE_FLAGS, *paths, f"-isystem{python}", *files]]
+
+        return compiler.compile_binary(unit, staging, f"{BINDINGS}.so", commands)
+
+    def load(self, module: str, path: Path) -> ModuleType:
+        return ModulePlan.import_module(BINDINGS, path)
 
 
 class _HeaderSetPlan(Plan):
@@ -40,7 +77,7 @@ class _HeaderSetPlan(Plan):
     arch: str
 
     def __init__(self, env: Environment, headers: HeaderSet) -> None:
-        self._env = env
+        self._env = env.without_torch
         self._headers = headers
         self._flags = headers.compile_flags
 
@@ -189,95 +226,135 @@ class DeclarationsPlan(_HeaderSetPlan):
         return Product(f"{DECLARATIONS}.json", dependencies, {"what": self.what}, search)
 
 
-class CallsPlan(_HeaderSetPlan):
-    """Compiled calls.
+class Prepared(Protocol):
+    """What units of calls are compiled with; see ``PreparedHeaders``."""
+
+    headers: HeaderSet
+
+    @property
+    def env(self) -> Environment: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def libraries(self) -> Path | None: ...
+    def precompiled(self) -> Entry: ...
+
+
+class _UnitPlan(_HeaderSetPlan):
+    """Compiled calls, in a shared object of their own or of others.
 
     Parameters
     ----------
-    digest : str
-        Of the contents of the headers and libraries.
-    libraries : Path or None
-        The shared object of the libraries, which has been loaded.
+    calls : sequence of Expression
+        What the entry is for. They stand next to each other in the unit.
+    shared : tuple of Path and int, optional
+        The shared object in which they have been compiled, and the position of the first.
+    """
+
+    def __init__(self, prepared: Prepared, calls: Sequence[Expression], shared: tuple[Path, int] | None = None) -> None:
+        super().__init__(prepared.env, prepared.headers)
+        self._prepared = prepared
+        self._calls = calls
+        self._shared = shared
+
+    @cached_property
+    def warm_key(self) -> str:
+        key = hashlib.sha256(repr((self._prepared.digest, self._calls)).encode()).hexdigest()[:16]
+        return self._env.warm_key(f"{self.arch}-{self._headers.name}-{key}", self._headers)
+
+    def render(self) -> Recipe:
+        return self._recipe(render_unit(self._calls), headers=self._prepared.digest, link=" ".join(self._link_flags))
+
+    @property
+    def _link_flags(self) -> list[str]:
+        return ["-Wl,--no-as-needed"] if self._prepared.libraries else []
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.system import files
+
+        if self._shared is not None:
+            path, position = self._shared
+            with suppress(OSError):  # it has been removed, or cannot be linked to
+                os.link(path, staging / _CALLS_OBJECT)
+                files.write(staging / _CALLS, self.recipe.text)
+                return Product(_CALLS_OBJECT, (), {"what": self.what, "module": str(position)})
+        return self._compile(staging, self._calls)
+
+    def _compile(self, staging: Path, calls: Sequence[Expression]) -> Product:
+        from tkjit.compile import compiler
+
+        headers = self._prepared.precompiled().directory / _HEADERS
+        libraries = self._prepared.libraries
+        failures = self._env.failure_directory(self.recipe)
+        unit = compiler.Unit(self.what, _CALLS, render_unit(calls), failures, libraries=())
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
+            return [[*line, *self._link_flags, *([str(libraries)] if libraries else [])]]
+
+        product = compiler.compile_binary(unit, staging, _CALLS_OBJECT, commands)
+        # the headers are in the digest
+        return Product(product.shared_object, (), {**product.facts, "module": "0"})
+
+
+class CallsPlan(_UnitPlan):
+    """A compiled call.
+
+    Parameters
+    ----------
+    together : sequence of Expression, optional
+        With what it is compiled: itself, and what follows it.
+    optional : int
+        How many of those, at the end, are left out where they do not compile.
     """
 
     arch = "calls"
 
     def __init__(
         self,
-        env: Environment,
-        headers: HeaderSet,
-        digest: str,
-        calls: Sequence[Expression],
-        precompiled: Callable[[], Entry],
-        libraries: Path | None,
+        prepared: Prepared,
+        call: Expression,
+        together: Sequence[Expression] = (),
+        optional: int = 0,
+        shared: tuple[Path, int] | None = None,
     ) -> None:
-        super().__init__(env, headers)
-        self._digest = digest
-        self._calls = calls
-        self._precompiled = precompiled
-        self._libraries = libraries
-
-    @cached_property
-    def warm_key(self) -> str:
-        key = hashlib.sha256(repr((self._digest, self._calls)).encode()).hexdigest()[:16]
-        return self._env.warm_key(f"call-{self._headers.name}-{key}", self._headers)
+        super().__init__(prepared, [call], shared)
+        self._together = together or [call]
+        self._optional = optional
+        self.compiled: Sequence[Expression] | None = None  # by this plan
 
     @property
     def what(self) -> str:
         return str(self._calls[0])
 
-    def render(self) -> Recipe:
-        return self._recipe(render_unit(self._calls), headers=self._digest, link=" ".join(self._link_flags))
-
-    @property
-    def _link_flags(self) -> list[str]:
-        return ["-Wl,--no-as-needed"] if self._libraries else []
-
-    def make(self, staging: Path) -> Product:
-        return self._compile(staging, self.recipe.text)
-
-    def _compile(self, staging: Path, text: str) -> Product:
-        from tkjit.compile import compiler
-
-        headers = self._precompiled().directory / _HEADERS
-        unit = compiler.Unit(self.what, _CALLS, text, self._env.failure_directory(self.recipe), libraries=())
-
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
-            return [[*line, *self._link_flags, *([str(self._libraries)] if self._libraries else [])]]
-
-        product = compiler.compile_binary(unit, staging, "calls.so", commands)
-        # the headers are in the digest
-        return Product(product.shared_object, (), product.facts)
+    def _compile(self, staging: Path, calls: Sequence[Expression]) -> Product:
+        needed = len(self._together) - self._optional
+        try:
+            product = super()._compile(staging, self._together)
+            self.compiled = self._together
+        except CompileError:
+            if not self._optional:
+                raise
+            product = super()._compile(staging, self._together[:needed])
+            self.compiled = self._together[:needed]
+        return product
 
 
-class ClassPlan(CallsPlan):
-    """Calls that a class may have; where the body of one does not compile, none of them."""
+class ClassPlan(_UnitPlan):
+    """Calls that objects of a class probably have; where the body of one does not compile, none of them."""
 
     arch = "classes"
 
     def __init__(
         self,
-        env: Environment,
-        headers: HeaderSet,
-        digest: str,
+        prepared: Prepared,
         type_text: str,
         calls: Sequence[Expression],
-        precompiled: Callable[[], Entry],
-        libraries: Path | None,
+        shared: tuple[Path, int] | None = None,
     ) -> None:
-        super().__init__(env, headers, digest, calls, precompiled, libraries)
+        super().__init__(prepared, calls, shared)
         self._type_text = type_text
 
     @property
     def what(self) -> str:
         return f"the class {self._type_text.removeprefix('::')}"
-
-    def make(self, staging: Path) -> Product:
-        for count in (len(self._calls), 1):
-            try:
-                return self._compile(staging, render_unit(self._calls[:count]))
-            except CompileError:
-                if count == 1:
-                    raise
-        raise AssertionError

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
@@ -52,6 +53,14 @@ class Environment:
         self.failure_directory = failure_directory
         self.open_launcher = open_launcher
         self.simulator = simulator
+        self._has_torch = True
+
+    @cached_property
+    def without_torch(self) -> Environment:
+        """The same for what is compiled without torch's headers: keys do not depend on torch, which is not imported."""
+        made = Environment(self._settings, self.toolchain, self.failure_directory, self.open_launcher, self.simulator)
+        made._has_torch = False
+        return made
 
     def warm_key(self, name: str, values: object) -> str:
         """A name for a build from some values in this environment. Their ``repr`` contains all of each value."""
@@ -108,10 +117,13 @@ class Environment:
     @cached_property
     def _environment(self) -> tuple[dict[str, str], Path]:
         """The parts of every key, and the directory of Python's packages."""
+        parts = {"python": ABI, "environment": self._settings.compiler_environment}
+        if not self._has_torch:
+            found = find_spec("torch")
+            return parts, Path(found.origin if found and found.origin else __file__).parents[1]
         import torch
 
-        parts = {"python": ABI, "torch": str(torch.__version__), "environment": self._settings.compiler_environment}
-        return parts, Path(torch.__file__).parents[1]
+        return {**parts, "torch": str(torch.__version__)}, Path(torch.__file__).parents[1]
 
 
 @cache

@@ -40,11 +40,9 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
 
 
 def _is_capturing() -> bool:
-    import torch
-
-    cuda: Any = torch.cuda
+    cuda: Any = sys.modules.get("torch.cuda")  # without torch there is no capture
     # the query would initialise a GPU that is not in use yet
-    return bool(cuda.is_initialized() and cuda.is_current_stream_capturing())
+    return bool(cuda and cuda.is_initialized() and cuda.is_current_stream_capturing())
 
 
 def _in_process_group() -> bool:

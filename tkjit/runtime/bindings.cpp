@@ -434,10 +434,7 @@ PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, PyTypeObject* base =
 }  // namespace
 }  // namespace tkjit::bound
 
-#define TKJIT_JOIN(a, b) a##b
-#define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
-
-PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() {
+PyMODINIT_FUNC PyInit_bindings() {
     using namespace tkjit::bound;
     PyObject* const module = PyModule_Create(&module_definition);
     if (!module) return nullptr;

@@ -6,7 +6,54 @@ program beside it prints the same names and numbers.
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import numpy as np
+
+import tkjit
+from tkjit.bindings.header_set import make_header_set
+
+DIRECTORY = Path(__file__).parent
+NAMES = {
+    "thrust": "histogram mode saxpy set_operations sort sparse sum".split(),
+    "kokkos": "cg_solve cg_spiluk gauss_seidel graph_coloring inner_product spgemm spiluk".split(),
+}
+
+
+class Application(NamedTuple):
+    kind: str
+    name: str
+
+    @property
+    def module(self) -> Any:
+        return import_module(f"support.applications.{self.kind}.{self.name}")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keywords of ``tkjit.bind``."""
+        if self.kind == "thrust":
+            return {"namespaces": "thrust", "backend": "omp", "source": getattr(self.module, "SOURCE", "")}
+        from support.applications import kokkos
+
+        return {"namespaces": self.module.BOUND, "source": kokkos.MATRICES, **kokkos.OPTIONS}
+
+    def bind(self) -> Any:
+        return tkjit.bind(*self.module.HEADERS, **self.options)
+
+    def run(self, library: Any, n: int) -> dict[str, Any]:
+        results: dict[str, Any] = self.module.run(library, n)
+        return results
+
+    def compile_command(self, binary: Path) -> list[str | Path]:
+        """The compiler's line for the C++ program, with the flags of the bindings."""
+        options = {name: value for name, value in self.options.items() if name not in ("namespaces", "start", "stop")}
+        headers = make_header_set(self.module.HEADERS, **options)
+        directories = [f"-I{directory}" for directory in headers.include_dirs]
+        libraries = [f"-l{name}" for name in headers.libraries]
+        program = DIRECTORY / self.kind / f"{self.name}.cpp"
+        return ["g++", "-O2", *headers.preprocessor, *directories, program, "-o", binary, *libraries]
 
 
 def numbers(n: int, below: int, seed: int = 1) -> np.ndarray:

@@ -1,0 +1,160 @@
+"""Bound libraries: the applications of the WAYOUT paper, their first calls and their later ones.
+
+``python -m benchmarks.bind`` prints a table. Times are CPU seconds of a process with all its children, without the
+imports of numpy and tkjit, if nothing else is said; medians, in turns with the peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import geometric_mean
+
+from benchmarks.harness import ROOT, Row, interleaved, report
+
+TESTS = ROOT / "tests"
+sys.path.insert(0, str(TESTS))
+
+from support import applications  # noqa: E402
+from support.applications import kokkos  # noqa: E402
+
+_RUN = """
+import contextlib, json, resource, sys, time
+sys.path.insert(0, {tests!r})
+import numpy, tkjit
+from support import applications
+application = applications.Application({kind!r}, {name!r})
+application.module
+usage = resource.getrusage(resource.RUSAGE_SELF)
+start = time.perf_counter()
+library = application.bind()
+with {batch}:
+    results = application.run(library, {n})
+print(json.dumps([usage.ru_utime + usage.ru_stime, time.perf_counter() - start]))
+"""
+N = 1000
+
+
+def run(application: applications.Application, cache: Path, *, batch: bool = False) -> tuple[float, float]:
+    """Run an application in a fresh process: CPU seconds without its imports, and seconds."""
+    code = _RUN.format(
+        tests=str(TESTS),
+        kind=application.kind,
+        name=application.name,
+        n=N,
+        batch="tkjit.batch()" if batch and hasattr(__import__("tkjit"), "batch") else "contextlib.nullcontext()",
+    )
+    environment = {**os.environ, "TKJIT_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
+    before = _children()
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise RuntimeError(f"{application.name}: {found.stderr}")
+    imports, wall = json.loads(found.stdout.splitlines()[-1])
+    return _children() - before - imports, wall
+
+
+def compile_program(application: applications.Application) -> float:
+    """CPU seconds of compiling an application's C++ program."""
+    with tempfile.TemporaryDirectory() as directory:
+        before = _children()
+        subprocess.run(application.compile_command(Path(directory) / "program"), check=True)
+        return _children() - before
+
+
+def _children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _without_calls(full: Path, to: Path) -> Path:
+    """A cache with the sets of headers, but without calls."""
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(
+        full,
+        to,
+        symlinks=True,
+        copy_function=os.link,
+        ignore=shutil.ignore_patterns("calls", "classes", "batches", "warm*"),
+    )
+    return to
+
+
+def measure(application: applications.Application, runs: int) -> dict[str, float]:
+    """CPU seconds of one application."""
+    with tempfile.TemporaryDirectory() as directory:
+        full, other = Path(directory, "full"), Path(directory, "other")
+
+        def cold() -> float:
+            shutil.rmtree(full, ignore_errors=True)
+            return run(application, full)[0]
+
+        compiled, empty = interleaved([lambda: compile_program(application), cold], runs)
+        headers, batched, warm = interleaved(
+            [
+                lambda: run(application, _without_calls(full, other))[0],
+                lambda: run(application, _without_calls(full, other), batch=True)[0],
+                lambda: run(application, full)[1],
+            ],
+            runs,
+        )
+    return {"compiled": compiled, "empty": empty, "headers": headers, "batched": batched, "warm": warm}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", nargs="*", help="applications; all without it")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    every = [applications.Application(kind, name) for kind, names in applications.NAMES.items() for name in names]
+    figures = {}
+    for application in every:
+        if options.only and application.name not in options.only:
+            continue
+        if application.kind == "kokkos" and not kokkos.INCLUDE.is_dir():
+            print(f"{application.name}: left out, {kokkos.INSTALL}", file=sys.stderr)
+            continue
+        figures[application.name] = found = measure(application, options.runs)
+        print(application.name, {key: round(value, 3) for key, value in found.items()}, file=sys.stderr, flush=True)
+    report(_rows(figures), options.json)
+
+
+def _rows(figures: dict[str, dict[str, float]]) -> list[Row]:
+    compiled = [found["compiled"] for found in figures.values()]
+    rows = []
+    for key, what, limit in [
+        ("empty", "empty cache", 4),
+        ("headers", "header set cached", 1.5),
+        ("batched", "header set cached, calls batched", 0.9),
+    ]:
+        ours = [found[key] for found in figures.values()]
+        rows.append(
+            Row(
+                f"applications, {what}: geometric mean",
+                "g++ of the C++ program",
+                geometric_mean(ours),
+                geometric_mean(compiled),
+                "s",
+                limit,
+            )
+        )
+        worst = max(figures, key=lambda name: figures[name][key] / figures[name]["compiled"])
+        most = 7 if key == "empty" else None
+        rows.append(Row(f"  the worst, {worst}", "", figures[worst][key], figures[worst]["compiled"], "s", most))
+    slowest = max(figures, key=lambda name: figures[name]["warm"])
+    rows.append(
+        Row(f"applications warm, wall time: the slowest, {slowest}", "", figures[slowest]["warm"], None, "s", 0.1)
+    )
+    return rows
+
+
+if __name__ == "__main__":
+    main()

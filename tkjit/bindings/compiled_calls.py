@@ -1,0 +1,128 @@
+"""The compiled calls of a set of headers: in memory, in the cache, or compiled now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tkjit.bindings.companions import companions_of
+from tkjit.bindings.expressions import Expression
+from tkjit.bindings.plans import CallsPlan, ClassPlan
+from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.bindings.refusals import refusal
+from tkjit.errors import ArgumentError, CompileError
+from tkjit.loader.loader import Loader
+
+
+class ClassOf(NamedTuple):
+    """The class of a call's object, whose probable calls are compiled with the first one."""
+
+    type_text: str
+    arguments: tuple[Any, ...] = ()  # of its template
+
+
+class CompiledCalls:
+    """Finds and compiles calls.
+
+    A call that is compiled together with others has an entry of its own, which shares their shared object.
+    """
+
+    def __init__(self, prepared: PreparedHeaders, loader: Loader) -> None:
+        self._prepared = prepared
+        self._loader = loader
+        self._known: dict[Expression, Any] = {}  # None for an optional call that C++ does not have
+        self._refused: dict[Expression, str] = {}
+        self._met: set[str] = set()  # classes
+
+    def get(self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
+        """The compiled calls; None for an optional one that C++ does not have.
+
+        Parameters
+        ----------
+        types : Types
+            The runtime's.
+        of : ClassOf, optional
+            The class of whose objects they are.
+
+        Raises
+        ------
+        ArgumentError
+            If the compiler refuses one that is not optional; with its reasons.
+        """
+        companions = self._meet(types, of) if of is not None and of.type_text not in self._met else ()
+        missing = self._find(types, calls)
+        if missing:
+            self._compile(types, missing, of, companions)
+        return [self._known[call] for call in calls]
+
+    def is_kept(self, types: Any, call: Expression) -> bool:
+        """Whether a call can be made without compiling."""
+        return not self._find(types, [call])
+
+    def put(self, types: Any, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
+        """Keep a call that was compiled in a unit of others."""
+        self._known[call] = compiled
+        self._loader.find_or_build(CallsPlan(self._prepared, call, shared=(shared_object, position)))
+
+    def _find(self, types: Any, calls: Iterable[Expression]) -> list[Expression]:
+        """Look up calls in the cache; those that are not in it."""
+        missing = []
+        for call in dict.fromkeys(calls):
+            if call in self._known and (call.is_optional or self._known[call] is not None):
+                continue
+            entry = self._loader.find(CallsPlan(self._prepared, call))
+            if entry is None:
+                missing.append(call)
+            else:
+                self._known[call] = types.open(str(entry.shared_object))[int(entry.module)]
+        return missing
+
+    def _meet(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
+        """What is to be compiled for a class that is new here; nothing where the cache has it."""
+        self._met.add(of.type_text)
+        members = self._prepared.declarations.members(of.type_text.removeprefix("::"))
+        companions = companions_of(of.type_text, of.arguments, members)
+        if not companions:
+            return ()
+        entry = self._loader.find(ClassPlan(self._prepared, of.type_text, companions))
+        if entry is None:
+            return companions
+        opened = types.open(str(entry.shared_object))[int(entry.module) :]
+        self._learn(zip(companions, opened, strict=False))
+        return ()
+
+    def _learn(self, found: Iterable[tuple[Expression, Any]]) -> None:
+        """Remember the calls of a class, under the full names of its types."""
+        there = [(call, compiled) for call, compiled in found if compiled is not None]
+        names = {call.makes: compiled.result_name for call, compiled in there if call.makes}
+        self._met.update(names.values())
+        for call, compiled in there:
+            self._known.setdefault(call.with_types(names), compiled)
+
+    def _compile(
+        self, types: Any, missing: Sequence[Expression], of: ClassOf | None, companions: tuple[Expression, ...]
+    ) -> None:
+        for call in missing:
+            if call in self._refused:
+                raise ArgumentError(self._refused[call])
+        plan = CallsPlan(self._prepared, missing[0], [*missing, *companions], optional=len(companions))
+        try:
+            entry = self._loader.find_or_build(plan)
+        except CompileError as error:
+            text = self._refused[missing[0]] = refusal(missing[0], error, self._prepared.declarations)
+            raise ArgumentError(text) from error
+        shared = entry.shared_object
+        opened = types.open(str(shared))
+        if plan.compiled is None:  # another process was first
+            self._known[missing[0]] = opened[int(entry.module)]
+            if missing[1:]:
+                self.get(types, missing[1:])
+            return
+        self._known[missing[0]] = opened[0]
+        for position, call in enumerate(missing[1:], 1):
+            self.put(types, call, shared, position, opened[position])
+        if of is not None and len(plan.compiled) > len(missing):
+            first = len(missing)
+            self._learn(zip(companions, opened[first:], strict=True))
+            self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=(shared, first)))

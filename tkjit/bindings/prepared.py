@@ -1,0 +1,67 @@
+"""A set of headers that has been read: its declarations, its precompiled header, its libraries loaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tkjit.bindings.declarations import Declarations
+from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.plans import DeclarationsPlan, LibrariesPlan, PrecompiledHeaderPlan
+from tkjit.cache import Entry
+from tkjit.errors import CompileError, ToolchainError
+from tkjit.loader.environment import Environment
+from tkjit.loader.loader import Loader
+from tkjit.loader.plan import Opened
+from tkjit.system.fork_safe import cached_property
+
+
+class PreparedHeaders:
+    """What compiled calls of a set of headers need. Each part is made when it is first asked for."""
+
+    def __init__(self, headers: HeaderSet, loader: Loader) -> None:
+        self.headers = headers
+        self._loader = loader
+
+    @property
+    def env(self) -> Environment:
+        return self._loader.env
+
+    @cached_property
+    def declarations(self) -> Declarations:
+        return Declarations.read(self._declared.shared_object)
+
+    @cached_property
+    def _declared(self) -> Entry:
+        plan = DeclarationsPlan(self.env, self.headers, self.precompiled)
+        try:
+            return self._loader.find_or_build(plan)
+        except CompileError as error:
+            raise ToolchainError(f"bind: the headers do not compile: {error}") from None
+
+    @property
+    def digest(self) -> str:
+        """What stands for the contents of the headers and libraries."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        entries = [self._declared, *([self._linked.entry] if self._linked is not None else [])]
+        return " ".join(f"{entry.directory.parent.name}/{entry.directory.name}" for entry in entries)
+
+    @cached_property
+    def _linked(self) -> Opened | None:
+        """The libraries, loaded."""
+        if not self.headers.link_flags:
+            return None
+        try:
+            return self._loader.open(LibrariesPlan(self.env, self.headers))
+        except CompileError as error:
+            raise ToolchainError(f"bind: the libraries cannot be linked: {error}") from None
+
+    @property
+    def libraries(self) -> Path | None:
+        """The shared object of the libraries."""
+        return self._linked.loaded if self._linked is not None else None
+
+    def precompiled(self) -> Entry:
+        return self._loader.find_or_build(PrecompiledHeaderPlan(self.env, self.headers))
