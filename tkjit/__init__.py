@@ -3,7 +3,7 @@
 The import is light: torch, the cache's directories and environment variables are used only later.
 """
 
-from tkjit.bindings import bind, char_ptr, move, ptr
+from tkjit.bindings import batch, bind, char_ptr, move, ptr
 from tkjit.errors import (
     ArgumentError,
     CacheError,
@@ -48,6 +48,7 @@ __all__ = [
     "TkjitError",
     "TkjitWarning",
     "ToolchainError",
+    "batch",
     "bind",
     "char_ptr",
     "enable_peer_access",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,33 @@ def bind(
     return Library(headers_of, Settings.from_environment(), start, stop)
 
 
+def batch() -> AbstractContextManager[None]:
+    """Compile the calls of a block on bound libraries together, where they have not been compiled yet.
+
+    From the first such call on, calls wait, and return placeholders that can be passed to other calls. They are
+    compiled and made, in their order, when a value is needed (a condition, a conversion, an array) and at the end of
+    the block. A call on arrays of NumPy's sees what they contain by then.
+
+    Raises
+    ------
+    ArgumentError
+        If C++ refuses a call, at the end of the block or where a value is needed; the calls before it have been made.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> std = tkjit.bind("vector", namespaces="std")
+    >>> with tkjit.batch():
+    ...     numbers = std.vector(int)([3, 1, 2])
+    ...     numbers.push_back(numbers.front())
+    >>> list(numbers)
+    [3, 1, 2, 3]
+    """
+    from tkjit.bindings.batch import batch as make
+
+    return make()
+
+
 def _runtime() -> Any:
     from tkjit.bindings.plans import BindingsPlan
     from tkjit.loader import loader_for
@@ -90,7 +118,11 @@ def _runtime() -> Any:
 
 def ptr(value: Any) -> Any:
     """An argument that is passed as a pointer to a C++ object."""
-    return _runtime().ptr(value)
+    from tkjit.bindings.batch import Deferred, Pointer
+
+    if isinstance(value, Deferred) and value.waits:
+        return Pointer(value, _runtime().ptr)
+    return _runtime().ptr(_value(value))
 
 
 def char_ptr(text: str) -> Any:
@@ -100,7 +132,14 @@ def char_ptr(text: str) -> Any:
 
 def move(value: Any) -> Any:
     """An argument that C++ may move from; it cannot be used afterwards."""
-    return _runtime().move(value)
+    return _runtime().move(_value(value))
 
 
-__all__ = ["bind", "char_ptr", "move", "ptr"]
+def _value(argument: Any) -> Any:
+    """What a placeholder of a batch stands for."""
+    from tkjit.bindings.batch import Deferred
+
+    return argument.value if isinstance(argument, Deferred) else argument
+
+
+__all__ = ["batch", "bind", "char_ptr", "move", "ptr"]

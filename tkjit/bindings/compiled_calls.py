@@ -22,6 +22,20 @@ class ClassOf(NamedTuple):
     arguments: tuple[Any, ...] = ()  # of its template
 
 
+class Unit(NamedTuple):
+    """A compiled unit of a batch."""
+
+    calls: CompiledCalls
+    types: Any
+    shared_object: Path
+    opened: list[Any]
+
+    def keep(self, position: int, call: Expression) -> None:
+        """Keep a call under the types that its arguments have turned out to have."""
+        if not self.calls.is_kept(self.types, call, None):
+            self.calls.put(call, self.shared_object, position, self.opened[position])
+
+
 class CompiledCalls:
     """Finds and compiles calls.
 
@@ -56,11 +70,45 @@ class CompiledCalls:
             self._compile(types, missing, of, companions)
         return [self._known[call] for call in calls]
 
-    def is_kept(self, types: Any, call: Expression) -> bool:
+    def is_kept(self, types: Any, call: Expression, of: ClassOf | None) -> bool:
         """Whether a call can be made without compiling."""
+        if of is not None and of.type_text not in self._met and self._meet(types, of):
+            self._met.discard(of.type_text)
         return not self._find(types, [call])
 
-    def put(self, types: Any, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
+    def compile_batch(self, types: Any, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
+        """Compile calls that take each other's results in one unit; None where that is not possible.
+
+        Parameters
+        ----------
+        calls : sequence of Expression
+            The first one's arguments are all given. Others may take results.
+        classes : iterable of ClassOf
+            What the calls construct.
+        """
+        if calls[0] in self._known:
+            return None
+        new = {of: self._meet(types, of) for of in classes if of.type_text not in self._met}
+        together = [*calls, *(call for companions in new.values() for call in companions)]
+        plan = CallsPlan(self._prepared, calls[0], together, optional=len(together) - len(calls))
+        try:
+            entry = self._loader.find_or_build(plan)
+        except CompileError:
+            return None  # each alone, for a message that names it
+        if plan.compiled is None:
+            return None
+        opened = types.open(str(entry.shared_object))
+        self._known[calls[0]] = opened[0]
+        position = len(calls)
+        for of, companions in new.items() if len(plan.compiled) > len(calls) else ():
+            end = position + len(companions)
+            self._learn(zip(companions, opened[position:end], strict=True))
+            shared = (entry.shared_object, position)
+            self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=shared))
+            position = end
+        return Unit(self, types, entry.shared_object, opened)
+
+    def put(self, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
         """Keep a call that was compiled in a unit of others."""
         self._known[call] = compiled
         self._loader.find_or_build(CallsPlan(self._prepared, call, shared=(shared_object, position)))
@@ -121,7 +169,7 @@ class CompiledCalls:
             return
         self._known[missing[0]] = opened[0]
         for position, call in enumerate(missing[1:], 1):
-            self.put(types, call, shared, position, opened[position])
+            self.put(call, shared, position, opened[position])
         if of is not None and len(plan.compiled) > len(missing):
             first = len(missing)
             self._learn(zip(companions, opened[first:], strict=True))

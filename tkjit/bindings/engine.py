@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
 from tkjit.bindings.arguments import prepare
-from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls
+from tkjit.bindings.batch import defer
+from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
@@ -98,6 +99,8 @@ class Engine:
             prepared = self.prepare(name, overloads, args, kwargs, own)
             if prepared is not args:
                 return function(*prepared)
+            if (deferred := defer(self, form, name, args, function)) is not None:
+                return deferred
             types, given = self.describe(name, args)
             (compiled,) = self.compile([Expression(form, given, name)])
             function.add(types, compiled)
@@ -169,9 +172,20 @@ class Engine:
 
     def compile(self, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
-        if of is None and calls[0].is_of_member and calls[0].given[0].how in ("object", "const"):
-            of = ClassOf(calls[0].given[0].type)
-        return self._calls.get(self.types, calls, of)
+        return self._calls.get(self.types, calls, of or self._class_of(calls[0]))
+
+    @staticmethod
+    def _class_of(call: Expression) -> ClassOf | None:
+        is_member = call.is_of_member and call.given[0].how in ("object", "const")
+        return ClassOf(call.given[0].type) if is_member else None
+
+    def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool:
+        """Whether a call can be made without compiling."""
+        return self._calls.is_kept(self.types, call, of or self._class_of(call))
+
+    def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
+        """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""
+        return self._calls.compile_batch(self.types, calls, classes)
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
         """The numbers of the arguments' types, and the types.
@@ -192,6 +206,10 @@ class Engine:
             if one[1] == "foreign":
                 raise ArgumentError(f"{name}: argument {position + 1} is a {one[2]} of another library of bindings")
         return tuple(one[0] for one in described), tuple(Given(one[1], one[2]) for one in described)
+
+    def is_array(self, value: Any) -> bool:
+        described = self.types.describe((value,))[0]
+        return described is not None and described[1].endswith("array")
 
     # ---- hooks
 

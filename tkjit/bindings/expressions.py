@@ -14,9 +14,11 @@ class Given:
     ----------
     how : str
         ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``,
-        ``"text"``, ``"characters"``, ``"constant"`` for what C++ makes where it needs it; empty for a number.
+        ``"text"``, ``"characters"``, ``"constant"`` for what C++ makes where it needs it, ``"deferred"``
+        and ``"deferred pointer"`` for the result of another call of the unit; empty for a number.
     type : str
-        In C++. Of an array, that of its elements; of a constant, its expression.
+        In C++. Of an array, that of its elements; of a constant, its expression; of a result, the other call's
+        number.
     """
 
     how: str
@@ -25,6 +27,9 @@ class Given:
     @property
     def declared(self) -> str:
         """The type of the parameter that takes it."""
+        result = f"tkjit::bind::ResultOf<decltype(&tkjit_call_{self.type})>::type"
+        if self.how.startswith("deferred"):
+            return result if self.how == "deferred" else f"std::remove_reference_t<{result}>*"
         fixed = {"text": "String&", "characters": "Text&", "constant": "Constant&"}
         if self.how in fixed:
             return f"tkjit::bind::{fixed[self.how]}"
@@ -36,6 +41,10 @@ class Given:
 
     def text(self, name: str) -> str:
         """The argument in an expression."""
+        if self.how == "deferred pointer":
+            return name
+        if self.how == "deferred":
+            return f"tkjit::bind::pass<{self.declared}>({name})"
         if self.how == "text":
             return f"std::move({name}.value)"
         if self.how == "characters" or self.how.endswith("array"):
@@ -119,7 +128,8 @@ def render_unit(calls: Sequence[Expression]) -> str:
 
 def _render_call(number: int, call: Expression) -> Iterable[str]:
     parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
-    yield f"// {call}"
+    # without its name, which is not a part of what is compiled
+    yield f"// {call.form} with ({', '.join(map(str, call.given))})"
     if not call.is_optional or not call.given:
         yield f"static decltype(auto) tkjit_call_{number}({parameters}) {{ return {call.text}; }}"
         return

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tkjit.bindings.batch import Deferred, defer
 from tkjit.bindings.classes import make_class
 from tkjit.bindings.compiled_calls import ClassOf
 from tkjit.bindings.declarations import Declared
@@ -197,7 +198,7 @@ class BoundType:
         if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NO_ELEMENTS):
             return self._from_elements(args[0])
         made = self._construct(*args, **kwargs)
-        if self._class is None:
+        if self._class is None and not isinstance(made, Deferred):
             self._class = type(made)
         return made
 
@@ -213,11 +214,13 @@ class BoundType:
         prepared = engine.prepare(self.__name__, self._constructors, args, kwargs)
         if prepared is not args:
             return function(*prepared)
-        types, given = engine.describe(self.__name__, args)
-        from_array = len(args) == 1 and given[0].how.endswith("array")
+        of = ClassOf(self.__cpp__, self._arguments)
+        from_array = len(args) == 1 and engine.is_array(args[0])
         braces = bool(args) and self._is_aggregate
         form = from_buffer(self.__cpp__) if from_array else constructor(self.__cpp__, is_aggregate=braces)
-        of = ClassOf(self.__cpp__, self._arguments)
+        if (deferred := defer(engine, form, self.__name__, args, function, of)) is not None:
+            return deferred
+        types, given = engine.describe(self.__name__, args)
         (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
         function.add(types, compiled)
         return function(*args)

@@ -259,7 +259,8 @@ class _UnitPlan(_HeaderSetPlan):
 
     @cached_property
     def warm_key(self) -> str:
-        key = hashlib.sha256(repr((self._prepared.digest, self._calls)).encode()).hexdigest()[:16]
+        calls = [(call.form, call.given) for call in self._calls]
+        key = hashlib.sha256(repr((self._prepared.digest, calls)).encode()).hexdigest()[:16]
         return self._env.warm_key(f"{self.arch}-{self._headers.name}-{key}", self._headers)
 
     def render(self) -> Recipe:

@@ -409,6 +409,11 @@ PyObject* set_error(PyObject*, PyObject* cls) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_before_call(PyObject*, PyObject* callback) {
+    Py_XSETREF(before_call, callback == Py_None ? nullptr : Py_NewRef(callback));
+    Py_RETURN_NONE;
+}
+
 PyMethodDef module_methods[] = {
     {"address_of", address_of, METH_O, "An object's address."},
     {"type_name", type_name, METH_O, "An object's C++ type."},
@@ -416,6 +421,7 @@ PyMethodDef module_methods[] = {
     {"load", load, METH_O, "The number that a reference refers to."},
     {"take_ownership", take_ownership, METH_O, "Have Python delete what an object refers to."},
     {"set_error", set_error, METH_O, "The class of C++ exceptions that Python has no class for."},
+    {"set_before_call", set_before_call, METH_O, "What is called before each call; None for nothing."},
     {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
     {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},
     {"move", make_marked<Mark::moved>, METH_O, nullptr},

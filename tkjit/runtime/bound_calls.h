@@ -40,6 +40,7 @@ struct Function {
 inline PyTypeObject* function_type = nullptr;
 inline PyTypeObject* method_type = nullptr;
 inline PyTypeObject* compiled_type = nullptr;
+inline PyObject* before_call = nullptr;  // called before each call, where calls wait in a batch
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
 /// An exception that a call has thrown: Python's class for it, its type and its text.
@@ -171,6 +172,11 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
     if (call.library->is_stopped) {
         PyErr_SetString(PyExc_ReferenceError, "the library has been stopped");
         return nullptr;
+    }
+    if (before_call) {
+        const Owned callback(Py_NewRef(before_call));
+        const Owned done(PyObject_CallNoArgs(callback.get()));
+        if (!done) return nullptr;
     }
     void* addresses[most_arguments];
     for (Py_ssize_t i = 0; i < count; ++i) addresses[i] = arguments[i].address;

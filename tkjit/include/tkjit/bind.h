@@ -394,6 +394,54 @@ struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
     }
 };
 
+/// What a call takes of another's result: what Python would have been given in between.
+template <Form form, class T, bool is_const>
+struct Passed {
+    using type = std::conditional_t<is_const, const T, T>&;
+};
+template <class T, bool is_const>
+struct Passed<Form::boolean, T, is_const> {
+    using type = bool&&;
+};
+template <class T, bool is_const>
+struct Passed<Form::integer, T, is_const> {
+    using type = int&&;
+};
+template <class T, bool is_const>
+struct Passed<Form::natural, T, is_const> : Passed<Form::integer, T, is_const> {};
+template <class T, bool is_const>
+struct Passed<Form::real, T, is_const> {
+    using type = double&&;
+};
+template <class T, bool is_const>
+struct Passed<Form::complex, T, is_const> {
+    using type = std::complex<double>&&;
+};
+template <class T, bool is_const>
+struct Passed<Form::text, T, is_const> {
+    using type = String&;
+};
+template <class T, bool is_const>
+struct Passed<Form::character, T, is_const> : Passed<Form::text, T, is_const> {};
+template <class T, bool is_const>
+struct Passed<Form::nothing, T, is_const> {
+    using type = std::nullptr_t&&;
+};
+template <class Function>
+struct ResultOf;
+template <class R, class... A>
+struct ResultOf<R (*)(A...)> {
+    using type = typename Passed<Returned<R>::form, typename Returned<R>::Referred, Returned<R>::is_const>::type;
+};
+template <class P>
+std::enable_if_t<!std::is_same<P, String&>::value, P> pass(std::remove_reference_t<P>& argument) {
+    return static_cast<P>(argument);
+}
+template <class P>
+std::enable_if_t<std::is_same<P, String&>::value, std::string&&> pass(String& argument) {
+    return std::move(argument.value);
+}
+
 // ---- entries -------------------------------------------------------------------------------------------------------
 
 template <class Function, Function function>

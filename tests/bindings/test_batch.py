@@ -1,0 +1,108 @@
+"""Calls that are compiled together."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+from bindings.conftest import HEADERS
+
+import tkjit
+from tkjit import ArgumentError, TkjitError
+from tkjit.bindings import plans
+from tkjit.bindings.library import Library
+from tkjit.config import Settings
+
+pytestmark = pytest.mark.compiles
+
+numbers = count()
+
+
+@pytest.fixture
+def own_garden():
+    """Bound anew: nothing has been compiled or loaded yet."""
+    return tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OWN": next(numbers)})
+
+
+@pytest.fixture
+def units(monkeypatch) -> list[int]:
+    """How many calls each unit has that is compiled."""
+    counts: list[int] = []
+
+    def compile_counted(self, staging, calls, of=plans._UnitPlan._compile):
+        counts.append(len(calls))
+        return of(self, staging, calls)
+
+    monkeypatch.setattr(plans._UnitPlan, "_compile", compile_counted)
+    return counts
+
+
+def test_one_unit_for_all(own_garden, units):
+    with tkjit.batch():
+        bed = own_garden.Bed(int)([1, 2, 3])
+        total = own_garden.total(bed.begin(), bed.end())
+        twice = bed.twice()
+        doubled = own_garden.total(twice.begin() + 1, twice.end())
+        text = own_garden.add(own_garden.add("a", "b"), "c")
+        fraction = own_garden.add(own_garden.add(0.5, 1.0), 1.0)
+        point = own_garden.Point(1.0, 2.0)
+        length = point.x
+        height = own_garden.height_of(tkjit.ptr(own_garden.Tree("oak")))
+        assert units == []
+    assert len(units) == 1
+    assert (total, doubled, text, fraction, length, height) == (6, 10, "abc", 2.5, 1.0, 2.5)
+    assert (int(total), len(bed), bed[1], list(bed), np.asarray(bed).tolist()) == (6, 3, 2, [1, 2, 3], [1, 2, 3])
+    assert own_garden.total(bed.begin(), bed.end()) == total + 0 == 6
+
+
+def test_a_value_that_is_needed_comes_at_once(own_garden, units):
+    with tkjit.batch():
+        total = own_garden.add(20, 1)
+        if total > 20:
+            total = own_garden.add(total, 100)
+        assert len(units) == 1
+    assert total == 121
+
+
+def test_calls_that_are_compiled_already_keep_their_turn(own_garden):
+    bed = own_garden.Bed(int)([1, 2, 3])
+    bed.resize(4)
+    with tkjit.batch():
+        own_garden.shed.tools()
+        bed.resize(5)
+        size = bed.size()
+    with tkjit.batch():
+        first = bed.size()
+        own_garden.total(bed.begin(), bed.end())
+        bed.resize(6)
+    assert (size, first, bed.size()) == (5, 5, 6)
+
+
+def test_each_call_has_an_entry_of_its_own(own_garden, units):
+    with tkjit.batch():
+        bed = own_garden.Bed("double")([1.0, 2.0])
+        own_garden.total(bed.begin(), bed.end())
+    units.clear()
+    again = Library(own_garden.engine.headers, Settings.from_environment())
+    bed = again.Bed("double")([1.0, 2.0])
+    assert again.total(bed.begin(), bed.end()) == 3
+    assert units == []
+
+
+def test_what_goes_wrong(own_garden):
+    with pytest.raises(ArgumentError, match=r"garden::add\(std::string, int\): C\+\+ refuses it"), tkjit.batch():
+        before = own_garden.increment(own_garden.cpp("int")(1))
+        wrong = own_garden.add("a", 1)
+        after = own_garden.twice(2)
+    assert before.value is None
+    for one in (wrong, after):
+        with pytest.raises(TkjitError, match="has not been called"):
+            int(one)
+    with pytest.raises(IndexError, match="no such bed"), tkjit.batch():
+        own_garden.fail(0)
+    with pytest.raises(ZeroDivisionError), tkjit.batch():
+        left = own_garden.twice(1.5)
+        raise ZeroDivisionError
+    with pytest.raises(TkjitError, match="left by an exception"):
+        float(left)

@@ -1,0 +1,288 @@
+"""Calls that are compiled together: in a batch they wait until a value is needed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tkjit.bindings import forms
+from tkjit.bindings.compiled_calls import ClassOf
+from tkjit.bindings.expressions import Expression, Given
+from tkjit.errors import TkjitError
+
+if TYPE_CHECKING:
+    from tkjit.bindings.engine import Engine
+
+_current: ContextVar[Batch | None] = ContextVar("batch", default=None)
+
+
+@contextmanager
+def batch() -> Iterator[None]:
+    """See ``tkjit.batch``."""
+    if _current.get() is not None:
+        yield
+        return
+    made = Batch()
+    token = _current.set(made)
+    try:
+        yield
+        made.flush()
+    finally:
+        made.drop()
+        _current.reset(token)
+
+
+class Batch:
+    """The calls that wait, all of one library: those of another are made first."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Deferred] = []
+        self._engine: Engine | None = None
+
+    def add(self, engine: Engine, call: _Call, args: tuple[Any, ...]) -> Deferred:
+        if self._engine is not engine:
+            self.flush()
+        self._engine = engine
+        args = tuple(_settled(arg) for arg in args)
+        plain = tuple(arg for arg in args if not isinstance(arg, (Deferred, Pointer)))
+        described = iter(engine.describe(call.name, plain)[1])
+        given = tuple(arg.given if isinstance(arg, (Deferred, Pointer)) else next(described) for arg in args)
+        made = Deferred(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
+        self._waiting.append(made)
+        engine.runtime.set_before_call(self._on_other_call)
+        return made
+
+    def flush(self) -> None:
+        """Compile what waits, and make the calls."""
+        waiting, engine = self._waiting, self._engine
+        if engine is None or not waiting:
+            return
+        self._waiting = []
+        engine.runtime.set_before_call(None)
+        token = _current.set(None)
+        try:
+            self._run(engine, waiting)
+        except BaseException as error:
+            for one in waiting:
+                one.fail(error)
+            raise
+        finally:
+            _current.reset(token)
+
+    def drop(self) -> None:
+        for one in self._waiting:
+            one.fail(TkjitError("the batch of this call has been left by an exception"))
+        if self._engine is not None:
+            self._engine.runtime.set_before_call(None)
+        self._waiting = []
+
+    def waits(self) -> bool:
+        return bool(self._waiting)
+
+    def _on_other_call(self) -> None:
+        """A call that need not be compiled is about to be made: those before it come first."""
+        if _current.get() is self:
+            self.flush()
+
+    @staticmethod
+    def _run(engine: Engine, waiting: list[Deferred]) -> None:
+        classes = dict.fromkeys(one.call.of for one in waiting if one.call.of is not None)
+        unit = engine.compile_batch([one.expression for one in waiting], classes)
+        for position, one in enumerate(waiting):
+            args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
+            if unit is not None:
+                unit.keep(position, Expression(one.call.form, engine.describe(one.call.name, args)[1], one.call.name))
+            one.settle(one.call.make(*args))
+
+
+class _Call(NamedTuple):
+    """What a call does: its C++, and how Python makes it."""
+
+    form: str
+    name: str
+    make: Callable[..., Any]
+    of: ClassOf | None = None  # the class that it constructs
+
+
+def _settled(argument: Any) -> Any:
+    """An argument, or the result that it stands for."""
+    return argument.as_argument() if isinstance(argument, (Deferred, Pointer)) else argument
+
+
+def defer(
+    engine: Engine, form: str, name: str, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
+) -> Deferred | None:
+    """A placeholder for the result of a call that has to wait; None where it is to be made now."""
+    current = _current.get()
+    if current is None:
+        return None
+    if not current.waits():
+        args = tuple(_settled(arg) for arg in args)
+        call = Expression(form, engine.describe(name, args)[1], name)
+        if engine.is_kept(call, of):
+            return None
+    return current.add(engine, _Call(form, name, make, of), args)
+
+
+class Deferred:
+    """The result of a call that waits in a batch, and afterwards the result."""
+
+    def __init__(self, batch: Batch, position: int, call: _Call, args: tuple[Any, ...], expression: Expression) -> None:
+        self._batch = batch
+        self._position = position
+        self.call = call
+        self.args = args
+        self.expression = expression
+        self._error: BaseException | None = None
+        self._is_settled = False
+        self._value: Any = None
+
+    def settle(self, value: Any) -> None:
+        self._value, self._is_settled = value, True
+        self.args = ()
+
+    def fail(self, error: BaseException) -> None:
+        if not self._is_settled:
+            self._error = error
+
+    @property
+    def value(self) -> Any:
+        """The result. Where the call still waits, it is made now, with those before it."""
+        if not self._is_settled and self._error is None:
+            self._batch.flush()
+        if self._error is not None:
+            raise TkjitError(f"{self.call.name} has not been called: {self._error}") from self._error
+        return self._value
+
+    @property
+    def waits(self) -> bool:
+        """Whether the call still waits, in the batch of this thread."""
+        return not self._is_settled and self._error is None and _current.get() is self._batch
+
+    @property
+    def given(self) -> Given:
+        return Given("deferred", str(self._position))
+
+    def as_argument(self) -> Any:
+        return self if self.waits else self.value
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Member(self, name) if self.waits else getattr(self.value, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_") or name in ("call", "args", "expression"):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.value, name, value)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.value(*args)
+
+    def __repr__(self) -> str:
+        return repr(self._value) if self._is_settled else f"<waiting: {self.call.name}>"
+
+    def __dir__(self) -> list[str]:
+        return dir(self.value)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        import numpy
+
+        return numpy.asarray(self.value, *args, **kwargs)
+
+    def combine(self, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
+        """The result of an operator, or of a member."""
+        if not self.waits:
+            return make(self.value, *map(_value_of, others))
+        engine = self._batch._engine
+        assert engine is not None
+        args = engine.prepare(name, (), (self, *others), {})
+        return self._batch.add(engine, _Call(form, name, make), args)
+
+
+class Pointer:
+    """A pointer to the result of a call that waits."""
+
+    def __init__(self, target: Deferred, mark: Callable[[Any], Any]) -> None:
+        self._target = target
+        self._mark = mark
+
+    @property
+    def value(self) -> Any:
+        return self._mark(self._target.value)
+
+    @property
+    def given(self) -> Given:
+        return Given("deferred pointer", self._target.given.type)
+
+    def as_argument(self) -> Any:
+        return self if self._target.waits else self.value
+
+
+class _Member:
+    """A member of a result that waits: a method, if it is called, or else a field."""
+
+    def __init__(self, owner: Deferred, name: str) -> None:
+        self._owner = owner
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self._name
+        if kwargs:
+            return getattr(self._owner.value, name)(*args, **kwargs)
+        return self._owner.combine(forms.method(name), name, lambda this, *rest: getattr(this, name)(*rest), *args)
+
+    def as_argument(self) -> Any:
+        name = self._name
+        made = self._owner.combine(forms.field(name), name, operator.attrgetter(name))
+        return made.as_argument() if isinstance(made, Deferred) else made
+
+    @property
+    def value(self) -> Any:
+        return _value_of(self.as_argument())
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        import numpy
+
+        return numpy.asarray(self.value, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.as_argument(), name)
+
+    def __repr__(self) -> str:
+        return f"<member {self._name} of {self._owner!r}>"
+
+
+def _value_of(argument: Any) -> Any:
+    return argument.value if isinstance(argument, (Deferred, _Member)) else argument
+
+
+def _operator(name: str, form: str) -> Callable[..., Any]:
+    function = getattr(operator, f"__{name}__")
+    return lambda this, other: this.combine(form, f"operator {name}", function, other)
+
+
+def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
+    def on_value(this: Any, *args: Any) -> Any:
+        return function(this.value, *map(_value_of, args))
+
+    return on_value
+
+
+for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
+    setattr(Deferred, f"__{_name}__", _operator(_name, forms.binary(_sign)))
+    setattr(_Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
+for _class in (Deferred, _Member):
+    for _name in "eq ne lt le gt ge getitem setitem index neg iadd isub imul contains floordiv mod pow".split():
+        setattr(_class, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
+    for _function in (bool, int, float, len, iter, str, hash):
+        setattr(_class, f"__{_function.__name__}__", _of_value(_function))
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        _plain = getattr(operator, f"__{_name}__")
+        setattr(_class, f"__r{_name}__", _of_value(lambda value, other, function=_plain: function(other, value)))
