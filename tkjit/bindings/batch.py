@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
 from tkjit.bindings import forms
-from tkjit.bindings.compiled_calls import ClassOf
+from tkjit.bindings.compiled_calls import ClassOf, Unit
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.errors import TkjitError
 
-if TYPE_CHECKING:
-    from tkjit.bindings.engine import Engine
+
+class Engine(Protocol):
+    """What a batch needs of a library's ``Engine``."""
+
+    @property
+    def runtime(self) -> ModuleType: ...
+    def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]: ...
+    def prepare(
+        self,
+        name: str,
+        overloads: Sequence[dict[str, Any]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        own: int = 0,
+    ) -> tuple[Any, ...]: ...
+    def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool: ...
+    def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None: ...
+
 
 _current: ContextVar[Batch | None] = ContextVar("batch", default=None)
 

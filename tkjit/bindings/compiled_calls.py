@@ -10,6 +10,7 @@ from tkjit.bindings.companions import companions_of
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.bindings.record import record_call
 from tkjit.bindings.refusals import refusal
 from tkjit.errors import ArgumentError, CompileError
 from tkjit.loader.loader import Loader
@@ -48,6 +49,7 @@ class CompiledCalls:
         self._known: dict[Expression, Any] = {}  # None for an optional call that C++ does not have
         self._refused: dict[Expression, str] = {}
         self._met: set[str] = set()  # classes
+        self._recorded: set[Expression] = set()
 
     def get(self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have.
@@ -68,7 +70,17 @@ class CompiledCalls:
         missing = self._find(types, calls)
         if missing:
             self._compile(types, missing, of, companions)
+        self._record(calls)
         return [self._known[call] for call in calls]
+
+    def _record(self, calls: Sequence[Expression]) -> None:
+        path = self._loader.settings.record
+        if path is None:
+            return
+        for call in calls:
+            if call not in self._recorded:
+                self._recorded.add(call)
+                record_call(path, self._prepared.headers, call)
 
     def is_kept(self, types: Any, call: Expression, of: ClassOf | None) -> bool:
         """Whether a call can be made without compiling."""

@@ -33,6 +33,8 @@ class HeaderSet:
         That compiled calls are linked with: ``kokkoscore``, or a file.
     source : str
         C++ text behind the headers, with the functions and classes of the user's own.
+    found_dirs : tuple of Path
+        Directories that are not given but found on this machine: Thrust's.
     """
 
     headers: tuple[str, ...]
@@ -44,6 +46,12 @@ class HeaderSet:
     flags: tuple[str, ...] = ()
     std: str = "c++17"
     source: str = ""
+    found_dirs: tuple[Path, ...] = ()
+
+    @property
+    def search_path(self) -> tuple[Path, ...]:
+        """The directories of the headers."""
+        return (*self.include_dirs, *self.found_dirs)
 
     @property
     def name(self) -> str:
@@ -78,7 +86,7 @@ class HeaderSet:
         own = [flag for flag in self.flags if flag not in (*given, *linker)]
         # the symbols of templates stay visible: what is static in one is the same in all compiled calls
         common = ("-O2", "-g0", "-fPIC", "-Wno-deprecated-declarations", *own)
-        directories = [INCLUDE, *self.include_dirs]
+        directories = [INCLUDE, *self.search_path]
         paths = tuple(f"-I{directory}" for directory in directories)
         return Flags((*self.preprocessor, *common), paths)
 
@@ -130,8 +138,7 @@ def make_header_set(
         if not directory.is_dir():
             raise ToolchainError(f"bind: the include directory {directory} does not exist")
     names = [name for header in headers for name in _headers_in(header)]
-    if any(name.startswith(_CCCL) for name in names):
-        directories += [directory for directory in _cccl(names, directories) if directory not in directories]
+    found = _cccl(names, directories) if any(name.startswith(_CCCL) for name in names) else []
     return HeaderSet(
         tuple(names),
         (namespaces,) if isinstance(namespaces, str) else tuple(namespaces),
@@ -142,6 +149,7 @@ def make_header_set(
         tuple(flags),
         std,
         source,
+        tuple(found),
     )
 
 

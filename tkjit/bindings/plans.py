@@ -83,7 +83,7 @@ class _HeaderSetPlan(Plan):
 
     @property
     def warmup(self) -> str:
-        return "run the program once where TKJIT_JIT is not 0"
+        return "python -m tkjit warmup --record FILE -- your program, and --from-file FILE"
 
     def inputs(self) -> Iterable[str]:
         files = [__file__, header_set.__file__, expressions.__file__, environment.__file__]
@@ -99,7 +99,7 @@ class _HeaderSetPlan(Plan):
     def _recipe(self, text: str, **parts: str) -> Recipe:
         every = {TEXT: text, "flags": "\n".join(self._flags.compile), **parts}
         every[PATHS] = "\n".join(map(str, self._flags.include_dirs))
-        own = {f"include-{number}": path for number, path in enumerate(self._headers.include_dirs)}
+        own = {f"include-{number}": path for number, path in enumerate(self._headers.search_path)}
         return self._env.recipe(self.arch, self._headers.name, every, None, own)
 
     def _command(self, flags: Flags, source: Path, output: Path, depfile: Path, *more: str) -> list[str]:
@@ -259,7 +259,7 @@ class _UnitPlan(_HeaderSetPlan):
 
     @cached_property
     def warm_key(self) -> str:
-        calls = [(call.form, call.given) for call in self._calls]
+        calls = [(call.form, call.given, call.is_optional) for call in self._calls]
         key = hashlib.sha256(repr((self._prepared.digest, calls)).encode()).hexdigest()[:16]
         return self._env.warm_key(f"{self.arch}-{self._headers.name}-{key}", self._headers)
 

@@ -31,7 +31,7 @@ def read_declarations(headers: HeaderSet) -> Declared:
         If a header is not found or does not parse, with its file and line; or libclang is missing.
     """
     text = headers.text.replace("#include <tkjit/bind.h>\n", "")
-    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.include_dirs)]
+    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.search_path)]
     parsed = clang.parse_text("tkjit_headers.hpp", text, ["-x", "c++", "-w", *headers.preprocessor, *directories])
     own = {str(Path(path)) for path in parsed.included(headers.headers)}
     found = _Reader(set(headers.namespaces), own).read(parsed)

@@ -39,21 +39,28 @@ class Outcome:
     was_there: bool = False
 
 
-def build_all(loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int) -> list[Outcome]:
+def build_all(
+    loader: Loader, plans: Sequence[Plan], jobs: int, memory_bytes: int, *, has_kernels: bool = True
+) -> list[Outcome]:
     """Build what is missing of the plans, the runtime before it, and the module of operators.
 
     Parameters
     ----------
     jobs : int
         How many compilers may run at once; fewer do where ``memory_bytes`` would not suffice.
+    has_kernels : bool
+        Whether the plans are kernels': those need the runtime and the operators.
     """
-    plans = list({plan.warm_key: plan for plan in [loader.operators_plan, *plans]}.values())
-    with silence(), _display(len(plans) + 1) as show:
-        # the runtime comes alone: what is compiled after it is loaded through it before it is published
-        outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]
-        show(outcomes[0])
-        if outcomes[0].error is not None:
-            return outcomes
+    first = [loader.operators_plan] if has_kernels else []
+    plans = list({plan.warm_key: plan for plan in [*first, *plans]}.values())
+    with silence(), _display(len(plans) + has_kernels) as show:
+        outcomes: list[Outcome] = []
+        if has_kernels:
+            # the runtime comes alone: what is compiled after it is loaded through it before it is published
+            outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]
+            show(outcomes[0])
+            if outcomes[0].error is not None:
+                return outcomes
         missing = []
         for plan in plans:
             try:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tkjit.bindings.ahead import build_calls
+from tkjit.bindings.record import read_calls
 from tkjit.cache import bundle
 from tkjit.cli.output import size_text
 from tkjit.cli.pool import Outcome, build_all
@@ -38,8 +40,9 @@ def register(commands: Any) -> None:
     )
     parser.set_defaults(run=_warmup)
     bundling = commands.add_parser("bundle", help="make a directory that serves machines without compilers")
-    bundling.add_argument("names", nargs="+", metavar="NAME")
+    bundling.add_argument("names", nargs="*", metavar="NAME")
     _add_options(bundling)
+    bundling.add_argument("--from-file", type=Path, metavar="FILE", help="what a run wrote down, instead of names")
     bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     bundling.set_defaults(run=_bundle)
 
@@ -55,16 +58,26 @@ def _warmup(arguments: argparse.Namespace) -> int:
         if arguments.jobs or arguments.memory or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--record runs a command and builds nothing by itself; its options stand behind --")
         return _run_recorded(arguments.record, arguments.names)
-    loader = _loader()
     start = time.monotonic()
+    _, outcomes = _build_selected(_loader(), arguments)
+    return _summary(outcomes, time.monotonic() - start)
+
+
+def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
+    """Build the kernels that are named, or what a file lists: kernels and calls of bound libraries."""
     if arguments.from_file is None:
         plans, outcomes = _select(loader, arguments)
-    else:
-        if arguments.names or arguments.arch or arguments.device or arguments.types:
-            raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
-        plans, outcomes = _of_record(loader, read_record(arguments.from_file))
-    outcomes += _build(loader, plans, arguments)
-    return _summary(outcomes, time.monotonic() - start)
+        return plans, outcomes + _build(loader, plans, arguments)
+    if arguments.names or arguments.arch or arguments.device or arguments.types:
+        raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
+    plans, outcomes = _of_record(loader, read_record(arguments.from_file))
+    calls = read_calls(arguments.from_file)
+    if plans or not calls:
+        outcomes += _build(loader, plans, arguments)
+    jobs = arguments.jobs or usable_cores()
+    return plans, outcomes + build_calls(
+        loader, calls, lambda of: _build(loader, of, arguments, has_kernels=False), jobs
+    )
 
 
 def _loader() -> Loader:
@@ -77,11 +90,13 @@ def _select(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], 
     return plans, [Outcome(one.what, error=one.error) for one in unusable]
 
 
-def _build(loader: Loader, plans: Sequence[Plan], arguments: argparse.Namespace) -> list[Outcome]:
+def _build(
+    loader: Loader, plans: Sequence[Plan], arguments: argparse.Namespace, *, has_kernels: bool = True
+) -> list[Outcome]:
     if arguments.jobs is not None and arguments.jobs < 1:
         raise SpecError("--jobs must be at least 1")
     memory_bytes = size_of_text(arguments.memory, "--memory") if arguments.memory else available_memory_bytes()
-    return build_all(loader, plans, arguments.jobs or usable_cores(), memory_bytes)
+    return build_all(loader, plans, arguments.jobs or usable_cores(), memory_bytes, has_kernels=has_kernels)
 
 
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:
@@ -103,7 +118,9 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
     except OSError as error:
         raise SpecError(f"{command[0]} does not run: {error.strerror}") from None
     used = read_record(path) if path.exists() else []
-    print(f"{len(used)} variants in {path}", file=sys.stderr)
+    calls = sum(map(len, read_calls(path).values())) if path.exists() else 0
+    bound = f" and {calls} calls of bound libraries" if calls else ""
+    print(f"{len(used)} variants{bound} in {path}", file=sys.stderr)
     # a process that was ended by a signal, as a shell says it
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
@@ -134,9 +151,10 @@ def _bundle(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     output = arguments.output.absolute()
     bundle.check_target(output)
+    if not arguments.names and arguments.from_file is None:
+        raise SpecError("bundle: name kernels, or give --from-file with what a run wrote down")
     loader = _loader()
-    plans, outcomes = _select(loader, arguments)
-    outcomes += _build(loader, plans, arguments)
+    plans, outcomes = _build_selected(loader, arguments)
     status = _summary(outcomes, time.monotonic() - start)
     if status:
         print(f"{output} is not written", file=sys.stderr)
@@ -146,7 +164,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "kernels": arguments.names,
         "archs": sorted({entry.directory.parents[1].name for entry in entries} - {"glue", "runtime", "operators"}),
         "python": loader.cache.abi,
-        "torch": entries[0].manifest["key"]["torch"],
+        "torch": next((entry.manifest["key"]["torch"] for entry in entries if "torch" in entry.manifest["key"]), ""),
     }
     sources = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
     size = bundle.write(output, entries, facts, sources)

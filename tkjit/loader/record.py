@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from tkjit.compile.targets import Target
 from tkjit.errors import CacheError
 from tkjit.spec import Spec, Variant
 from tkjit.system import files
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,8 +49,18 @@ def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Targ
     CacheError
         If it cannot be written.
     """
-    used = Used(spec.name, spec.module, overload, variant.values, target.arch, target.cpu_level)
-    line = json.dumps(asdict(used)) + "\n"
+    append(path, asdict(Used(spec.name, spec.module, overload, variant.values, target.arch, target.cpu_level)))
+
+
+def append(path: Path, content: dict[str, Any]) -> None:
+    """Add a line of JSON to a file; other processes may add lines too.
+
+    Raises
+    ------
+    CacheError
+        If it cannot be written.
+    """
+    line = json.dumps(content) + "\n"
     try:
         descriptor = files.append(path, 0o664)
         try:
@@ -65,16 +79,32 @@ def read_record(path: Path) -> list[Used]:
     CacheError
         If the file cannot be read, or a line is no such record.
     """
+    return list(dict.fromkeys(read_lines(path, _parse)))
+
+
+def _parse(content: dict[str, Any]) -> Used | None:
+    if "headers" in content:
+        return None  # a call of a bound library
+    content["variant"] = tuple((str(name), value) for name, value in content["variant"])
+    return Used(**content)
+
+
+def read_lines(path: Path, parse: Callable[[dict[str, Any]], T | None]) -> Iterator[T]:
+    """What a file's lines say; those for which ``parse`` returns None are of another kind.
+
+    Raises
+    ------
+    CacheError
+        If the file cannot be read, or a line is no record.
+    """
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise CacheError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    found: dict[Used, None] = {}
     for number, line in enumerate(lines, 1):
         try:
-            content = files.from_json(line)
-            content["variant"] = tuple((str(name), value) for name, value in content["variant"])
-            found[Used(**content)] = None
+            found = parse(files.from_json(line))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise CacheError(f"{path}:{number} is not a line that TKJIT_RECORD or warmup --record writes") from None
-    return list(found)
+        if found is not None:
+            yield found

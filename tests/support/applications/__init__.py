@@ -50,7 +50,7 @@ class Application(NamedTuple):
         """The compiler's line for the C++ program, with the flags of the bindings."""
         options = {name: value for name, value in self.options.items() if name not in ("namespaces", "start", "stop")}
         headers = make_header_set(self.module.HEADERS, **options)
-        directories = [f"-I{directory}" for directory in headers.include_dirs]
+        directories = [f"-I{directory}" for directory in headers.search_path]
         libraries = [f"-l{name}" for name in headers.libraries]
         program = DIRECTORY / self.kind / f"{self.name}.cpp"
         return ["g++", "-O2", *headers.preprocessor, *directories, program, "-o", binary, *libraries]

@@ -1,0 +1,71 @@
+"""Compiles recorded calls ahead of time, many in a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from tkjit.bindings.expressions import Expression
+from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.plans import BindingsPlan, CallsPlan, DeclarationsPlan, LibrariesPlan
+from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.cache import Entry
+from tkjit.loader.loader import Loader
+from tkjit.loader.plan import Plan
+
+_FEWEST = 8  # calls in a unit, if there is more than one unit
+
+
+class Built(Protocol):
+    """What has become of a plan."""
+
+    @property
+    def entry(self) -> Entry | None: ...
+
+
+Outcome = TypeVar("Outcome", bound=Built)
+
+
+def build_calls(
+    loader: Loader,
+    recorded: Mapping[HeaderSet, Sequence[Expression]],
+    build: Callable[[Sequence[Plan]], list[Outcome]],
+    jobs: int,
+) -> list[Outcome]:
+    """Compile calls in units, at most as many of a set of headers as there are jobs.
+
+    Parameters
+    ----------
+    build : callable
+        Builds plans at the same time, and says what has become of each.
+
+    Returns
+    -------
+    list
+        What has become of each entry that the calls need, without the precompiled headers.
+    """
+    outcomes: list[Outcome] = []
+    for headers, calls in recorded.items():
+        prepared = PreparedHeaders(headers, loader)
+        outcomes += build([BindingsPlan(loader.env), *_of_headers(prepared)])
+        if any(outcome.entry is None for outcome in outcomes):
+            return outcomes
+        missing = [call for call in calls if loader.find(CallsPlan(prepared, call)) is None]
+        count = min(jobs, -(-len(missing) // _FEWEST))
+        units = [missing[number::count] for number in range(count)]
+        plans = [CallsPlan(prepared, unit[0], unit) for unit in units]
+        build(plans)
+        for plan in plans:
+            entry = loader.find(plan)
+            for position, call in enumerate(plan.compiled or ()):  # nothing where another process was first
+                if position and entry is not None:
+                    loader.find_or_build(CallsPlan(prepared, call, shared=(entry.shared_object, position)))
+        # what a unit with a mistake has prevented is compiled here, each alone
+        outcomes += build([CallsPlan(prepared, call) for call in calls])
+    return outcomes
+
+
+def _of_headers(prepared: PreparedHeaders) -> list[Plan]:
+    headers, env = prepared.headers, prepared.env
+    libraries: list[Plan] = [LibrariesPlan(env, headers)] if headers.link_flags else []
+    return [DeclarationsPlan(env, headers, prepared.precompiled), *libraries]
