@@ -100,6 +100,8 @@ def test_a_warm_up_takes_all_cores_and_all_free_memory_unless_told(options, expe
     given = []
     monkeypatch.setattr(warmup, "usable_cores", lambda: 7)
     monkeypatch.setattr(warmup, "available_memory_bytes", lambda: 1000)
-    monkeypatch.setattr(warmup, "build_all", lambda loader, plans, jobs, memory: given.append((jobs, memory)) or [])
+    monkeypatch.setattr(
+        warmup, "build_all", lambda loader, plans, jobs, memory, **_: given.append((jobs, memory)) or []
+    )
     assert main(["warmup", "axpy", "--device", "cpu", *options]) == 0
     assert given == [expected]

@@ -99,9 +99,9 @@ def batch() -> AbstractContextManager[None]:
     >>> std = tkjit.bind("vector", namespaces="std")
     >>> with tkjit.batch():
     ...     numbers = std.vector(int)([3, 1, 2])
-    ...     numbers.push_back(numbers.front())
-    >>> list(numbers)
-    [3, 1, 2, 3]
+    ...     sum_of_ends = numbers.front() + numbers.back()
+    >>> int(sum_of_ends), list(numbers)
+    (5, [3, 1, 2])
     """
     from tkjit.bindings.batch import batch as make
 
@@ -109,11 +109,9 @@ def batch() -> AbstractContextManager[None]:
 
 
 def _runtime() -> Any:
-    from tkjit.bindings.plans import BindingsPlan
-    from tkjit.loader import loader_for
+    from tkjit.bindings.runtime import runtime
 
-    loader = loader_for(Settings.from_environment())
-    return loader.open(BindingsPlan(loader.env)).loaded
+    return runtime()
 
 
 def ptr(value: Any) -> Any:

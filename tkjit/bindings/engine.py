@@ -14,10 +14,10 @@ from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
-from tkjit.bindings.plans import BindingsPlan
 from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.bindings.runtime import runtime
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError, CppError
+from tkjit.errors import ArgumentError
 from tkjit.loader import loader_for
 from tkjit.system.fork_safe import cached_property
 
@@ -52,9 +52,7 @@ class Engine:
     @cached_property
     def runtime(self) -> ModuleType:
         """The module that owns the objects."""
-        loaded: ModuleType = self._loader.open(BindingsPlan(self._loader.env)).loaded
-        loaded.set_error(CppError)
-        return loaded
+        return runtime()
 
     @property
     def declarations(self) -> Declarations:
