@@ -23,6 +23,7 @@ def bind(
     flags: Iterable[str] = (),
     std: str = "c++17",
     source: str = "",
+    arch: str = "",
     start: str = "",
     stop: str = "",
 ) -> Library:
@@ -42,6 +43,8 @@ def bind(
         The standard.
     source : str
         C++ text behind the headers: functions and classes of your own.
+    arch : str
+        The GPU's that nvcc compiles for; that of the first one here, if it is not given.
     start, stop : str
         Functions that are called before the first call and at exit, when all objects have been destroyed.
 
@@ -77,6 +80,7 @@ def bind(
         flags=flags,
         std=std,
         source=source,
+        arch=arch,
     )
     return Library(headers_of, Settings.from_environment(), start, stop)
 

@@ -20,7 +20,8 @@ _OBJECT, _ENUMERATION = 8, 11
 
 # what refers into an object is no longer valid after these
 INVALIDATING = frozenset(
-    "assign clear emplace emplace_back erase insert pop_back push_back reserve resize shrink_to_fit swap".split()
+    "assign clear emplace emplace_back erase insert operator= pop_back push_back reserve resize "
+    "shrink_to_fit swap".split()
 )
 
 

@@ -46,14 +46,16 @@ class Given:
         if self.how == "deferred":
             return f"tkjit::bind::pass<{self.declared}>({name})"
         if self.how == "text":
-            return f"std::move({name}.value)"
+            return f"static_cast<std::string&&>({name}.value)"
         if self.how == "characters" or self.how.endswith("array"):
             return f"{name}.data"
         if self.how == "constant":
             return self.type
         if self.type == "std::nullptr_t":
             return "nullptr"
-        return name if self.how in ("object", "const") else f"std::move({name})"
+        if self.how in ("object", "const"):
+            return name
+        return f"static_cast<decltype({name})&&>({name})"
 
     def __str__(self) -> str:
         forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "pointer": "{}*", "const pointer": "const {}*"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tkjit.compile.flags import INCLUDE, Flags, common_flags
+from tkjit.compile.targets import arch_of_capability, gpu_target
 from tkjit.errors import ArgumentError, ToolchainError
 
 BACKENDS = ("cpp", "omp", "cuda")
@@ -33,6 +34,8 @@ class HeaderSet:
         That compiled calls are linked with: ``kokkoscore``, or a file.
     source : str
         C++ text behind the headers, with the functions and classes of the user's own.
+    arch : str
+        The GPU's, for ``backend="cuda"``.
     found_dirs : tuple of Path
         Directories that are not given but found on this machine: Thrust's.
     """
@@ -46,6 +49,7 @@ class HeaderSet:
     flags: tuple[str, ...] = ()
     std: str = "c++17"
     source: str = ""
+    arch: str = ""
     found_dirs: tuple[Path, ...] = ()
 
     @property
@@ -84,10 +88,13 @@ class HeaderSet:
         """The flags of a compiled call."""
         given, linker = common_flags(self.flags)
         own = [flag for flag in self.flags if flag not in (*given, *linker)]
+        paths = tuple(f"-I{directory}" for directory in [INCLUDE, *self.search_path])
+        if self.backend == "cuda":
+            gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
+            extended = ("--expt-relaxed-constexpr", "--extended-lambda", "-cudart=static", "-w")
+            return Flags((*self.preprocessor, "-O2", "-Xcompiler=-fPIC", gencode, *extended, *own), paths)
         # the symbols of templates stay visible: what is static in one is the same in all compiled calls
         common = ("-O2", "-g0", "-fPIC", "-Wno-deprecated-declarations", *own)
-        directories = [INCLUDE, *self.search_path]
-        paths = tuple(f"-I{directory}" for directory in directories)
         return Flags((*self.preprocessor, *common), paths)
 
     @property
@@ -117,6 +124,7 @@ def make_header_set(
     flags: Iterable[str] = (),
     std: str = "c++17",
     source: str = "",
+    arch: str = "",
 ) -> HeaderSet:
     """A header set from what a user gives.
 
@@ -149,8 +157,24 @@ def make_header_set(
         tuple(flags),
         std,
         source,
+        _arch(backend, arch),
         tuple(found),
     )
+
+
+def _arch(backend: str, arch: str) -> str:
+    """The architecture that nvcc compiles for: the given one, or the first GPU's."""
+    if backend != "cuda":
+        if arch:
+            raise ArgumentError(f"bind: arch={arch!r} is a GPU's, and backend={backend!r} uses none")
+        return ""
+    if arch:
+        return gpu_target(arch).arch
+    import torch
+
+    if not torch.cuda.is_available():
+        raise ToolchainError("bind: backend='cuda': no GPU is visible; give its architecture: arch='90a'")
+    return arch_of_capability(*torch.cuda.get_device_capability())
 
 
 def _headers_in(given: str | Path) -> list[str]:

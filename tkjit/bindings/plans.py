@@ -18,7 +18,7 @@ from tkjit.bindings.header_set import HeaderSet
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.entry import read_dependencies, read_manifest
 from tkjit.compile.flags import INCLUDE, RUNTIME, Flags
-from tkjit.compile.targets import Target, cpu_target
+from tkjit.compile.targets import Target, cpu_target, gpu_target
 from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
@@ -94,15 +94,18 @@ class _HeaderSetPlan(Plan):
 
     @property
     def _target(self) -> Target:
-        return cpu_target()
+        return gpu_target(self._headers.arch) if self._headers.backend == "cuda" else cpu_target()
 
     def _recipe(self, text: str, **parts: str) -> Recipe:
         every = {TEXT: text, "flags": "\n".join(self._flags.compile), **parts}
         every[PATHS] = "\n".join(map(str, self._flags.include_dirs))
         own = {f"include-{number}": path for number, path in enumerate(self._headers.search_path)}
-        return self._env.recipe(self.arch, self._headers.name, every, None, own)
+        return self._env.recipe(self.arch, self._headers.name, every, self._target, own)
 
     def _command(self, flags: Flags, source: Path, output: Path, depfile: Path, *more: str) -> list[str]:
+        if not self._target.is_cpu:
+            self._env.toolchain.check_arch(self._target)
+            return [*self._env.toolchain.command(self._target, flags, source, output, depfile), *more]
         compiler = str(self._env.toolchain.cxx.path)
         files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
         return [compiler, *flags.compile, *flags.paths, *more, *files]
@@ -136,9 +139,15 @@ class PrecompiledHeaderPlan(_HeaderSetPlan):
         )
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            return [self._command(self._flags, source, output, depfile, "-x", "c++-header")]
+            line = self._command(self._flags, source, output, depfile)
+            if self._target.is_cpu:
+                return [[*line, "-x", "c++-header"]]
+            # nvcc precompiles nothing: it says which files there are, and whether they compile
+            listing = ["-M" if word == "-MD" else word for word in line[: line.index("-o")]]
+            return [listing, [*(word for word in line if word not in ("-MD", "-MF", str(depfile))), "-E"]]
 
-        return compiler.compile_binary(unit, staging, f"{_HEADERS}.gch", commands)
+        name = f"{_HEADERS}.gch" if self._target.is_cpu else "headers.ii"
+        return compiler.compile_binary(unit, staging, name, commands)
 
 
 class LibrariesPlan(_HeaderSetPlan):
@@ -168,7 +177,8 @@ class LibrariesPlan(_HeaderSetPlan):
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             # compiled calls find it by this name, wherever the cache lies
             options = ["-shared", f"-Wl,-t,-soname,{self.soname}"]
-            return [[*self._command(self._flags, source, output, depfile, *options), *self._headers.link_flags]]
+            files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
+            return [[str(self._env.toolchain.cxx.path), "-fPIC", *options, *files, *self._headers.link_flags]]
 
         return compiler.compile_binary(unit, staging, "libraries.so", commands)
 
@@ -221,7 +231,8 @@ class DeclarationsPlan(_HeaderSetPlan):
         recorded = read_dependencies(entry.directory, read_manifest(entry.directory))
         dependencies = tuple(Path(recipe.resolve(name)) for name in recorded["files"])
         search = tuple(Path(recipe.resolve(name)) for name in recorded["search"])
-        found = read_declarations(self._headers)
+        toolkit = [] if self._target.is_cpu else [self._env.toolchain.cuda_root / "include"]
+        found = read_declarations(self._headers, toolkit)
         files.write(staging / f"{DECLARATIONS}.json", json.dumps(found, separators=(",", ":")))
         return Product(f"{DECLARATIONS}.json", dependencies, {"what": self.what}, search)
 
@@ -268,7 +279,8 @@ class _UnitPlan(_HeaderSetPlan):
 
     @property
     def _link_flags(self) -> list[str]:
-        return ["-Wl,--no-as-needed"] if self._prepared.libraries else []
+        option = "-Wl,--no-as-needed" if self._target.is_cpu else "-Xlinker=--no-as-needed"
+        return [option] if self._prepared.libraries else []
 
     def make(self, staging: Path) -> Product:
         from tkjit.system import files

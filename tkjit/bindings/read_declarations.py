@@ -8,6 +8,7 @@ members of an instance, so that the compiler is asked for those.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,13 @@ _TEMPLATES = ("CLASS_TEMPLATE", "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION")
 _PARAMETERS = ("TEMPLATE_TYPE_PARAMETER", "TEMPLATE_NON_TYPE_PARAMETER", "TEMPLATE_TEMPLATE_PARAMETER")
 
 
-def read_declarations(headers: HeaderSet) -> Declared:
+def read_declarations(headers: HeaderSet, toolkit: Iterable[Path] = ()) -> Declared:
     """The declarations of a set of headers, by namespace and name.
+
+    Parameters
+    ----------
+    toolkit : iterable of Path
+        Where CUDA's own headers lie, which nvcc finds by itself.
 
     Raises
     ------
@@ -31,7 +37,7 @@ def read_declarations(headers: HeaderSet) -> Declared:
         If a header is not found or does not parse, with its file and line; or libclang is missing.
     """
     text = headers.text.replace("#include <tkjit/bind.h>\n", "")
-    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.search_path)]
+    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.search_path, *toolkit)]
     parsed = clang.parse_text("tkjit_headers.hpp", text, ["-x", "c++", "-w", *headers.preprocessor, *directories])
     own = {str(Path(path)) for path in parsed.included(headers.headers)}
     found = _Reader(set(headers.namespaces), own).read(parsed)
@@ -65,7 +71,7 @@ class _Reader:
     def _visit(self, cursor: Any, scope: str) -> None:
         kind = cursor.kind.name
         if kind == "NAMESPACE":
-            path = scope if _is_inline(cursor) else _join(scope, cursor.spelling)
+            path = scope if clang.is_inline_namespace(cursor) else _join(scope, cursor.spelling)
             if cursor.spelling and self._may_hold(path):
                 for child in cursor.get_children():
                     self._visit(child, path)
@@ -194,14 +200,10 @@ def _base_name(specifier: Any) -> str:
     cursor = _base(specifier)
     parts: list[str] = []
     while cursor is not None and cursor.kind.name not in ("TRANSLATION_UNIT", "NO_DECL_FOUND"):
-        if cursor.spelling and not (cursor.kind.name == "NAMESPACE" and _is_inline(cursor)):
+        if cursor.spelling and not (cursor.kind.name == "NAMESPACE" and clang.is_inline_namespace(cursor)):
             parts.insert(0, cursor.spelling)
         cursor = cursor.semantic_parent
     return "::".join(parts)
-
-
-def _is_inline(cursor: Any) -> bool:
-    return next(cursor.get_tokens(), None) is not None and next(cursor.get_tokens()).spelling == "inline"
 
 
 def _append_overload(declared: Declared, cursor: Any) -> None:

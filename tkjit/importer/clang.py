@@ -98,6 +98,10 @@ def children_of_template(cursor: Any) -> list[Any]:
     return list(template.get_children()) if template is not None else []
 
 
+def is_inline_namespace(cursor: Any) -> bool:
+    return bool(_cindex().conf.lib.clang_Cursor_isInlineNamespace(cursor))
+
+
 _REFERENCES = ("TYPE_REF", "TEMPLATE_REF", "DECL_REF_EXPR", "MEMBER_REF")
 
 

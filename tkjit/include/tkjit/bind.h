@@ -129,6 +129,7 @@ struct String {
 template <class A>
 struct Held {
     void* argument;
+    explicit Held(void* argument) : argument(argument) {}
     A get() const { return static_cast<A>(*static_cast<std::remove_reference_t<A>*>(argument)); }
 };
 template <>
@@ -137,6 +138,11 @@ struct Held<String&> {
     explicit Held(void* argument) : kept{static_cast<const Text*>(argument)->string()} {}
     String& get() { return kept; }
 };
+
+template <class A>
+Held<A> hold(void* argument) {
+    return Held<A>(argument);
+}
 
 // ---- types ---------------------------------------------------------------------------------------------------------
 
@@ -456,7 +462,7 @@ struct Caller<R (*)(A...), function> {
     template <std::size_t... i>
     static void call_with(void* const* arguments, Result& result, std::index_sequence<i...>) {
         (void)arguments;
-        call(result, Held<A>{arguments[i]}...);
+        call(result, hold<A>(arguments[i])...);  // nvcc cannot expand a cast
     }
     static void run(void* const* arguments, Result* result, Error* error) {
         try {
