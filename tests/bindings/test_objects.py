@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 import pytest
+from bindings.conftest import HEADERS
 
 import tkjit
 from tkjit import ArgumentError
@@ -130,8 +131,21 @@ def test_objects_are_destroyed(garden):
 
 
 def test_an_object_of_another_library(garden):
-    from bindings.conftest import HEADERS
-
     other = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OTHER": 1})
     with pytest.raises(ArgumentError, match="of another library"):
         garden.height_of(tkjit.ptr(other.Tree("oak")))
+
+
+def test_adapters():
+    own = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS])
+    own.adapt("garden::Bed", to_python=np.asarray, from_python={range: lambda given: own.Bed(int)(list(given))})
+    bed = own.Bed(int)([1, 2])
+    assert not isinstance(bed, np.ndarray)  # what a constructor makes stays
+    twice = bed.twice()
+    assert type(twice) is np.ndarray and twice.tolist() == [2, 4]
+    assert own.twice_of(range(4)).tolist() == [0, 2, 4, 6]
+    own.adapt(own.Point, to_python=lambda point: (point.x, point.y))
+    point = own.Point(1.0, 2.0)
+    assert point + point == (2, 4)
+    with pytest.raises(ArgumentError, match="adapt it before there is an object"):
+        own.adapt("garden::Bed", to_python=list)

@@ -79,7 +79,7 @@ class Declarations:
 
     def class_of(self, type_name: str) -> Declared | None:
         """The class, or the class template, of a type by its full C++ name; inline namespaces may stand in that."""
-        return self._class_of(_without_arguments(type_name))
+        return self._class_of(without_arguments(type_name))
 
     @cache  # noqa: B019  as many as there are classes
     def _class_of(self, plain: str) -> Declared | None:
@@ -94,7 +94,7 @@ class Declarations:
         found: dict[str, Any] = {}
         pending, seen = [type_name], set()
         while pending:
-            plain = _without_arguments(pending.pop(0))
+            plain = without_arguments(pending.pop(0))
             declared = self._class_of(plain)
             if declared is None and (plain in seen):
                 continue
@@ -102,7 +102,7 @@ class Declarations:
             if declared is not None:
                 for name, facts in declared.facts["members"].items():
                     found.setdefault(name, facts)
-                pending += [base for base in declared.facts["bases"] if _without_arguments(base) not in seen]
+                pending += [base for base in declared.facts["bases"] if without_arguments(base) not in seen]
         return found
 
     def everything(self) -> Iterator[Declared]:
@@ -111,7 +111,7 @@ class Declarations:
                 yield Declared(namespace, name, facts)
 
 
-def _without_arguments(type_name: str) -> str:
+def without_arguments(type_name: str) -> str:
     """``a::b<int>::c`` for ``a::b<int>::c<d>``: the name up to its last arguments."""
     text, depth = type_name.strip(), 0
     if not text.endswith(">"):

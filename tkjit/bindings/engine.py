@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from tkjit.bindings.arguments import prepare
 from tkjit.bindings.batch import defer
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
-from tkjit.bindings.declarations import Declarations
+from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
@@ -48,6 +49,9 @@ class Engine:
         self._calls = CompiledCalls(self._prepared, self._loader)
         self._make_class = make_class
         self._hooks = (start, stop)
+        self._adapters: dict[str, Callable[[Any], Any]] = {}  # by a type or a template
+        self._converters: dict[type, Callable[[Any], Any]] = {}
+        self._made: set[str] = set()  # the types of which there are objects
 
     @cached_property
     def runtime(self) -> ModuleType:
@@ -61,7 +65,7 @@ class Engine:
     @cached_property
     def types(self) -> Any:
         """The types and objects of this library."""
-        types = self.runtime.Types(self._make_class)
+        types = self.runtime.Types(self._on_new_type)
         functions = self._start(types, *filter(None, self._hooks))
         start, stop = self._hooks
         if start:
@@ -69,6 +73,26 @@ class Engine:
         if stop:
             atexit.register(self._stop, types, functions[-1])
         return types
+
+    # ---- adapters
+
+    def adapt(
+        self, name: str, to_python: Callable[[Any], Any] | None, from_python: dict[type, Callable[[Any], Any]]
+    ) -> None:
+        """See ``Library.adapt``."""
+        if to_python is not None:
+            if any(name in (made, without_arguments(made)) for made in self._made):
+                raise ArgumentError(f"{name}: adapt it before there is an object of it")
+            self._adapters[name] = to_python
+        self._converters |= from_python
+
+    def _on_new_type(self, number: int, name: str, form: int, protocols: int) -> type:
+        """The class of a type's objects; the first is about to be made."""
+        self._made.add(name)
+        adapter = self._adapters.get(name) or self._adapters.get(without_arguments(name))
+        if adapter is not None:
+            self.types.adapt(number, adapter)
+        return self._make_class(number, name, form, protocols)
 
     # ---- callables
 
@@ -123,7 +147,13 @@ class Engine:
         """
         if kwargs:
             args = (*args[:own], *in_order(name, overloads, args[own:], kwargs, self.constant))
-        return prepare(name, args)
+        adapted = tuple(map(self._adapted, args)) if self._converters else args
+        return prepare(name, args if all(map(operator.is_, args, adapted)) else adapted)
+
+    def _adapted(self, value: Any) -> Any:
+        convert = next((self._converters[of] for of in type(value).__mro__ if of in self._converters), None)
+        converted = value if convert is None else convert(value)
+        return value if converted is NotImplemented else converted
 
     def constant(self, expression: str, make: Callable[[], Any] | None = None) -> Any:
         """An argument that C++ makes where a call needs it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tkjit.bindings.batch import Deferred, defer
@@ -81,6 +81,38 @@ class Library(Namespace):
     def cpp(self, text: str) -> BoundType:
         """The type that C++ text names, also a number's: ``cpp("int")(3)`` can be passed as ``int&``."""
         return BoundType(self, text)
+
+    def adapt(
+        self,
+        cpp: str | BoundType | Template,
+        *,
+        to_python: Callable[[Any], Any] | None = None,
+        from_python: Mapping[type, Callable[[Any], Any]] | None = None,
+    ) -> None:
+        """Have results of a C++ type become something else, and values of Python's become arguments of it.
+
+        Parameters
+        ----------
+        cpp : str, BoundType or Template
+            The type, or the template of all its types: ``"Kokkos::View"``.
+        to_python : callable
+            Gets a result, as an object of the type, and returns what Python sees. A constructor returns the object.
+        from_python : mapping of type to callable
+            Returns the argument for a value of a class; NotImplemented leaves the value as it is.
+
+        Raises
+        ------
+        ArgumentError
+            If objects of the type have been made before.
+
+        Examples
+        --------
+        Of a library ``kk`` of Kokkos, views as arrays of NumPy's, which share the memory and its layout::
+
+            kk.adapt(kk.View, to_python=numpy.asarray)
+        """
+        name = (cpp if isinstance(cpp, str) else cpp.__cpp__).removeprefix("::")
+        self.engine.adapt(name, to_python, dict(from_python or {}))
 
     def wrap(self, declared: Declared) -> Any:
         """A declared name as Python sees it."""
@@ -189,7 +221,8 @@ class BoundType:
         self.__cpp__ = text
         self.__name__ = text.removeprefix("::")
         self.__doc__ = (str(declared.facts.get("doc", "")) if declared else "") or None
-        self._construct = library.engine.runtime.Function(self.__name__, self._on_construct, self.__doc__)
+        make_function = library.engine.runtime.Function
+        self._construct = make_function(self.__name__, self._on_construct, self.__doc__, constructor=True)
         self._class: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

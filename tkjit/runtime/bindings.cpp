@@ -132,11 +132,11 @@ PyType_Spec compiled_spec{"tkjit.bindings.CompiledCall", sizeof(CompiledCall), 0
 // ---- functions -----------------------------------------------------------------------------------------------------
 
 PyObject* new_function(PyTypeObject* cls, PyObject* args, PyObject* kwargs) {
-    static const char* const names[] = {"name", "miss", "documentation", "brief", "invalidates", "owns_results", nullptr};
+    static const char* const names[] = {"name", "miss", "documentation", "brief", "invalidates", "owns_results", "constructor", nullptr};
     PyObject *name = nullptr, *miss = nullptr, *documentation = Py_None;
-    int brief = 0, invalidates = 0, owns_results = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UO|O$ppp", const_cast<char**>(names), &name, &miss, &documentation, &brief,
-                                     &invalidates, &owns_results))
+    int brief = 0, invalidates = 0, owns_results = 0, constructor = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "UO|O$pppp", const_cast<char**>(names), &name, &miss, &documentation, &brief,
+                                     &invalidates, &owns_results, &constructor))
         return nullptr;
     PyObject* const made = cls->tp_alloc(cls, 0);
     if (!made) return nullptr;
@@ -149,6 +149,7 @@ PyObject* new_function(PyTypeObject* cls, PyObject* args, PyObject* kwargs) {
     function.is_brief = brief;
     function.invalidates = invalidates;
     function.owns_results = owns_results;
+    function.is_constructor = constructor;
     return made;
 }
 
@@ -297,6 +298,15 @@ PyObject* describe(PyObject* self, PyObject* args) {
     return list.release();
 }
 
+PyObject* adapt_type(PyObject*, PyObject* args) {
+    unsigned int number = 0;
+    PyObject* adapter = nullptr;
+    if (!PyArg_ParseTuple(args, "IO", &number, &adapter)) return nullptr;
+    if (number >= known_types.size()) return PyErr_Format(PyExc_IndexError, "no type has the number %u", number);
+    Py_XSETREF(known_types[number]->adapter, adapter == Py_None ? nullptr : Py_NewRef(adapter));
+    Py_RETURN_NONE;
+}
+
 PyObject* stop_library(PyObject* self, PyObject*) {
     auto& library = as<Library>(self);
     while (library.newest) {  // the last ones first, as at the end of a C++ scope
@@ -319,6 +329,7 @@ PyObject* count_living(PyObject* self, void*) {
 PyMethodDef library_methods[] = {
     {"open", open_unit, METH_O, "Load a unit: a list of its calls, None for each that could not be compiled."},
     {"describe", describe, METH_O, "The number, the way of giving and the C++ type of each argument; None for one that has none."},
+    {"adapt", adapt_type, METH_VARARGS, "Have results of a type, by its number, made into something else by a callable."},
     {"destroy_objects", stop_library, METH_NOARGS, "Destroy every object that Python owns, the newest first."},
     {"close", close_library, METH_NOARGS, "Refuse further calls."},
     {},

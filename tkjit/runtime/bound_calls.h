@@ -35,6 +35,7 @@ struct Function {
     bool is_brief;      // so short that the GIL stays held
     bool invalidates;   // what refers into its first argument
     bool owns_results;  // pointers that it returns are Python's
+    bool is_constructor;
 };
 
 inline PyTypeObject* function_type = nullptr;
@@ -164,8 +165,11 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
                 return Py_NewRef(arguments[i].object);
         }
     PyObject* const made = wrap(call.result, result.object, is_owned, entry.is_const);
-    if (made) tie(made, function, call, arguments, count);
-    return made;
+    if (!made) return nullptr;
+    tie(made, function, call, arguments, count);
+    if (!call.result->adapter || function.is_constructor) return made;
+    const Owned object(made);
+    return PyObject_CallOneArg(call.result->adapter, made);
 }
 
 inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arguments, Py_ssize_t count) {

@@ -34,7 +34,8 @@ struct KnownType {
     std::uint32_t number;  // in this process
     bind::Type described;
     std::string name;       // typeid's
-    PyTypeObject* python;  // the class of its objects
+    PyTypeObject* python;   // the class of its objects
+    PyObject* adapter;      // makes of a result what Python sees; null where that is the object itself
 };
 
 /// The types and the living objects of one set of headers.
@@ -93,7 +94,7 @@ inline KnownType* known_type(Library* library, const bind::Type& type) {
         if (!known->described.destroy) known->described.destroy = type.destroy;
         return known;
     }
-    auto* const known = new KnownType{library, std::uint32_t(known_types.size()), type, type.name, nullptr};
+    auto* const known = new KnownType{library, std::uint32_t(known_types.size()), type, type.name, nullptr, nullptr};
     known_types.push_back(known);
     library->types->emplace(known->name, known);
     return known;

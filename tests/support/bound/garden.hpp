@@ -123,6 +123,10 @@ struct Bed : Base<T> {
     }
 };
 template <class T>
+Bed<T> twice_of(const Bed<T>& bed) {
+    return bed.twice();
+}
+template <class T>
 using Beds = Bed<Bed<T>>;
 
 /// Can neither be copied, moved nor made without an argument.
