@@ -143,3 +143,76 @@ def test_calls_in_threads(garden):
     for thread in threads:
         thread.join()
     assert sorted(results) == [2.0 * n for n in range(8)]
+
+
+def test_a_cache_that_is_cleaned_meanwhile(depot, tmp_path, python):
+    code = f"""
+import os, shutil, tkjit
+library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[{str(depot)!r}],
+                     libraries=[{str(depot / "libdepot.a")!r}])
+print(library.take())
+shutil.rmtree(os.environ["TKJIT_CACHE"])
+print(library.taken(), library.take())
+child = os.fork()
+if child == 0:
+    print(library.Crate().id, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TKJIT_CACHE", str(tmp_path / "cache"))
+        printed = python(code).split("\n")
+    assert printed[:2] == ["1", "1 2"]
+    assert "3" in printed  # a forked child has what was compiled, and compiles
+
+
+def test_without_libclang(tmp_path, python):
+    code = """
+import sys
+sys.modules["clang"] = sys.modules["clang.cindex"] = None
+import tkjit
+try:
+    tkjit.bind("cstring", namespaces="std").strlen
+except tkjit.ToolchainError as error:
+    print(error)
+"""
+    assert "libclang is not installed; install it: pip install" in python(code)
+
+
+def test_bindings_do_not_import_torch(python):
+    code = """
+import sys, tkjit
+std = tkjit.bind("vector", namespaces="std")
+print(len(std.vector(int)(3)), "torch" in sys.modules)
+"""
+    assert python(code) == "3 False\n"
+
+
+@pytest.mark.nvcc
+def test_the_backend_of_a_gpu():
+    """Compiled for sm_90a; what runs on the host runs."""
+    library = tkjit.bind(
+        source="""
+#include <vector>
+namespace gpu {
+__global__ void increment(int* values) { values[threadIdx.x] += 1; }
+inline bool launch(int* values, int count) {
+    increment<<<1, count>>>(values);
+    return cudaGetLastError() == cudaSuccess;
+}
+inline int half(int number) { return number / 2; }
+}
+""",
+        namespaces="gpu",
+        backend="cuda",
+        arch="90a",
+    )
+    assert library.half(9) == 4
+    import torch
+
+    if not torch.cuda.is_available():
+        assert library.launch(None, 1) is False
+    with pytest.raises(ToolchainError, match="'9x' is not a GPU architecture"):
+        tkjit.bind("vector", backend="cuda", arch="9x")
+    with pytest.raises(ArgumentError, match="arch='90a' is a GPU's, and backend='cpp' uses none"):
+        tkjit.bind("vector", arch="90a")

@@ -60,8 +60,13 @@ class PreparedHeaders:
 
     @property
     def libraries(self) -> Path | None:
-        """The shared object of the libraries."""
-        return self._linked.loaded if self._linked is not None else None
+        """The shared object of the libraries. Where it has been removed meanwhile, it is linked again, for the linker.
+
+        The loaded one stays: compiled calls find it by its name.
+        """
+        if self._linked is None or self._linked.entry.shared_object.exists():
+            return self._linked and self._linked.entry.shared_object
+        return self._loader.find_or_build(LibrariesPlan(self.env, self.headers)).shared_object
 
     def precompiled(self) -> Entry:
         return self._loader.find_or_build(PrecompiledHeaderPlan(self.env, self.headers))
