@@ -108,15 +108,19 @@ class Engine:
         options
             Of the runtime's ``Function``: ``brief``, ``invalidates``, ``owns_results``.
         """
-        miss = self._on_miss(form, name, overloads, 0)
+        miss = self.on_miss(form, name, overloads)
         return self.runtime.Function(name, miss, options.pop("doc", None), **options)
 
     def method(self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), **options: Any) -> Any:
         """The same as an attribute of a class."""
-        miss = self._on_miss(form, name, overloads, 1)
+        miss = self.on_miss(form, name, overloads, 1)
         return self.runtime.Method(name, miss, options.pop("doc", None), **options)
 
-    def _on_miss(self, form: str, name: str, overloads: Sequence[dict[str, Any]], own: int) -> Callable[..., Any]:
+    def on_miss(
+        self, form: str, name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
+    ) -> Callable[..., Any]:
+        """What the runtime's ``Function`` calls where it has no compiled call for the types of the arguments."""
+
         def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             prepared = self.prepare(name, overloads, args, kwargs, own)
             if prepared is not args:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from tkjit.bindings.batch import Deferred, defer
@@ -117,7 +119,7 @@ class Library(Namespace):
     def wrap(self, declared: Declared) -> Any:
         """A declared name as Python sees it."""
         if declared.kind == "function":
-            return BoundFunction(self, declared)
+            return BoundFunction.make(self, declared)
         if declared.kind == "class template":
             return Template(self, declared)
         if declared.kind in ("class", "alias"):
@@ -141,32 +143,39 @@ class Variable(NamedTuple):
 
 
 class BoundFunction:
-    """A C++ function with all its overloads, or a template of one."""
+    """A C++ function with all its overloads, or a template of one. Its calls are the runtime's ``Function``'s."""
 
-    def __init__(self, library: Library, declared: Declared) -> None:
-        self._library = library
-        self._declared = declared
-        self.__name__ = declared.name
-        self.__qualname__ = declared.qualified
-        self.__doc__ = "\n".join([*declared.signatures, "", str(declared.facts.get("doc", ""))]).strip()
-        self._plain = self._make("")
-        self._special: dict[tuple[str, bool], Any] = {}
+    _library: Library
+    _declared: Declared
+    _special: dict[tuple[str, bool], Any]
 
-    def __call__(self, *args: Any, template_args: Any = (), take_ownership: bool = False, **kwargs: Any) -> Any:
-        if not template_args and not take_ownership:
-            return self._plain(*args, **kwargs)
+    @staticmethod
+    def make(library: Library, declared: Declared) -> Any:
+        engine = library.engine
+        documentation = "\n".join([*declared.signatures, "", str(declared.facts.get("doc", ""))]).strip()
+        missing = engine.on_miss(f"{declared.text}({{*}})", declared.qualified, declared.overloads)
+
+        def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            template_args, takes = kwargs.pop("template_args", ()), kwargs.pop("take_ownership", False)
+            if template_args or takes:
+                return function.with_options(template_args, takes)(*args, **kwargs)
+            return missing(function, args, kwargs)
+
+        made: Any = _function_class(engine.runtime)(declared.name, miss, documentation)
+        made._library, made._declared, made._special = library, declared, {}
+        made.__qualname__ = declared.qualified
+        return made
+
+    def with_options(self, template_args: Any, takes_ownership: bool) -> Any:
+        """The function with template arguments, or one whose results Python owns."""
         given = template_args if isinstance(template_args, (list, tuple)) else [template_args]
-        key = (template_arguments(tuple(given)) if template_args else "", take_ownership)
+        key = (template_arguments(tuple(given)) if template_args else "", takes_ownership)
         if key not in self._special:
-            self._special[key] = self._make(*key)
-        return self._special[key](*args, **kwargs)
-
-    def _make(self, arguments: str, owns_results: bool = False) -> Any:
-        declared = self._declared
-        form = f"{declared.text}{arguments}({{*}})"
-        return self._library.engine.function(
-            form, declared.qualified, declared.overloads, doc=self.__doc__, owns_results=owns_results
-        )
+            declared = self._declared
+            self._special[key] = self._library.engine.function(
+                f"{declared.text}{key[0]}({{*}})", declared.qualified, declared.overloads, owns_results=takes_ownership
+            )
+        return self._special[key]
 
     def as_argument(self) -> Any:
         """The function as an argument of another: a pointer to it, or what calls the overload that fits."""
@@ -186,6 +195,12 @@ class BoundFunction:
 
     def __repr__(self) -> str:
         return f"<C++ function {self._declared.qualified}>"
+
+
+@cache
+def _function_class(runtime: ModuleType) -> type:
+    """The class of bound functions. What is called directly by the runtime is no method of Python's."""
+    return type("BoundFunction", (runtime.Function, BoundFunction), {"__repr__": BoundFunction.__repr__})
 
 
 class Template:

@@ -1,12 +1,10 @@
-"""Bound libraries: the applications of the WAYOUT paper, their first calls and their later ones.
+"""The applications of the WAYOUT paper: their first run, with and without the headers' part, and their later ones.
 
-``python -m benchmarks.bind`` prints a table. Times are CPU seconds of a process with all its children, without the
-imports of numpy and tkjit, if nothing else is said; medians, in turns with the peers.
+Times are CPU seconds of a process with all its children, without the imports of numpy and tkjit.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -14,11 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection
 from pathlib import Path
 from statistics import geometric_mean
 
-from benchmarks.harness import ROOT, Row, interleaved, report
+from benchmarks.harness import ROOT, Row, interleaved
 
 TESTS = ROOT / "tests"
 sys.path.insert(0, str(TESTS))
@@ -50,7 +48,7 @@ def run(application: applications.Application, cache: Path, *, batch: bool = Fal
         kind=application.kind,
         name=application.name,
         n=N,
-        batch="tkjit.batch()" if batch and hasattr(__import__("tkjit"), "batch") else "contextlib.nullcontext()",
+        batch="tkjit.batch()" if batch else "contextlib.nullcontext()",
     )
     environment = {**os.environ, "TKJIT_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
     before = _children()
@@ -108,23 +106,19 @@ def measure(application: applications.Application, runs: int) -> dict[str, float
     return {"compiled": compiled, "empty": empty, "headers": headers, "batched": batched, "warm": warm}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", nargs="*", help="applications; all without it")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args(arguments)
+def rows(runs: int, only: Collection[str]) -> list[Row]:
+    """Run the applications: all, or those that are named."""
     every = [applications.Application(kind, name) for kind, names in applications.NAMES.items() for name in names]
     figures = {}
     for application in every:
-        if options.only and application.name not in options.only:
+        if only and application.name not in only:
             continue
         if application.kind == "kokkos" and not kokkos.INCLUDE.is_dir():
             print(f"{application.name}: left out, {kokkos.INSTALL}", file=sys.stderr)
             continue
-        figures[application.name] = found = measure(application, options.runs)
+        figures[application.name] = found = measure(application, runs)
         print(application.name, {key: round(value, 3) for key, value in found.items()}, file=sys.stderr, flush=True)
-    report(_rows(figures), options.json)
+    return _rows(figures) if figures else []
 
 
 def _rows(figures: dict[str, dict[str, float]]) -> list[Row]:
@@ -154,7 +148,3 @@ def _rows(figures: dict[str, dict[str, float]]) -> list[Row]:
         Row(f"applications warm, wall time: the slowest, {slowest}", "", figures[slowest]["warm"], None, "s", 0.1)
     )
     return rows
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,36 @@
+"""Bound libraries against C++ programs, cppyy and pybind11.
+
+``python -m benchmarks.bind`` prints a table; medians, in turns with the peers. cppyy is taken from the Python that
+``--cppyy`` names; pybind11 from torch's headers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.bind import applications, calls, kernels
+from benchmarks.harness import report
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bind", description="Bound libraries and their peers.")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--parts", nargs="*", default=["calls", "kernels", "applications"])
+    parser.add_argument("--only", nargs="*", default=[], help="of the applications; all without it")
+    parser.add_argument("--cppyy", type=Path, help="a Python that has cppyy")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args(arguments)
+    rows = []
+    if "calls" in options.parts:
+        rows += calls.rows(options.runs, options.cppyy)
+    if "kernels" in options.parts:
+        rows += kernels.rows(options.runs)
+    if "applications" in options.parts:
+        rows += applications.rows(options.runs, options.only)
+    report(rows, options.json)
+
+
+if __name__ == "__main__":
+    main()
