@@ -45,6 +45,11 @@ def test_what_a_run_used_is_compiled_ahead(recorded, tmp_path, monkeypatch, caps
     assert "build it ahead of time: python -m tkjit warmup --record" in refused.stderr
     assert main(["warmup", "--from-file", str(recorded)]) == 0
     assert run(TKJIT_JIT="0").stdout == PRINTED
+    assert main(["why", "--from-file", str(recorded)]) == 0
+    wrong = tmp_path / "calls.json"
+    wrong.write_text(recorded.read_text().replace("garden::total", "garden::totals"))
+    assert main(["why", "--from-file", str(wrong)]) == 1
+    assert "garden::totals" in capsys.readouterr().out
     assert main(["warmup", "--from-file", str(recorded)]) == 0
     assert " 0 failed" in capsys.readouterr().out.splitlines()[-1]
     assert main(["bundle", "--from-file", str(recorded), "-o", str(tmp_path / "bundle")]) == 0

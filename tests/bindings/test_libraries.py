@@ -216,3 +216,15 @@ inline int half(int number) { return number / 2; }
         tkjit.bind("vector", backend="cuda", arch="9x")
     with pytest.raises(ArgumentError, match="arch='90a' is a GPU's, and backend='cpp' uses none"):
         tkjit.bind("vector", arch="90a")
+
+
+def test_precompiled_headers_stay_below_a_limit(tmp_path, monkeypatch, fresh):
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path))
+    code = "import tkjit; print(tkjit.bind(source='inline int {0}() {{ return 1; }}').{0}())"
+    for name in ("one", "two"):
+        assert fresh.run(code.format(name), TKJIT_CACHE=str(tmp_path)) == "1\n"
+    assert len(list(tmp_path.rglob("*.gch"))) == 2
+    limited = "from tkjit.bindings import prepared; prepared.MOST_PRECOMPILED_BYTES = 1\n" + code.format("three")
+    assert fresh.run(limited, TKJIT_CACHE=str(tmp_path)) == "1\n"
+    assert len(list(tmp_path.rglob("*.gch"))) == 1
+    assert fresh.run(code.format("one"), TKJIT_CACHE=str(tmp_path)) == "1\n"  # its calls are still there

@@ -65,6 +65,18 @@ def build_calls(
     return outcomes
 
 
+def plans_of(loader: Loader, recorded: Mapping[HeaderSet, Sequence[Expression]]) -> list[Plan]:
+    """The plans of recorded calls; where the declarations have not been read here, of the headers alone."""
+    found: list[Plan] = [BindingsPlan(loader.env)]
+    for headers, calls in recorded.items():
+        prepared = PreparedHeaders(headers, loader)
+        needed = _of_headers(prepared)
+        found += needed
+        if all(loader.find(plan) is not None for plan in needed):
+            found += [CallsPlan(prepared, call) for call in calls]
+    return found
+
+
 def _of_headers(prepared: PreparedHeaders) -> list[Plan]:
     headers, env = prepared.headers, prepared.env
     libraries: list[Plan] = [LibrariesPlan(env, headers)] if headers.link_flags else []

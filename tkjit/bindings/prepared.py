@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import DeclarationsPlan, LibrariesPlan, PrecompiledHeaderPlan
-from tkjit.cache import Entry
+from tkjit.bindings.plans import PRECOMPILED, DeclarationsPlan, LibrariesPlan, PrecompiledHeaderPlan
+from tkjit.cache import Entry, eviction
 from tkjit.errors import CompileError, ToolchainError
 from tkjit.loader.environment import Environment
 from tkjit.loader.loader import Loader
 from tkjit.loader.plan import Opened
 from tkjit.system.fork_safe import cached_property
+
+MOST_PRECOMPILED_BYTES = 2 << 30  # about 20 sets of headers
 
 
 class PreparedHeaders:
@@ -69,4 +72,11 @@ class PreparedHeaders:
         return self._loader.find_or_build(LibrariesPlan(self.env, self.headers)).shared_object
 
     def precompiled(self) -> Entry:
-        return self._loader.find_or_build(PrecompiledHeaderPlan(self.env, self.headers))
+        """The entry of the precompiled header. All of them together stay below a limit."""
+        plan = PrecompiledHeaderPlan(self.env, self.headers)
+        if (found := self._loader.find(plan)) is not None:
+            return found
+        built = self._loader.find_or_build(plan)
+        with suppress(OSError):  # the build itself has succeeded
+            eviction.keep_newest(self._loader.cache, PRECOMPILED, MOST_PRECOMPILED_BYTES)
+        return built

@@ -49,6 +49,26 @@ def prune(cache: Directory, limit_bytes: int) -> list[ListedEntry]:
     return removed
 
 
+def keep_newest(cache: Directory, arch: str, limit_bytes: int) -> list[ListedEntry]:
+    """Remove the least recently used entries of one kind until they are not larger than a limit.
+
+    Returns
+    -------
+    list of ListedEntry
+        The entries that were removed.
+    """
+    entries = sorted((one for one in list_entries(cache.root) if one.arch == arch), key=lambda one: one.used)
+    excess = sum(one.size_bytes for one in entries) - limit_bytes
+    removed = []
+    for one in entries[:-1]:  # the last was built just now
+        if excess <= 0:
+            break
+        if _evict(cache, one):
+            removed.append(one)
+            excess -= one.size_bytes
+    return removed
+
+
 def clear(cache: Directory, wanted: Callable[[ListedEntry], bool] = lambda one: True) -> list[ListedEntry]:
     """Remove leftovers and all wanted entries that are not in use."""
     cache.check_trust()

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from tkjit.bindings.ahead import plans_of
+from tkjit.bindings.record import read_calls
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
 from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
@@ -19,7 +21,10 @@ from tkjit.loader import Plan, loader_for
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     why = commands.add_parser("why", help="hit or miss, and which part of the key is different")
-    why.add_argument("names", nargs="+", metavar="NAME")
+    why.add_argument("names", nargs="*", metavar="NAME")
+    why.add_argument(
+        "--from-file", type=Path, metavar="FILE", help="the calls of bound libraries that a run wrote down"
+    )
     add_options(why)
     add_json(why)
     why.set_defaults(run=_why)
@@ -36,9 +41,17 @@ def _why(arguments: argparse.Namespace) -> int:
     cache = loader.cache
     cache.check_trust()
     everything = [one for root in (*cache.layers, cache.root) for one in list_entries(root) if one.abi == cache.abi]
-    plans, unusable = select_plans(arguments, loader)
+    plans: list[Plan] = []
+    unusable: list[Any] = []
+    if arguments.names:
+        plans, unusable = select_plans(arguments, loader)
+        plans.insert(0, loader.runtime_plan)
+    elif arguments.from_file is None:
+        raise SpecError("why: name kernels, or give --from-file with what a run wrote down")
+    if arguments.from_file is not None:
+        plans += plans_of(loader, read_calls(arguments.from_file))
     answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
-    for plan in [loader.runtime_plan, *plans]:
+    for plan in plans:
         try:
             entry = loader.find(plan)
         except SpecError as error:
