@@ -37,15 +37,30 @@ def companions_of(type_text: str, arguments: tuple[Any, ...], members: dict[str,
     found += [_optional(forms.field(name), own) for name in fields]
     if is_container:
         found += [*_constructors(type_text, own, arguments), *_iteration(type_text, own)]
-        found += [_optional(form, own) for form in (forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
     if "operator[]" in members:
         found += [_optional(forms.AT, own, _NUMBER), _optional(forms.SET_AT, own, _NUMBER, _NUMBER)]
     if {"extent", "stride"} <= members.keys():
-        found += [_optional(form, own) for form in (forms.RANK, forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
-        found += [_optional(form, own, _NUMBER) for form in (forms.method("extent"), forms.EXTENT, forms.STRIDE)]
+        found.append(_optional(forms.method("extent"), own, _NUMBER))
+    return (*found, *_array_access(own, members))
+
+
+def array_access_of(type_text: str, members: dict[str, Any]) -> tuple[Expression, ...]:
+    """What NumPy's view of an object needs; nothing for a class that has none."""
+    found = _array_access(Given("object", type_text), members)
+    named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)
+    return (named, *found) if found else ()
+
+
+def _array_access(own: Given, members: dict[str, Any]) -> list[Expression]:
+    has_extents, is_container = {"extent", "stride"} <= members.keys(), {"begin", "end"} <= members.keys()
+    found = [_optional(forms.RANK, own)] if has_extents else []
+    if has_extents or is_container:
+        found += [_optional(form, own) for form in (forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
+    if has_extents:
+        found += [_optional(form, own, _NUMBER) for form in (forms.EXTENT, forms.STRIDE)]
     if "size" in members:
         found.append(_optional(forms.SIZE, own))
-    return tuple(found)
+    return found
 
 
 def _is_getter(facts: dict[str, Any]) -> bool:

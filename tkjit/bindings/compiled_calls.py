@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.bindings.companions import companions_of
+from tkjit.bindings.companions import array_access_of, companions_of
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
@@ -100,8 +100,9 @@ class CompiledCalls:
         """
         if calls[0] in self._known:
             return None
-        new = {of: self._meet(types, of) for of in classes if of.type_text not in self._met}
-        together = [*calls, *(call for companions in new.values() for call in companions)]
+        texts = dict.fromkeys(of.type_text for of in classes)
+        extra = [call for text in texts for call in array_access_of(text, self._members(text))]
+        together = [*calls, *extra]
         plan = CallsPlan(self._prepared, calls[0], together, optional=len(together) - len(calls))
         try:
             entry = self._loader.find_or_build(plan)
@@ -111,13 +112,11 @@ class CompiledCalls:
             return None
         opened = types.open(str(entry.shared_object))
         self._known[calls[0]] = opened[0]
-        position = len(calls)
-        for of, companions in new.items() if len(plan.compiled) > len(calls) else ():
-            end = position + len(companions)
-            self._learn(zip(companions, opened[position:end], strict=True))
-            shared = (entry.shared_object, position)
-            self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=shared))
-            position = end
+        found = list(zip(extra, opened[len(calls) :], strict=False))
+        names = _names_of_types(found)
+        for position, (call, compiled) in enumerate(found, len(calls)):
+            if compiled is not None and not call.makes:
+                self.put(call.with_types(names), entry.shared_object, position, compiled)
         return Unit(self, types, entry.shared_object, opened)
 
     def put(self, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
@@ -135,14 +134,16 @@ class CompiledCalls:
             if entry is None:
                 missing.append(call)
             else:
-                self._known[call] = types.open(str(entry.shared_object))[int(entry.module)]
+                found = types.open(str(entry.shared_object))[int(entry.module)]
+                if found is None and not call.is_optional:
+                    raise ArgumentError(f"{call}: C++ has no such expression")
+                self._known[call] = found
         return missing
 
     def _meet(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
         """What is to be compiled for a class that is new here; nothing where the cache has it."""
         self._met.add(of.type_text)
-        members = self._prepared.declarations.members(of.type_text.removeprefix("::"))
-        companions = companions_of(of.type_text, of.arguments, members)
+        companions = companions_of(of.type_text, of.arguments, self._members(of.type_text))
         if not companions:
             return ()
         entry = self._loader.find(ClassPlan(self._prepared, of.type_text, companions))
@@ -155,10 +156,13 @@ class CompiledCalls:
     def _learn(self, found: Iterable[tuple[Expression, Any]]) -> None:
         """Remember the calls of a class, under the full names of its types."""
         there = [(call, compiled) for call, compiled in found if compiled is not None]
-        names = {call.makes: compiled.result_name for call, compiled in there if call.makes}
+        names = _names_of_types(there)
         self._met.update(names.values())
         for call, compiled in there:
             self._known.setdefault(call.with_types(names), compiled)
+
+    def _members(self, type_text: str) -> dict[str, Any]:
+        return self._prepared.declarations.members(type_text.removeprefix("::"))
 
     def _compile(
         self, types: Any, missing: Sequence[Expression], of: ClassOf | None, companions: tuple[Expression, ...]
@@ -186,3 +190,8 @@ class CompiledCalls:
             first = len(missing)
             self._learn(zip(companions, opened[first:], strict=True))
             self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=(shared, first)))
+
+
+def _names_of_types(found: Iterable[tuple[Expression, Any]]) -> dict[str, str]:
+    """The full names of types that are spelled by a text."""
+    return {call.makes: compiled.result_name for call, compiled in found if call.makes and compiled is not None}

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -270,12 +271,14 @@ class _UnitPlan(_HeaderSetPlan):
 
     @cached_property
     def warm_key(self) -> str:
-        calls = [(call.form, call.given, call.is_optional) for call in self._calls]
+        calls = [(call.form, call.given) for call in self._calls]
         key = hashlib.sha256(repr((self._prepared.digest, calls)).encode()).hexdigest()[:16]
         return self._env.warm_key(f"{self.arch}-{self._headers.name}-{key}", self._headers)
 
     def render(self) -> Recipe:
-        return self._recipe(render_unit(self._calls), headers=self._prepared.digest, link=" ".join(self._link_flags))
+        # whether a call may be missing is a matter of who asks
+        text = render_unit([replace(call, is_optional=False) for call in self._calls])
+        return self._recipe(text, headers=self._prepared.digest, link=" ".join(self._link_flags))
 
     @property
     def _link_flags(self) -> list[str]:
