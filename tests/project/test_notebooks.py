@@ -1,0 +1,101 @@
+"""The notebooks run from top to bottom, with their own checks, and show what they should."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+pytestmark = pytest.mark.compiles
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+# of bound libraries: what must be there, and the package that has it
+NEEDED = {
+    "thrust": {},
+    "kokkos": {"trilinos": "libtrilinos-kokkos-kernels-dev libtrilinos-kokkos-dev"},
+    "libraries": {
+        "eigen3": "libeigen3-dev",
+        "nanoflann.hpp": "libnanoflann-dev",
+        "range/v3": "librange-v3-dev",
+    },
+}
+
+
+def _read(name):
+    return nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+
+
+def _execute(name):
+    # an error in a cell raises CellExecutionError here
+    return NotebookClient(_read(name), timeout=300, kernel_name="python3").execute()
+
+
+def _code(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _outputs(notebook):
+    return [output for cell in _code(notebook) for output in cell.outputs]
+
+
+def _written(notebook):
+    """What the cells write to standard error."""
+    return [output.text for output in _outputs(notebook) if output.get("name") == "stderr"]
+
+
+@pytest.fixture(scope="module")
+def quickstart():
+    return _execute("quickstart")
+
+
+def test_each_notebook_is_executed_here():
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"quickstart", *NEEDED}
+
+
+def test_quickstart_shows_two_plots(quickstart):
+    pictures = [output for output in _outputs(quickstart) if "image/png" in output.get("data", {})]
+    assert len(pictures) == 2
+
+
+def test_a_build_is_one_line_that_says_what_and_how_long(quickstart):
+    texts = [str(output.get("data", {}).get("text/plain", "")) for output in _outputs(quickstart)]
+    builds = [text for text in texts if text.startswith("tkjit: ")]
+    assert any("compiled smooth (T=float32) for cpu-" in text for text in builds)
+    assert not [text for text in builds if "..." in text], "each line ends with what came of it"
+    assert "" not in [output.get("data", {}).get("text/plain") for output in _outputs(quickstart)], "and no empty ones"
+
+
+def test_quickstart_writes_nothing_to_standard_error(quickstart):
+    assert not _written(quickstart)
+
+
+def test_quickstart_is_kept_without_outputs():
+    assert not [cell for cell in _code(_read("quickstart")) if cell.outputs or cell.execution_count]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NEEDED)
+def test_bound_libraries(name):
+    missing = {path: package for path, package in NEEDED[name].items() if not Path("/usr/include", path).exists()}
+    if missing:
+        pytest.skip(f"no {', '.join(missing)} in /usr/include; apt-get install {' '.join(missing.values())}")
+    executed = _execute(name)
+    assert not _written(executed)
+    kept = [len(cell.outputs) > 0 for cell in _code(_read(name))]
+    shown = [any(not _is_build(output) for output in cell.outputs) for cell in _code(executed)]
+    assert shown == kept, "the kept outputs are those of the same cells"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_outputs_of_bound_libraries_are_kept_clean(name):
+    notebook = _read(name)
+    assert [cell.execution_count for cell in _code(notebook)] == list(range(1, len(_code(notebook)) + 1))
+    assert not [cell for cell in notebook.cells if cell.metadata]
+    assert not [output for output in _outputs(notebook) if _is_build(output)], "how long a build took differs"
+    assert not re.search(r"/(home|root|tmp)/", str(_outputs(notebook))), "no path of a machine"
+
+
+def _is_build(output):
+    return str(output.get("data", {}).get("text/plain", "")).startswith("tkjit: ")
