@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 
 import numpy as np
@@ -106,3 +107,25 @@ def test_what_goes_wrong(own_garden):
         raise ZeroDivisionError
     with pytest.raises(TkjitError, match="left by an exception"):
         float(left)
+
+
+def test_batches_of_two_threads(own_garden):
+    bed = own_garden.Bed(int)([1, 2, 3])
+    bed.resize(4)
+    sizes = []
+
+    def resize_in_a_batch():
+        with tkjit.batch():
+            own_garden.twice(np.int16(3))
+            bed.resize(5)
+
+    with tkjit.batch():
+        own_garden.shed.tools()  # waits
+        thread = threading.Thread(target=resize_in_a_batch)
+        thread.start()
+        thread.join()
+        sizes.append(bed.size())
+        own_garden.twice(np.int8(3))
+        bed.resize(6)
+        sizes.append(bed.size())
+    assert sizes == [5, 6]

@@ -13,6 +13,7 @@ from tkjit.bindings import forms
 from tkjit.bindings.compiled_calls import ClassOf, Unit
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.errors import TkjitError
+from tkjit.system.fork_safe import ForkSafeLock
 
 
 class Engine(Protocol):
@@ -69,7 +70,7 @@ class Batch:
         given = tuple(arg.given if isinstance(arg, (Deferred, Pointer)) else next(described) for arg in args)
         made = Deferred(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
         self._waiting.append(made)
-        engine.runtime.set_before_call(self._on_other_call)
+        _have_calls_ask(engine.runtime, self)
         return made
 
     def flush(self) -> None:
@@ -78,7 +79,7 @@ class Batch:
         if engine is None or not waiting:
             return
         self._waiting = []
-        engine.runtime.set_before_call(None)
+        _have_calls_ask(engine.runtime, self)
         token = _current.set(None)
         try:
             self._run(engine, waiting)
@@ -92,17 +93,12 @@ class Batch:
     def drop(self) -> None:
         for one in self._waiting:
             one.fail(TkjitError("the batch of this call has been left by an exception"))
-        if self._engine is not None:
-            self._engine.runtime.set_before_call(None)
         self._waiting = []
+        if self._engine is not None:
+            _have_calls_ask(self._engine.runtime, self)
 
     def waits(self) -> bool:
         return bool(self._waiting)
-
-    def _on_other_call(self) -> None:
-        """A call that need not be compiled is about to be made: those before it come first."""
-        if _current.get() is self:
-            self.flush()
 
     @staticmethod
     def _run(engine: Engine, waiting: list[Deferred]) -> None:
@@ -113,6 +109,27 @@ class Batch:
             if unit is not None:
                 unit.keep(position, Expression(one.call.form, engine.describe(one.call.name, args)[1], one.call.name))
             one.settle(one.call.make(*args))
+
+
+_waiting_batches: set[Batch] = set()  # of all threads
+_asking = ForkSafeLock()
+
+
+def _have_calls_ask(runtime: ModuleType, batch: Batch) -> None:
+    """Have the runtime ask before each call that need not be compiled, while calls wait in a batch of any thread."""
+    with _asking:
+        if batch.waits():
+            _waiting_batches.add(batch)
+        else:
+            _waiting_batches.discard(batch)
+        runtime.set_before_call(_on_other_call if _waiting_batches else None)
+
+
+def _on_other_call() -> None:
+    """A call is about to be made: those that wait before it come first."""
+    current = _current.get()
+    if current is not None:
+        current.flush()
 
 
 class _Call(NamedTuple):
