@@ -129,3 +129,16 @@ def test_batches_of_two_threads(own_garden):
         bed.resize(6)
         sizes.append(bed.size())
     assert sizes == [5, 6]
+
+
+def test_a_result_that_is_not_what_was_compiled_for(own_garden):
+    with tkjit.batch():
+        nothing = own_garden.nothing()
+        height = own_garden.height_of(tkjit.ptr(own_garden.Tree("oak")))
+        none = own_garden.height_of(nothing)
+    assert (height, none) == (2.5, 0)
+    own_garden.adapt("garden::Bed", to_python=np.asarray, from_python={np.ndarray: own_garden.Bed("double")})
+    with tkjit.batch():
+        twice = own_garden.twice_of(own_garden.Bed("double")([1.0, 2.0]))
+        again = own_garden.twice_of(twice)
+    assert again.value.tolist() == [4, 8]

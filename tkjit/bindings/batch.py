@@ -107,7 +107,10 @@ class Batch:
         for position, one in enumerate(waiting):
             args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
             if unit is not None:
-                unit.keep(position, Expression(one.call.form, engine.describe(one.call.name, args)[1], one.call.name))
+                given = engine.describe(one.call.name, args)[1]
+                # another call is needed for a null pointer, or for what an adapter has made of a result
+                if all(map(unit.fits, one.expression.given, given)):
+                    unit.keep(position, Expression(one.call.form, given, one.call.name))
             one.settle(one.call.make(*args))
 
 

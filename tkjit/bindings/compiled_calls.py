@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tkjit.bindings.companions import array_access_of, companions_of
-from tkjit.bindings.expressions import Expression
+from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.record import record_call
@@ -23,6 +23,18 @@ class ClassOf(NamedTuple):
     arguments: tuple[Any, ...] = ()  # of its template
 
 
+# bind.h's Form of what is no object in Python, and how that is given to a call
+_PASSED = {
+    1: ("", "bool"),
+    2: ("text", "std::string"),
+    3: ("", "int"),
+    4: ("", "int"),
+    5: ("", "double"),
+    6: ("", "std::complex<double>"),
+    7: ("text", "std::string"),
+}
+
+
 class Unit(NamedTuple):
     """A compiled unit of a batch."""
 
@@ -30,6 +42,16 @@ class Unit(NamedTuple):
     types: Any
     shared_object: Path
     opened: list[Any]
+
+    def fits(self, compiled_for: Given, given: Given) -> bool:
+        """Whether an argument is what the unit was compiled for: of another call's result, what that has returned."""
+        if not compiled_for.how.startswith("deferred"):
+            return compiled_for == given
+        result = self.opened[int(compiled_for.type)]
+        if result.result_form not in _PASSED:
+            is_pointer = compiled_for.how.endswith("pointer")
+            return given.type == result.result_name and given.how.endswith("pointer") == is_pointer
+        return (given.how, given.type) == _PASSED[result.result_form]
 
     def keep(self, position: int, call: Expression) -> None:
         """Keep a call under the types that its arguments have turned out to have."""

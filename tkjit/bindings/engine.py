@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any
 
@@ -51,6 +52,7 @@ class Engine:
         self._hooks = (start, stop)
         self._adapters: dict[str, Callable[[Any], Any]] = {}  # by a type or a template
         self._converters: dict[type, Callable[[Any], Any]] = {}
+        self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
         self._made: set[str] = set()  # the types of which there are objects
 
     @cached_property
@@ -156,7 +158,13 @@ class Engine:
 
     def _adapted(self, value: Any) -> Any:
         convert = next((self._converters[of] for of in type(value).__mro__ if of in self._converters), None)
-        converted = value if convert is None else convert(value)
+        if convert is None or self._is_converting.get():
+            return value  # what a converter itself passes to a constructor stays
+        token = self._is_converting.set(True)
+        try:
+            converted = convert(value)
+        finally:
+            self._is_converting.reset(token)
         return value if converted is NotImplemented else converted
 
     def constant(self, expression: str, make: Callable[[], Any] | None = None) -> Any:
