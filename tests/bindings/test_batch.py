@@ -132,6 +132,8 @@ def test_batches_of_two_threads(own_garden):
 
 
 def test_a_result_that_is_not_what_was_compiled_for(own_garden):
+    with pytest.raises(ArgumentError, match=r"height_of_one\(std::nullptr_t\)"), tkjit.batch():
+        own_garden.height_of_one(own_garden.nothing())
     with tkjit.batch():
         nothing = own_garden.nothing()
         height = own_garden.height_of(tkjit.ptr(own_garden.Tree("oak")))

@@ -139,6 +139,7 @@ struct Rooted {
 inline Rooted plant(int depth) { return Rooted(depth); }
 inline Tree* grow(const char* name) { return new Tree(name); }
 inline Tree* nothing() { return nullptr; }
+inline double height_of_one(const Tree& tree) { return tree.height; }
 inline double height_of(const Tree* tree) { return tree ? tree->height : 0; }
 inline std::string take(Tree&& tree) { return Tree(std::move(tree)).name; }
 inline Water next(Water water) { return water == Water::none ? Water::drip : Water::spray; }
