@@ -150,9 +150,9 @@ def test_a_cache_that_is_cleaned_meanwhile(depot, tmp_path, python):
 import os, shutil, tkjit
 library = tkjit.bind("depot.hpp", namespaces="depot", include_dirs=[{str(depot)!r}],
                      libraries=[{str(depot / "libdepot.a")!r}])
-print(library.take())
+print(library.take(), flush=True)
 shutil.rmtree(os.environ["TKJIT_CACHE"])
-print(library.taken(), library.take())
+print(library.taken(), library.take(), flush=True)
 child = os.fork()
 if child == 0:
     print(library.Crate().id, flush=True)
