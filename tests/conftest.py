@@ -6,6 +6,7 @@ import dataclasses
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -24,6 +25,10 @@ from tkjit.loader import Loader, loader_for
 TESTS = Path(__file__).parent
 # fixtures that compile, or start processes that do
 COMPILING = {"runtime", "operators", "filled", "fresh", "loader", "sass", "gpu"}
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # so a shell starts what runs in its background; tests of Ctrl-C need the handler, and their children inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
