@@ -84,7 +84,8 @@ def test_what_is_inside_a_class(features):
 
 def test_variables_and_enumerators(features):
     assert features.limit == 10
-    assert features.read | features.Flags.write == 3
+    assert features.read | features.Flags.write == features.Flags.write | features.read == 3
+    assert features.Flags.read | features.Flags.write == 3
     features.counter().value = 4
     assert features.counter() == 4
     with pytest.raises(ArgumentError, match="read-only variable"):

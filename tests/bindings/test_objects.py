@@ -116,7 +116,12 @@ def test_results_that_can_neither_be_moved_nor_made(garden):
 
 def test_enumerations(garden):
     assert garden.next(garden.Water.none) == garden.Water.drip
-    assert int(garden.Water.spray) == 7
+    assert int(garden.Water.spray) == garden.Water.spray.value == 7
+    assert {garden.Water.drip: 1}[garden.next(garden.Water.none)] == 1
+    assert garden.next(garden.Water.none) != garden.Water.none and garden.Water.drip != 1 != garden.next(
+        garden.Water.none
+    )
+    assert repr(garden.Water.drip) == repr(garden.next(garden.Water.none)) == "garden::Water::drip"
     assert garden.Season.summer == garden.Season(1)
     with pytest.raises(AttributeError, match="Water has no dripp; is it drip"):
         garden.Water.dripp  # noqa: B018

@@ -55,7 +55,7 @@ def _array_access(own: Given, members: dict[str, Any]) -> list[Expression]:
     has_extents, is_container = {"extent", "stride"} <= members.keys(), {"begin", "end"} <= members.keys()
     found = [_optional(forms.RANK, own)] if has_extents else []
     if has_extents or is_container:
-        found += [_optional(form, own) for form in (forms.ADDRESS_OF_ELEMENTS, forms.NAME_OF_ELEMENTS)]
+        found += [_optional(form, own) for form in (forms.ADDRESS_OF_ELEMENTS, forms.POINTER_TO_ELEMENTS)]
     if has_extents:
         found += [_optional(form, own, _NUMBER) for form in (forms.EXTENT, forms.STRIDE)]
     if "size" in members:

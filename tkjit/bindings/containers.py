@@ -13,7 +13,7 @@ from tkjit.bindings.forms import (
     DEREFERENCE,
     EXTENT,
     INCREMENT,
-    NAME_OF_ELEMENTS,
+    POINTER_TO_ELEMENTS,
     RANK,
     SET_AT,
     SIZE,
@@ -123,13 +123,14 @@ class _View:
 def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View | None:
     """The elements of a container, where they are numbers one behind the other in the host's memory."""
     _, given = engine.describe("__array__", (container,))
-    calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, NAME_OF_ELEMENTS)]
-    address, element = (
+    calls = [Expression(form, given, form, is_optional=True) for form in (ADDRESS_OF_ELEMENTS, POINTER_TO_ELEMENTS)]
+    address, pointer = (
         None if compiled is None else engine.call(compiled, container) for compiled in engine.compile(calls)
     )
-    if element is None or engine.headers.backend == "cuda":
+    if pointer is None or engine.headers.backend == "cuda":
         return None
-    letter = dtype_of(_DEMANGLED.get(element.removeprefix("const "), ""))
+    is_const = pointer.startswith("PK")
+    letter = dtype_of(_DEMANGLED.get(pointer[2 if is_const else 1 :], ""))
     if not letter:
         return None
     import numpy
@@ -141,7 +142,7 @@ def _view(engine: Engine, container: Any, layout: Callable[[Any], Any]) -> _View
         "shape": extents,
         "strides": strides and tuple(step * dtype.itemsize for step in strides),
         "typestr": dtype.str,
-        "data": (address, element.startswith("const ")),
+        "data": (address, is_const),
     }
     return _View(container, interface)
 

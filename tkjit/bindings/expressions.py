@@ -111,15 +111,20 @@ class Expression:
         return f"{self.name}({', '.join(map(str, self.given))})"
 
 
+# what a unit includes, by what its calls mention
+_HEADERS = {"tkjit/bind_print.h": "tkjit::bind::printed(", "tkjit/bind_complex.h": "std::complex<"}
+
+
 def render_unit(calls: Sequence[Expression]) -> str:
     """A file of calls, each with an entry in the order of the calls."""
-    prints = any("tkjit::bind::printed(" in call.form for call in calls)
-    includes = ["#include <tkjit/bind_print.h>", ""] if prints else []
+    texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
+    headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
+    includes = [*(f"#include <{name}>" for name in headers), ""] if headers else []
     lines = ["// Calls of bound functions, rendered by tkjit.", "", *includes]
     for number, call in enumerate(calls):
         lines += [*_render_call(number, call), ""]
     lines += [
-        "static const tkjit::bind::Entry tkjit_entries[] = {",
+        "static constexpr tkjit::bind::Entry tkjit_entries[] = {",
         *(f"    {_entry(number, call)}," for number, call in enumerate(calls)),
         "};",
         'extern "C" __attribute__((visibility("default"))) const tkjit::bind::Unit tkjit_bind_unit{',

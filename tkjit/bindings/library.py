@@ -13,6 +13,7 @@ from tkjit.bindings.classes import make_class
 from tkjit.bindings.compiled_calls import ClassOf
 from tkjit.bindings.declarations import Declared
 from tkjit.bindings.engine import Engine
+from tkjit.bindings.enumerations import Enumeration
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
@@ -125,7 +126,7 @@ class Library(Namespace):
         if declared.kind in ("class", "alias"):
             return BoundType(self, declared.text, declared)
         if declared.kind == "enum":
-            return Enumeration(self, declared)
+            return Enumeration(self.engine, declared)
         return self.variable(declared.text)
 
     def variable(self, text: str) -> Variable:
@@ -321,7 +322,7 @@ class BoundType:
             raise AttributeError(f"{self.__name__}::{name} is {facts['access']}")
         text = f"{self.__cpp__}::{name}"
         if facts is not None and "values" in facts:
-            return Enumeration(self._library, Declared(self.__name__, name, facts))
+            return Enumeration(self._library.engine, Declared(self.__name__, name, facts))
         if facts is not None and facts["kind"] == "type":
             return BoundType(self._library, f"typename {text}" if "<" in text else text)
         function = self._library.engine.function(f"{text}({{*}})", text.removeprefix("::"), doc=facts and facts["doc"])
@@ -354,33 +355,3 @@ class BoundType:
 
     def __repr__(self) -> str:
         return f"<C++ type {self.__name__}>"
-
-
-class Enumeration:
-    """A C++ enumeration: its values are attributes."""
-
-    def __init__(self, library: Library, declared: Declared) -> None:
-        self._declared = declared
-        self.__name__ = declared.name
-        self.__doc__ = str(declared.facts.get("doc", "")) or None
-        self.__cpp__ = declared.text
-        form = f"static_cast<{declared.text}>({{0}})"
-        self._make = library.engine.function(form, declared.qualified)
-        self._values: dict[str, int] = declared.facts["values"]
-
-    def __call__(self, value: int) -> Any:
-        return self._make(int(value))
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._values:
-            near = difflib.get_close_matches(name, self._values, 3)
-            raise AttributeError(f"{self.__name__} has no {name}" + (f"; is it {' or '.join(near)}?" if near else ""))
-        made = self(self._values[name])
-        setattr(self, name, made)
-        return made
-
-    def __dir__(self) -> list[str]:
-        return sorted(self._values)
-
-    def __repr__(self) -> str:
-        return f"<C++ enumeration {self._declared.qualified}>"

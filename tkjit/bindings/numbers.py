@@ -36,7 +36,7 @@ def enumeration_class(engine: Engine, name: str) -> dict[str, Any]:
     names = {value: one for one, value in declared.facts["values"].items()} if declared else {}
 
     def __eq__(this: Any, other: Any) -> bool:
-        return type(this) is type(other) and load(this) == load(other)
+        return load(this) == load(other) if type(this) is type(other) else NotImplemented
 
     def __repr__(this: Any) -> str:
         return f"{name}::{names[load(this)]}" if load(this) in names else f"{name}({load(this)})"

@@ -69,20 +69,23 @@ PyType_Spec marked_spec{"tkjit.bindings.Marked", sizeof(Marked), 0,
                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                         marked_slots};
 
-/// An object of a class that holds nothing: (subclass of Marked, library, the class's text).
+/// An object of a class that holds nothing: (subclass of Marked, library, the class's text); with a number as well, the
+/// value of an enumeration.
 PyObject* make_constant(PyObject*, PyObject* args) {
     PyObject *cls = nullptr, *library = nullptr;
     const char* text = nullptr;
-    if (!PyArg_ParseTuple(args, "O!O!s", &PyType_Type, &cls, library_type, &library, &text)) return nullptr;
+    PyObject* value = nullptr;
+    if (!PyArg_ParseTuple(args, "O!O!s|O!", &PyType_Type, &cls, library_type, &library, &text, &PyLong_Type, &value)) return nullptr;
     auto* const type = reinterpret_cast<PyTypeObject*>(cls);
     if (!PyType_IsSubtype(type, marked_type)) return PyErr_Format(PyExc_TypeError, "expected a subclass of Marked, got %s", type->tp_name);
     PyObject* const made = type->tp_alloc(type, 0);
     if (!made) return nullptr;
     as<Marked>(made).mark = Mark::constant;
+    if (value) as<Marked>(made).value = static_cast<long long>(PyLong_AsUnsignedLongLongMask(value));
     const auto* const of = &as<Library>(library);
     std::uint32_t at = 0;
-    while (at < constants.size() && (constants[at].library != of || constants[at].type != text)) ++at;
-    if (at == constants.size()) constants.push_back({of, text});
+    while (at < constants.size() && (constants[at].library != of || constants[at].type != text || constants[at].has_value != (value != nullptr))) ++at;
+    if (at == constants.size()) constants.push_back({of, text, value != nullptr});
     as<Marked>(made).constant = at;
     return made;
 }
@@ -436,7 +439,7 @@ PyMethodDef module_methods[] = {
     {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
     {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},
     {"move", make_marked<Mark::moved>, METH_O, nullptr},
-    {"constant", make_constant, METH_VARARGS, "An object of a class that holds nothing, made where a call needs it."},
+    {"constant", make_constant, METH_VARARGS, "An object of a class that holds nothing, made where a call needs it; or a value of an enumeration."},
     {},
 };
 PyModuleDef module_definition{PyModuleDef_HEAD_INIT, "bindings", nullptr, -1, module_methods, nullptr, nullptr, nullptr, nullptr};

@@ -44,6 +44,7 @@ struct Argument {
     union {
         bool boolean;
         int integer;
+        long long natural;
         double real;
         double complex[2];
         void* pointer;
@@ -145,6 +146,7 @@ inline bool read(PyObject* given, Argument& to) {
         const auto* const marked = reinterpret_cast<Marked*>(given);
         if (marked->mark == Mark::constant) {
             to.type = first_constant + marked->constant;
+            to.value.natural = marked->value;  // of which C++ reads as many bytes as the type has
             to.address = &to.value;
             return true;
         }
@@ -185,7 +187,7 @@ inline PyObject* describe_type(std::uint32_t type, const Library* library) {
             } else if (type >= first_constant) {
                 const Constant& constant = constants[type - first_constant];
                 text = constant.type;
-                how = constant.library == library ? "constant" : "foreign";
+                how = constant.library != library ? "foreign" : constant.has_value ? "" : "constant";
             } else if (type >= first_array) {
                 text = elements[(type - first_array) >> 4].text;
                 how = (type - first_array) & 8 ? "const array" : "array";

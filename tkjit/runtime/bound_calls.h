@@ -3,7 +3,6 @@
 
 #include "bound_arguments.h"
 
-#include <algorithm>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -45,11 +44,37 @@ inline PyObject* before_call = nullptr;  // called before each call, where calls
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
 /// An exception that a call has thrown: Python's class for it, its type and its text.
-struct Error : bind::Error {
+struct Error {
     enum class Kind { none, memory, index, value, overflow, other } kind = Kind::none;
     std::string type, text;
 
-    Error() : bind::Error{&describe_exception} {}
+    /// Describes the exception that is being handled.
+    void describe() noexcept {
+        kind = Kind::other;
+        try {
+            try {
+                throw;
+            } catch (const bind::BadIndex& caught) {
+                kind = Kind::index;
+                text = "index " + std::to_string(caught.index) + " of " + std::to_string(caught.size) + " elements";
+            } catch (const std::bad_alloc& caught) {
+                set(Kind::memory, caught);
+            } catch (const std::out_of_range& caught) {
+                set(Kind::index, caught);
+            } catch (const std::overflow_error& caught) {
+                set(Kind::overflow, caught);
+            } catch (const std::invalid_argument& caught) {
+                set(Kind::value, caught);
+            } catch (const std::domain_error& caught) {
+                set(Kind::value, caught);
+            } catch (const std::exception& caught) {
+                set(Kind::other, caught);
+            } catch (...) {
+                text = "a C++ exception of a type that is not std::exception";
+            }
+        } catch (...) {  // no memory for the text
+        }
+    }
 
 private:
     void set(Kind of, const std::exception& caught) {
@@ -57,31 +82,15 @@ private:
         type = typeid(caught).name();
         text = caught.what();
     }
-    static void describe_exception(bind::Error* given) noexcept {
-        auto& error = *static_cast<Error*>(given);
-        error.kind = Kind::other;
-        try {
-            try {
-                throw;
-            } catch (const std::bad_alloc& caught) {
-                error.set(Kind::memory, caught);
-            } catch (const std::out_of_range& caught) {
-                error.set(Kind::index, caught);
-            } catch (const std::overflow_error& caught) {
-                error.set(Kind::overflow, caught);
-            } catch (const std::invalid_argument& caught) {
-                error.set(Kind::value, caught);
-            } catch (const std::domain_error& caught) {
-                error.set(Kind::value, caught);
-            } catch (const std::exception& caught) {
-                error.set(Kind::other, caught);
-            } catch (...) {
-                error.text = "a C++ exception of a type that is not std::exception";
-            }
-        } catch (...) {  // no memory for the text
-        }
-    }
 };
+
+inline void run(const bind::Entry& entry, void* const* arguments, bind::Result* result, Error* error) {
+    try {
+        entry.run(arguments, result);
+    } catch (...) {
+        error->describe();
+    }
+}
 
 inline PyObject* raise(const Error& error) {
     PyObject* cls = error_class;
@@ -101,7 +110,7 @@ inline PyObject* raise(const Error& error) {
 inline PyObject* take_text(bind::Result& result) {
     if (!result.text) Py_RETURN_NONE;
     PyObject* const made = PyUnicode_DecodeUTF8(result.text, Py_ssize_t(result.length), "surrogateescape");
-    result.release(result.storage);
+    if (result.release) result.release(result.storage);
     return made;
 }
 
@@ -187,10 +196,10 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
     bind::Result result{};
     Error error;
     if (function.is_brief) {
-        call.entry.run(addresses, &result, &error);
+        run(call.entry, addresses, &result, &error);
     } else {
         Py_BEGIN_ALLOW_THREADS
-        call.entry.run(addresses, &result, &error);
+        run(call.entry, addresses, &result, &error);
         Py_END_ALLOW_THREADS
     }
     for (Py_ssize_t i = 0; i < count; ++i) {
@@ -229,8 +238,8 @@ PyObject* with_arguments(Py_ssize_t count, const Use& use) {
         Argument few[4];
         return use(few);
     }
-    const std::unique_ptr<Argument[]> many(new Argument[std::size_t(count)]);
-    return use(many.get());
+    std::vector<Argument> many(static_cast<std::size_t>(count));
+    return use(many.data());
 }
 
 inline PyObject* call_missing(Function& function, PyObject* const* given, Py_ssize_t count, PyObject* names) {

@@ -7,22 +7,34 @@
 
 #include <cstdlib>
 #include <cxxabi.h>
-#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tkjit::bound {
 
-struct Decref {
-    void operator()(PyObject* object) const { Py_DECREF(object); }
+/// A reference that is given up at the end of its scope.
+class Owned {
+public:
+    explicit Owned(PyObject* object) : object_(object) {}
+    Owned(const Owned&) = delete;
+    Owned& operator=(const Owned&) = delete;
+    ~Owned() { Py_XDECREF(object_); }
+    PyObject* get() const { return object_; }
+    PyObject* release() { return std::exchange(object_, nullptr); }
+    explicit operator bool() const { return object_ != nullptr; }
+
+private:
+    PyObject* object_;
 };
-using Owned = std::unique_ptr<PyObject, Decref>;
 
 inline std::string demangle(const char* name) {
     int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
-    return status == 0 ? text.get() : name;
+    char* const text = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+    std::string found = status == 0 ? text : name;
+    std::free(text);
+    return found;
 }
 
 struct Library;
@@ -64,19 +76,21 @@ struct Object {
     bool is_moved_from;
 };
 
-/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`; or an object of a class that holds nothing, which a
-/// call makes where it needs one.
+/// How an argument is given: `ptr(x)`, `char_ptr("N")`, `move(x)`; or as a constant, of which there is no object: one of
+/// a class that holds nothing, which a call makes where it needs one, or a value of an enumeration.
 enum class Mark : int { pointer, characters, moved, constant };
 struct Marked {
     PyObject_HEAD
     PyObject* target;  // of a constant, none
     Mark mark;
     std::uint32_t constant;  // its class, as a position in `constants`
+    long long value;         // of an enumeration
 };
 
 struct Constant {
     const Library* library;
     std::string type;
+    bool has_value;
 };
 inline std::vector<Constant> constants;
 
@@ -88,13 +102,14 @@ inline PyTypeObject* library_type = nullptr;
 inline bool is_object(PyObject* object) { return PyObject_TypeCheck(object, object_type); }
 
 inline KnownType* known_type(Library* library, const bind::Type& type) {
-    const auto found = library->types->find(type.name);
+    const char* const name = type.info->name();
+    const auto found = library->types->find(name);
     if (found != library->types->end()) {
         KnownType* const known = found->second;
         if (!known->described.destroy) known->described.destroy = type.destroy;
         return known;
     }
-    auto* const known = new KnownType{library, std::uint32_t(known_types.size()), type, type.name, nullptr, nullptr};
+    auto* const known = new KnownType{library, std::uint32_t(known_types.size()), type, name, nullptr, nullptr};
     known_types.push_back(known);
     library->types->emplace(known->name, known);
     return known;

@@ -2,14 +2,12 @@
 //
 // An expression's unit defines a function for each call and lists an Entry for it. The compiler has deduced the type of
 // its result, so that the entry describes that type too: its name, and how an object of it is destroyed.
+//
+// Whoever uses a library waits for these headers too: <string> has all that is needed of <iterator> and <memory>.
 #pragma once
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <memory>
-#include <stdexcept>
 #include <string>
 #if __cplusplus >= 201703L
 #include <string_view>
@@ -21,7 +19,7 @@
 namespace tkjit {
 namespace bind {
 
-constexpr std::uint32_t abi_version = 2;
+constexpr std::uint32_t abi_version = 3;
 
 /// How a result comes back.
 enum class Form : std::int32_t {
@@ -54,7 +52,7 @@ enum Protocol : std::uint32_t {
 
 /// A C++ type.
 struct Type {
-    const char* name;  // of typeid, which is one in all shared objects
+    const std::type_info* info;  // its name is one in all shared objects
     std::size_t size;
     Form form;  // of a value, where it is passed to a call
     std::uint32_t protocols;
@@ -74,18 +72,19 @@ struct Result {
         double imaginary;
         std::size_t length;
     };
-    void* storage;  // a text's; `release` frees it
+    void* storage;  // a text's, if it has one; `release` frees it
     void (*release)(void*);
 };
 
-/// What has become of a call that threw. The caller describes the exception, so that no unit has the code for it.
-struct Error {
-    void (*describe)(Error*);  // within the handler of the exception
+/// A container has no element of this index. Who catches it writes the text, so that no unit has the code for it.
+struct BadIndex {
+    std::ptrdiff_t index;
+    std::size_t size;
 };
 
-/// One call. It has no `run` where the compiler could not make it of an optional expression.
+/// One call, which may throw. It has no `run` where the compiler could not make it of an optional expression.
 struct Entry {
-    void (*run)(void* const* arguments, Result* result, Error* error);
+    void (*run)(void* const* arguments, Result* result);
     const Type* type;  // of the result; for a reference, of what it refers to
     Form form;
     bool is_const;
@@ -224,10 +223,11 @@ constexpr Form form_of() {
 }
 
 template <class T>
-const Type* type_of() {
-    static const Type type{typeid(T).name(), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
-    return &type;
-}
+struct TypeOf {
+    static const Type type;
+};
+template <class T>
+const Type TypeOf<T>::type{&typeid(T), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
 
 /// The iterator of a container, for calls that are compiled together with the container's constructor.
 struct None {};
@@ -296,19 +296,6 @@ struct Returned<R, std::enable_if_t<std::is_arithmetic<std::remove_reference_t<R
     }
 };
 
-template <class T>
-struct Returned<std::complex<T>, void> {
-    using Referred = std::complex<T>;
-    static constexpr Form form = Form::complex;
-    static constexpr bool is_const = false;
-    template <class Call>
-    static void put(Result& result, const Call& call) {
-        const std::complex<T> value = call();
-        result.real = value.real();
-        result.imaginary = value.imag();
-    }
-};
-
 template <class R>
 struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, std::string>::value &&
                                     (!std::is_lvalue_reference<R>::value || std::is_const<std::remove_reference_t<R>>::value)>> {
@@ -331,6 +318,22 @@ struct Returned<R, std::enable_if_t<std::is_same<std::decay_t<R>, const char*>::
         const char* const text = call();
         if (text) put_text(result, text);
         else result.text = nullptr;
+    }
+};
+
+/// A text that is never freed.
+struct Literal {
+    const char* text;
+};
+template <>
+struct Returned<Literal, void> {
+    using Referred = std::string;
+    static constexpr Form form = Form::text;
+    static constexpr bool is_const = false;
+    template <class Call>
+    static void put(Result& result, const Call& call) {
+        result.text = call().text;
+        result.length = std::char_traits<char>::length(result.text);
     }
 };
 
@@ -362,7 +365,7 @@ struct Returned<R, std::enable_if_t<std::is_lvalue_reference<R>::value &&
     static constexpr bool is_const = std::is_const<std::remove_reference_t<R>>::value;
     template <class Call>
     static void put(Result& result, const Call& call) {
-        result.object = const_cast<void*>(static_cast<const volatile void*>(std::addressof(call())));
+        result.object = const_cast<void*>(static_cast<const volatile void*>(__builtin_addressof(call())));
     }
 };
 
@@ -420,10 +423,6 @@ struct Passed<Form::real, T, is_const> {
     using type = double&&;
 };
 template <class T, bool is_const>
-struct Passed<Form::complex, T, is_const> {
-    using type = std::complex<double>&&;
-};
-template <class T, bool is_const>
 struct Passed<Form::text, T, is_const> {
     using type = String&;
 };
@@ -464,27 +463,23 @@ struct Caller<R (*)(A...), function> {
         (void)arguments;
         call(result, hold<A>(arguments[i])...);  // nvcc cannot expand a cast
     }
-    static void run(void* const* arguments, Result* result, Error* error) {
-        try {
-            call_with(arguments, *result, std::index_sequence_for<A...>());
-        } catch (...) {
-            error->describe(error);
-        }
+    static void run(void* const* arguments, Result* result) {
+        call_with(arguments, *result, std::index_sequence_for<A...>());
     }
-    static Entry entry() {
-        return {&run, type_of<typename Result_::Referred>(), Result_::form, Result_::is_const};
+    static constexpr Entry entry() {
+        return {&run, &TypeOf<typename Result_::Referred>::type, Result_::form, Result_::is_const};
     }
 };
 
 /// An expression that need not compile: `Expression::call` has arguments of these types, or it has not.
 template <class Expression, class... A>
-auto optional_entry(int) -> decltype(Expression::template call<A...>(std::declval<A>()...), Entry()) {
+constexpr auto optional_entry(int) -> decltype(Expression::template call<A...>(std::declval<A>()...), Entry()) {
     using R = decltype(Expression::template call<A...>(std::declval<A>()...));
     return Caller<R (*)(A...), &Expression::template call<A...>>::entry();
 }
 template <class Expression, class... A>
-Entry optional_entry(long) {
-    return {};
+constexpr Entry optional_entry(long) {
+    return {nullptr, nullptr, Form::nothing, false};
 }
 
 // ---- expressions ---------------------------------------------------------------------------------------------------
@@ -494,7 +489,7 @@ template <class T, class I>
 std::enable_if_t<HasSize<T>::value && std::is_integral<I>::value && std::is_signed<I>::value, std::size_t> at(const T& object, I index) {
     const std::size_t size = static_cast<std::size_t>(object.size());
     const std::size_t found = index < 0 ? size + static_cast<std::size_t>(static_cast<std::ptrdiff_t>(index)) : static_cast<std::size_t>(index);
-    if (found >= size) throw std::out_of_range("index " + std::to_string(index) + " of " + std::to_string(size) + " elements");
+    if (found >= size) throw BadIndex{static_cast<std::ptrdiff_t>(index), size};
     return found;
 }
 template <class T, class I>
@@ -558,10 +553,10 @@ template <class T>
 std::uintptr_t address_of_elements(T& object) {
     return reinterpret_cast<std::uintptr_t>(plain(object.data()));
 }
+/// typeid's name of a pointer to the elements: typeid itself does not tell const ones from others.
 template <class T>
-std::string name_of_elements(T& object) {
-    using Element = std::remove_pointer_t<decltype(plain(object.data()))>;
-    return std::string(std::is_const<Element>::value ? "const " : "") + typeid(Element).name();
+Literal pointer_to_elements(T& object) {
+    return {typeid(decltype(plain(object.data()))).name()};
 }
 
 template <class A, class Function>
@@ -585,6 +580,11 @@ std::enable_if_t<!std::is_constructible<T, E*, E*>::value, Boxed<T>> from_array(
 
 }  // namespace bind
 }  // namespace tkjit
+
+// only where the headers have complex numbers
+#if defined _GLIBCXX_COMPLEX || defined _LIBCPP_COMPLEX
+#include <tkjit/bind_complex.h>
+#endif
 
 /// Whether a class has a member of a name, a method or a field, of its own or of a base: only then is the name ambiguous.
 #define TKJIT_BIND_HAS_MEMBER(member, ...)                                                              \
