@@ -93,8 +93,10 @@ class HeaderSet:
             gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
             extended = ("--expt-relaxed-constexpr", "--extended-lambda", "-cudart=static", "-w")
             return Flags((*self.preprocessor, "-O2", "-Xcompiler=-fPIC", gencode, *extended, *own), paths)
-        # the symbols of templates stay visible: what is static in one is the same in all compiled calls
-        common = ("-O2", "-g0", "-fPIC", "-Wno-deprecated-declarations", *own)
+        # the symbols of templates stay visible: what is static in one is the same in all compiled calls;
+        # the places within macros are a quarter of a precompiled header
+        quiet = ("-Wno-deprecated-declarations", "-ftrack-macro-expansion=0")
+        common = ("-O2", "-g0", "-fPIC", *quiet, *own)
         return Flags((*self.preprocessor, *common), paths)
 
     @property

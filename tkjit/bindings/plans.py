@@ -63,8 +63,9 @@ class BindingsPlan(Plan):
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             paths = [f"-I{directory}" for directory in directories]
-            files = ["-MD", "-MF", str(depfile), str(source), "-o", str(output)]
-            return [[str(self._env.toolchain.cxx.path), *_MODULE_FLAGS, *paths, f"-isystem{python}", *files]]
+            files = [f"-isystem{python}", "-MD", "-MF", str(depfile), str(source), "-o", str(output)]
+            toolchain = self._env.toolchain
+            return [[str(toolchain.cxx.path), *_MODULE_FLAGS, *toolchain.quick_linking, *paths, *files]]
 
         return compiler.compile_binary(unit, staging, f"{BINDINGS}.so", commands)
 
@@ -285,6 +286,11 @@ class _UnitPlan(_HeaderSetPlan):
         option = "-Wl,--no-as-needed" if self._target.is_cpu else "-Xlinker=--no-as-needed"
         return [option] if self._prepared.libraries else []
 
+    @property
+    def _quick_linking(self) -> list[str]:
+        chosen = any("-fuse-ld" in flag for flag in self._headers.flags)
+        return self._env.toolchain.quick_linking if self._target.is_cpu and not chosen else []
+
     def make(self, staging: Path) -> Product:
         from tkjit.system import files
 
@@ -306,7 +312,8 @@ class _UnitPlan(_HeaderSetPlan):
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
-            return [[*line, *self._link_flags, *([str(libraries)] if libraries else [])]]
+            linking = [*self._quick_linking, *self._link_flags, *([str(libraries)] if libraries else [])]
+            return [[*line, *linking]]
 
         product = compiler.compile_binary(unit, staging, _CALLS_OBJECT, commands)
         # the headers are in the digest

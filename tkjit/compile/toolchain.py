@@ -124,6 +124,14 @@ class Toolchain:
         family = [f"{arch}f" for arch in plain if int(arch) >= 100]
         return frozenset([*plain, *own, *family])
 
+    @property
+    def quick_linking(self) -> list[str]:
+        """The option for gold, where there is one: it links a small shared object in a third of ld's time.
+
+        No key depends on it, since what it links behaves the same.
+        """
+        return ["-fuse-ld=gold"] if self._which("ld.gold") else []
+
     def check_python_headers(self) -> Path:
         """The directory of ``Python.h``.
 
