@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
+from tkjit.bindings import plans
 
 HEADERS = Path(__file__).parents[1] / "support" / "bound"
 
@@ -14,3 +15,16 @@ HEADERS = Path(__file__).parents[1] / "support" / "bound"
 @pytest.fixture(scope="session")
 def garden() -> tkjit.Library:
     return tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS])
+
+
+@pytest.fixture
+def units(monkeypatch) -> list[int]:
+    """How many calls each unit has that is compiled."""
+    counts: list[int] = []
+
+    def compile_counted(self, staging, calls, of=plans._UnitPlan._compile):
+        counts.append(len(calls))
+        return of(self, staging, calls)
+
+    monkeypatch.setattr(plans._UnitPlan, "_compile", compile_counted)
+    return counts

@@ -11,7 +11,6 @@ from bindings.conftest import HEADERS
 
 import tkjit
 from tkjit import ArgumentError, TkjitError
-from tkjit.bindings import plans
 from tkjit.bindings.library import Library
 from tkjit.config import Settings
 
@@ -24,19 +23,6 @@ numbers = count()
 def own_garden():
     """Bound anew: nothing has been compiled or loaded yet."""
     return tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[HEADERS], defines={"OWN": next(numbers)})
-
-
-@pytest.fixture
-def units(monkeypatch) -> list[int]:
-    """How many calls each unit has that is compiled."""
-    counts: list[int] = []
-
-    def compile_counted(self, staging, calls, of=plans._UnitPlan._compile):
-        counts.append(len(calls))
-        return of(self, staging, calls)
-
-    monkeypatch.setattr(plans._UnitPlan, "_compile", compile_counted)
-    return counts
 
 
 def test_one_unit_for_all(own_garden, units):
@@ -55,6 +41,15 @@ def test_one_unit_for_all(own_garden, units):
     assert (total, doubled, text, fraction, length, height) == (6, 10, "abc", 2.5, 1.0, 2.5)
     assert (int(total), len(bed), bed[1], list(bed), np.asarray(bed).tolist()) == (6, 3, 2, [1, 2, 3], [1, 2, 3])
     assert own_garden.total(bed.begin(), bed.end()) == total + 0 == 6
+
+
+def test_a_call_that_is_repeated_is_compiled_once(own_garden, units):
+    with tkjit.batch():
+        beds = [own_garden.Bed(int)([1, number]) for number in range(5)]
+        totals = [own_garden.total(bed.begin(), bed.end()) for bed in beds]
+    assert totals == [1, 2, 3, 4, 5]
+    # a bed from an array, its two ends and their total, and the views of NumPy's: once each
+    assert len(units) == 1 and units[0] < 10
 
 
 def test_a_value_that_is_needed_comes_at_once(own_garden, units):

@@ -68,6 +68,13 @@ print(first.id, flush=True)
     assert python(code).split("\n") == ["bound", "open", "1", "crate 2", "crate 1", "close", ""]
 
 
+def test_hooks_are_compiled_with_the_first_call(units):
+    text = "inline int level = 0; inline void open() { level = 3; } inline int now() { return level; }"
+    library = tkjit.bind(source=f"namespace own {{ {text} }}", namespaces="own", start="own::open", std="c++17")
+    assert library.now() == 3
+    assert units == [2]
+
+
 def test_own_text():
     library = tkjit.bind(source="namespace own { inline int half(int n) { return n / 2; } }", namespaces="own")
     assert library.half(8) == 4

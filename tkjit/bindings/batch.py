@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -103,15 +104,29 @@ class Batch:
     @staticmethod
     def _run(engine: Engine, waiting: list[Deferred]) -> None:
         classes = dict.fromkeys(one.call.of for one in waiting if one.call.of is not None)
-        unit = engine.compile_batch([one.expression for one in waiting], classes)
-        for position, one in enumerate(waiting):
+        expressions, positions = _without_repetitions([one.expression for one in waiting])
+        unit = engine.compile_batch(expressions, classes)
+        for one, position in zip(waiting, positions, strict=True):
             args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
             if unit is not None:
                 given = engine.describe(one.call.name, args)[1]
                 # another call is needed for a null pointer, or for what an adapter has made of a result
-                if all(map(unit.fits, one.expression.given, given)):
+                if all(map(unit.fits, expressions[position].given, given)):
                     unit.keep(position, Expression(one.call.form, given, one.call.name))
             one.settle(one.call.make(*args))
+
+
+def _without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
+    """Calls that take each other's results, each once for the same types; and for each that waits which one it is."""
+    found: dict[Expression, int] = {}
+    positions: list[int] = []
+    for call in waiting:
+        given = tuple(
+            replace(one, type=str(positions[int(one.type)])) if one.how.startswith("deferred") else one
+            for one in call.given
+        )
+        positions.append(found.setdefault(replace(call, given=given), len(found)))
+    return list(found), positions
 
 
 _waiting_batches: set[Batch] = set()  # of all threads

@@ -144,7 +144,8 @@ def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
     _, given = engine.describe(name, (this,))
     own_field = Expression(field(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
-    is_field, has = engine.compile([own_field, held])
+    called = Expression(method(member), given, f"{name}::{member}", is_optional=True)
+    is_field, has = engine.compile([own_field, held], also=[called])
     if is_field is not None:
         return "field"
     ask = engine.runtime.Function(f"{name}::{member}", None)

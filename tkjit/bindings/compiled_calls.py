@@ -73,7 +73,9 @@ class CompiledCalls:
         self._met: set[str] = set()  # classes
         self._recorded: set[Expression] = set()
 
-    def get(self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
+    def get(
+        self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
+    ) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have.
 
         Parameters
@@ -82,6 +84,8 @@ class CompiledCalls:
             The runtime's.
         of : ClassOf, optional
             The class of whose objects they are.
+        also : sequence of Expression
+            What is needed next, to be compiled with them where they have to be compiled and this compiles too.
 
         Raises
         ------
@@ -91,7 +95,7 @@ class CompiledCalls:
         companions = self._meet(types, of) if of is not None and of.type_text not in self._met else ()
         missing = self._find(types, calls)
         if missing:
-            self._compile(types, missing, of, companions)
+            self._compile(types, missing, self._find(types, also), of, companions)
         self._record(calls)
         return [self._known[call] for call in calls]
 
@@ -110,7 +114,9 @@ class CompiledCalls:
             self._met.discard(of.type_text)
         return not self._find(types, [call])
 
-    def compile_batch(self, types: Any, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
+    def compile_batch(
+        self, types: Any, calls: Sequence[Expression], classes: Iterable[ClassOf], also: Sequence[Expression] = ()
+    ) -> Unit | None:
         """Compile calls that take each other's results in one unit; None where that is not possible.
 
         Parameters
@@ -119,11 +125,14 @@ class CompiledCalls:
             The first one's arguments are all given. Others may take results.
         classes : iterable of ClassOf
             What the calls construct.
+        also : sequence of Expression
+            See ``get``.
         """
         if calls[0] in self._known:
             return None
         texts = dict.fromkeys(of.type_text for of in classes)
-        extra = [call for text in texts for call in array_access_of(text, self._members(text))]
+        arrays = [call for text in texts for call in array_access_of(text, self._members(text))]
+        extra = [*self._find(types, also), *arrays]
         together = [*calls, *extra]
         plan = CallsPlan(self._prepared, calls[0], together, optional=len(together) - len(calls))
         try:
@@ -187,12 +196,18 @@ class CompiledCalls:
         return self._prepared.declarations.members(type_text.removeprefix("::"))
 
     def _compile(
-        self, types: Any, missing: Sequence[Expression], of: ClassOf | None, companions: tuple[Expression, ...]
+        self,
+        types: Any,
+        missing: Sequence[Expression],
+        also: Sequence[Expression],
+        of: ClassOf | None,
+        companions: tuple[Expression, ...],
     ) -> None:
         for call in missing:
             if call in self._refused:
                 raise ArgumentError(self._refused[call])
-        plan = CallsPlan(self._prepared, missing[0], [*missing, *companions], optional=len(companions))
+        optional = [*also, *companions]
+        plan = CallsPlan(self._prepared, missing[0], [*missing, *optional], optional=len(optional))
         try:
             entry = self._loader.find_or_build(plan)
         except CompileError as error:
@@ -208,8 +223,14 @@ class CompiledCalls:
         self._known[missing[0]] = opened[0]
         for position, call in enumerate(missing[1:], 1):
             self.put(call, shared, position, opened[position])
-        if of is not None and len(plan.compiled) > len(missing):
-            first = len(missing)
+        first = len(missing)
+        if len(plan.compiled) == first:
+            return
+        for position, call in enumerate(also, first):
+            if opened[position] is not None:
+                self.put(call, shared, position, opened[position])
+        if of is not None and companions:
+            first += len(also)
             self._learn(zip(companions, opened[first:], strict=True))
             self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=(shared, first)))
 

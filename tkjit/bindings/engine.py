@@ -49,7 +49,7 @@ class Engine:
         self._prepared = PreparedHeaders(headers, self._loader)
         self._calls = CompiledCalls(self._prepared, self._loader)
         self._make_class = make_class
-        self._hooks = (start, stop)
+        self._hooks = [_hook(name) if name else None for name in (start, stop)]
         self._adapters: dict[str, Callable[[Any], Any]] = {}  # by a type or a template
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
@@ -67,14 +67,7 @@ class Engine:
     @cached_property
     def types(self) -> Any:
         """The types and objects of this library."""
-        types = self.runtime.Types(self._on_new_type)
-        functions = self._start(types, *filter(None, self._hooks))
-        start, stop = self._hooks
-        if start:
-            functions[0]()
-        if stop:
-            atexit.register(self._stop, types, functions[-1])
-        return types
+        return self.runtime.Types(self._on_new_type)
 
     # ---- adapters
 
@@ -210,9 +203,13 @@ class Engine:
         function.add(tuple(one[0] for one in self.types.describe(args)), compiled)
         return function(*args)
 
-    def compile(self, calls: Sequence[Expression], of: ClassOf | None = None) -> list[Any]:
+    def compile(
+        self, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
+    ) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
-        return self._calls.get(self.types, calls, of or self._class_of(calls[0]))
+        found = self._calls.get(self.types, calls, of or self._class_of(calls[0]), (*also, *filter(None, self._hooks)))
+        self._started  # noqa: B018
+        return found
 
     @staticmethod
     def _class_of(call: Expression) -> ClassOf | None:
@@ -225,7 +222,9 @@ class Engine:
 
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
         """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""
-        return self._calls.compile_batch(self.types, calls, classes)
+        unit = self._calls.compile_batch(self.types, calls, classes, tuple(filter(None, self._hooks)))
+        self._started  # noqa: B018
+        return unit
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
         """The numbers of the arguments' types, and the types.
@@ -253,18 +252,27 @@ class Engine:
 
     # ---- hooks
 
-    def _start(self, types: Any, *hooks: str) -> list[Callable[[], Any]]:
-        """The hooks as Python's functions, compiled together."""
-        forms = [hook if hook.endswith(")") else f"{hook}()" for hook in hooks]
-        calls = [Expression(f"void({form})", (), hook) for form, hook in zip(forms, hooks, strict=True)]
-        functions = []
-        for call, compiled in zip(calls, self._calls.get(types, calls), strict=True):
-            functions.append(self.runtime.Function(call.name, None))
-            functions[-1].add((), compiled)
-        return functions
+    @cached_property
+    def _started(self) -> None:
+        """Call the first hook, before the first call is made. The hooks have been compiled with that call."""
+        start, stop = self._hooks
+        functions = {}
+        calls = [hook for hook in (start, stop) if hook is not None]
+        for call, compiled in zip(calls, self._calls.get(self.types, calls) if calls else (), strict=True):
+            functions[call] = self.runtime.Function(call.name, None)
+            functions[call].add((), compiled)
+        if start is not None:
+            functions[start]()
+        if stop is not None:
+            atexit.register(self._stop, self.types, functions[stop])
 
     @staticmethod
     def _stop(types: Any, hook: Callable[[], Any]) -> None:
         types.destroy_objects()
         hook()
         types.close()
+
+
+def _hook(name: str) -> Expression:
+    call = name if name.endswith(")") else f"{name}()"
+    return Expression(f"void({call})", (), name)
