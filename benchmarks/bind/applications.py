@@ -72,34 +72,30 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _without_calls(full: Path, to: Path) -> Path:
-    """A cache with the sets of headers, but without calls."""
-    shutil.rmtree(to, ignore_errors=True)
-    shutil.copytree(
-        full,
-        to,
-        symlinks=True,
-        copy_function=os.link,
-        ignore=shutil.ignore_patterns("calls", "classes", "batches", "warm*"),
-    )
-    return to
+def _remove_calls(cache: Path) -> Path:
+    """Leave of a cache only the sets of headers."""
+    for directory in cache.glob("v*/*/*"):
+        if directory.name in ("calls", "classes", "batches"):
+            shutil.rmtree(directory)
+    return cache
 
 
 def measure(application: applications.Application, runs: int) -> dict[str, float]:
     """CPU seconds of one application."""
     with tempfile.TemporaryDirectory() as directory:
-        full, other = Path(directory, "full"), Path(directory, "other")
+        cache = Path(directory)
 
         def cold() -> float:
-            shutil.rmtree(full, ignore_errors=True)
-            return run(application, full)[0]
+            shutil.rmtree(cache)
+            return run(application, cache)[0]
 
-        compiled, empty = interleaved([lambda: compile_program(application), cold], runs)
-        headers, batched, warm = interleaved(
+        compiled, empty, headers, warm, batched = interleaved(
             [
-                lambda: run(application, _without_calls(full, other))[0],
-                lambda: run(application, _without_calls(full, other), batch=True)[0],
-                lambda: run(application, full)[1],
+                lambda: compile_program(application),
+                cold,
+                lambda: run(application, _remove_calls(cache))[0],
+                lambda: run(application, cache)[1],
+                lambda: run(application, _remove_calls(cache), batch=True)[0],
             ],
             runs,
         )
