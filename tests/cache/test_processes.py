@@ -129,7 +129,7 @@ def watchdogs(pid: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             words = path.read_text().split("\0")
-            if str(pid) in words and any(word.endswith("watchdog.py") for word in words):
+            if str(pid) in words and any(word.endswith("watchdog_process.py") for word in words):
                 found.append(int(path.parent.name))
     return found
 

@@ -287,6 +287,10 @@ class _UnitPlan(_HeaderSetPlan):
         return [option] if self._prepared.libraries else []
 
     @property
+    def starts_compilers(self) -> bool:
+        return self._shared is None
+
+    @property
     def _quick_linking(self) -> list[str]:
         chosen = any("-fuse-ld" in flag for flag in self._headers.flags)
         return self._env.toolchain.quick_linking if self._target.is_cpu and not chosen else []

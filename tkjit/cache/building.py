@@ -12,7 +12,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -53,6 +53,7 @@ def build(
     what: str,
     replacing: Entry | None,
     report_wait: Callable[[str], None],
+    watched: bool,
 ) -> Entry:
     """See ``Cache.build``."""
     interruptions = cache.interruptions
@@ -82,7 +83,7 @@ def build(
         states: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
             with _failures_left(cache, recipe, lock, check):
-                built = _attempt(cache, recipe, builder, lock, replacing, states)
+                built = _attempt(cache, recipe, builder, lock, replacing, states, watched)
             check()
             if built is not None:
                 return built
@@ -141,7 +142,13 @@ def _retry(cache: Directory, recipe: Recipe, action: Callable[[Path], Result]) -
 
 
 def _attempt(
-    cache: Directory, recipe: Recipe, builder: Builder, lock: Lock, replacing: Entry | None, states: dict[str, bytes]
+    cache: Directory,
+    recipe: Recipe,
+    builder: Builder,
+    lock: Lock,
+    replacing: Entry | None,
+    states: dict[str, bytes],
+    watched: bool,
 ) -> Entry | None:
     """Build and publish; None if a file may have changed while the compiler read it.
 
@@ -161,7 +168,7 @@ def _attempt(
         # by the clock that stamps files: a file written from now on is not older
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
-            with watchdog.watch(staging):
+            with watchdog.watch(staging) if watched else nullcontext():
                 product = builder(staging)
             begun_ns = _corrected_begin_ns(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:

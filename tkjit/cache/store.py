@@ -160,6 +160,7 @@ class Cache(Directory):
         what: str = "",
         replacing: Entry | None = None,
         report_wait: Callable[[str], None] = lambda text: None,
+        watched: bool = True,
     ) -> Entry:
         """The entry of a recipe, built by ``builder(staging directory)`` unless another process was first.
 
@@ -171,6 +172,8 @@ class Cache(Directory):
             An entry that is whole but cannot be loaded here: the new one replaces it.
         report_wait : callable
             Called with a text that names the process for which this one waits.
+        watched : bool
+            Whether a watchdog ends what the builder has started, if this process is killed.
 
         Raises
         ------
@@ -190,7 +193,7 @@ class Cache(Directory):
         if self.shared and not self._warned_of_private_root:
             self._warned_of_private_root = True
             warn_of_no_sharing(self.root)
-        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, replacing, report_wait)
+        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, replacing, report_wait, watched)
         self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction

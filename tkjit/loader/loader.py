@@ -206,7 +206,14 @@ class Loader:
         with show_progress(other.what if other else plan.what) as say, self._run_concurrently(other):
             recipe, inputs = plan.rendered
             try:
-                built = self.cache.build(recipe, plan.make, what=plan.what, replacing=replacing, report_wait=say)
+                built = self.cache.build(
+                    recipe,
+                    plan.make,
+                    what=plan.what,
+                    replacing=replacing,
+                    report_wait=say,
+                    watched=plan.starts_compilers,
+                )
             except CompileError as error:
                 explained = plan.explain(error)
                 raise explained from (None if explained is error else error)

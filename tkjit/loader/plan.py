@@ -66,6 +66,11 @@ class Plan(ABC):
     def load(self, module: str, path: Path) -> Any:
         """Load the shared object: a module, or the address of a launch function. It may raise ImportError."""
 
+    @property
+    def starts_compilers(self) -> bool:
+        """Whether making it takes so long, and starts processes, that a watchdog should see to them."""
+        return True
+
     def explain(self, error: CompileError) -> TkjitError:
         """Add the reason of a compile error that the compiler cannot see."""
         return error

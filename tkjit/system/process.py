@@ -1,11 +1,11 @@
 """Identifies processes, checks if they live, and ends those that work in a directory.
 
-Everything is read from ``/proc``. The watchdog runs without site-packages and imports this file: standard library only.
+Everything is read from ``/proc``. The watchdog runs without site-packages and imports this file where it has something
+to do: standard library only.
 """
 
 from __future__ import annotations
 
-# a watchdog starts with each build: hashlib, dataclasses and subprocess would make its start twice as slow
 import os
 import signal
 import threading
@@ -13,6 +13,11 @@ import time
 from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
+
+if __package__:
+    from tkjit.system.start_time import start_time
+else:
+    from start_time import start_time  # type: ignore[import-not-found, no-redef]
 
 END_S = 5.0
 
@@ -62,17 +67,6 @@ def this_machine() -> str:
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
         boot, namespace = file.read().strip(), os.stat("/proc/self/ns/pid").st_ino
     return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:12]
-
-
-def start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since the boot; None if there is none, or it has ended and is a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # the name in brackets may hold anything; behind it stand the state and 19 more numbers
-            state, *numbers = file.read().rpartition(b")")[2].split()
-    except (OSError, ValueError):
-        return None
-    return None if state in (b"Z", b"X") else int(numbers[18])
 
 
 def _has_proc() -> bool:
