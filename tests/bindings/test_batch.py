@@ -52,6 +52,17 @@ def test_a_call_that_is_repeated_is_compiled_once(own_garden, units):
     assert len(units) == 1 and units[0] < 10
 
 
+def test_elements_wait_too(own_garden, units):
+    with tkjit.batch():
+        bed = own_garden.Bed(int)([4, 5, 6])
+        last, first = bed[-1], bed[bed.end() - bed.end()]
+        assert units == []
+    assert len(units) == 1
+    assert (first, last) == (4, 6)
+    with pytest.raises(IndexError, match="index 3 of 3 elements"), tkjit.batch():
+        bed.twice()[3]
+
+
 def test_a_value_that_is_needed_comes_at_once(own_garden, units):
     with tkjit.batch():
         total = own_garden.add(20, 1)

@@ -246,6 +246,11 @@ class Deferred:
 
         return numpy.asarray(self.value, *args, **kwargs)
 
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int or isinstance(index, Deferred):
+            return self.combine(forms.AT, "operator[]", operator.getitem, index)
+        return self.value[_value_of(index)]
+
     def combine(self, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
         """The result of an operator, or of a member."""
         if not self.waits:
@@ -330,8 +335,9 @@ def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
     setattr(Deferred, f"__{_name}__", _operator(_name, forms.binary(_sign)))
     setattr(_Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
+setattr(_Member, "__getitem__", _of_value(operator.getitem))  # noqa: B010
 for _class in (Deferred, _Member):
-    for _name in "eq ne lt le gt ge getitem setitem index neg iadd isub imul contains floordiv mod pow".split():
+    for _name in "eq ne lt le gt ge setitem index neg iadd isub imul contains floordiv mod pow".split():
         setattr(_class, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
     for _function in (bool, int, float, len, iter, str, hash):
         setattr(_class, f"__{_function.__name__}__", _of_value(_function))

@@ -27,7 +27,7 @@ def companions_of(type_text: str, arguments: tuple[Any, ...], members: dict[str,
     """
     own = Given("object", type_text)
     is_container = {"begin", "end"} <= members.keys()
-    getters = [name for name, facts in members.items() if name.isidentifier() and _is_getter(facts)]
+    getters = [name for name, facts in members.items() if name.isidentifier() and _is_getter(name, facts)]
     getters = [name for name in getters if name in _GETTERS] if is_container else getters[:_MOST_GETTERS]
     fields = [name for name, facts in members.items() if facts["kind"] == "field"][:_MOST_FIELDS]
     if not getters and not fields and not is_container:
@@ -63,9 +63,9 @@ def _array_access(own: Given, members: dict[str, Any]) -> list[Expression]:
     return found
 
 
-def _is_getter(facts: dict[str, Any]) -> bool:
-    overloads = facts.get("overloads", [])
-    return facts["kind"] == "method" and any(one.get("const") and not one["parameters"] for one in overloads)
+def _is_getter(name: str, facts: dict[str, Any]) -> bool:
+    plain = [one for one in facts.get("overloads", []) if not one["parameters"]]
+    return facts["kind"] == "method" and any(one.get("const") or name.startswith("get_") for one in plain)
 
 
 def _constructors(type_text: str, own: Given, arguments: tuple[Any, ...]) -> list[Expression]:

@@ -1,7 +1,5 @@
 """An incomplete factorisation of a sparse matrix, with fill of level 1."""
 
-import numpy as np
-
 from support.applications.kokkos import HANDLE, MATRIX, NAMESPACES
 from tkjit import char_ptr, ptr
 
@@ -26,8 +24,8 @@ def factors(kk, matrix, level):
     for name, nonzeros in ("L", found.get_nnzL()), ("U", found.get_nnzU()):
         parts[name] = (
             kk.View("int*")("rows", count + 1),
-            kk.View("int*")("entries", np.uint64(nonzeros)),
-            kk.View("double*")("values", np.uint64(nonzeros)),
+            kk.View("int*")("entries", nonzeros),
+            kk.View("double*")("values", nonzeros),
         )
     (l_rows, l_entries, l_values), (u_rows, u_entries, u_values) = parts["L"], parts["U"]
     kk.spiluk_symbolic(ptr(handle), level, rows, entries, l_rows, l_entries, u_rows, u_entries)

@@ -10,7 +10,7 @@ HEADERS = ["thrust/device_vector.h", "thrust/merge.h", "thrust/set_operations.h"
 def run(thrust, n):
     vector = thrust.device_vector(int)
     a, b = (vector(np.unique(numbers(n, 2 * n, seed))) for seed in (1, 9))
-    results = {}
+    results, ends = {}, {}
     for name, function in {
         "merge": thrust.merge,
         "union": thrust.set_union,
@@ -18,7 +18,7 @@ def run(thrust, n):
         "difference": thrust.set_difference,
         "symmetric": thrust.set_symmetric_difference,
     }.items():
-        result = vector(a.size() + b.size())
-        end = function(a.begin(), a.end(), b.begin(), b.end(), result.begin())
-        results[name] = np.asarray(result)[: end - result.begin()]
-    return results
+        results[name] = vector(a.size() + b.size())
+        ends[name] = function(a.begin(), a.end(), b.begin(), b.end(), results[name].begin())
+    counts = {name: end - results[name].begin() for name, end in ends.items()}
+    return {name: np.asarray(result)[: counts[name]] for name, result in results.items()}
