@@ -106,6 +106,24 @@ def test_aliases_and_containers_of_the_standard_library(features):
     assert [list(row) for row in features.nested()] == [[1, 2], [3]]
 
 
+def test_template_arguments_of_methods(features):
+    assert (
+        features.Metres().times(2.0, template_args=[3]) == features.Feet().times(np.float32(2), template_args=[3]) == 6
+    )
+    assert features.Feet.unit() == features.Metres.unit() == 1
+    assert features.Feet.multiple(np.float32(2), template_args=[4]) == 8
+    with pytest.raises(ArgumentError, match="no matching"):
+        features.Metres().times(2.0)
+
+
+def test_types_that_cpp_may_not_name(features):
+    assert list(features.Countdown(3)) == [3, 2, 1]
+    assert next(iter(features.Countdown(2))) == 2
+    add = features.adder(4)
+    assert add(1) == 5
+    assert features.twice_applied(add, 1) == 9
+
+
 def test_functions_as_arguments(features):
     assert features.apply(features.half, 8) == 4
     assert features.apply_to_four(features.twice) == 8

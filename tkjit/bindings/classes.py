@@ -108,7 +108,13 @@ def _member(
         overloads = facts["overloads"] if facts is not None else []
         doc = "\n".join([*(signature(member, one) for one in overloads), "", facts["doc"] if facts else ""]).strip()
         invalidates = member in INVALIDATING
-        return engine.method(method(member), f"{name}::{member}", overloads, doc=doc or None, invalidates=invalidates)
+        miss = engine.on_templated_miss(
+            lambda arguments: method(f"template {member}{arguments}" if arguments else member),
+            f"{name}::{member}",
+            overloads,
+            1,
+        )
+        return engine.runtime.Method(f"{name}::{member}", miss, doc or None, invalidates=invalidates)
     if kind in ("field", "static field"):
         return _field(engine, name, member)
     if "operator->" in known:

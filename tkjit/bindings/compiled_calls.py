@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ class CompiledCalls:
         self._refused: dict[Expression, str] = {}
         self._met: set[str] = set()  # classes
         self._recorded: set[Expression] = set()
+        self._origins: dict[str, Expression] = {}  # of types: what has returned the first object
 
     def get(
         self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
@@ -142,7 +144,7 @@ class CompiledCalls:
         if plan.compiled is None:
             return None
         opened = types.open(str(entry.shared_object))
-        self._known[calls[0]] = opened[0]
+        self._remember(calls[0], opened[0])
         found = list(zip(extra, opened[len(calls) :], strict=False))
         names = _names_of_types(found)
         for position, (call, compiled) in enumerate(found, len(calls)):
@@ -152,8 +154,13 @@ class CompiledCalls:
 
     def put(self, call: Expression, shared_object: Path, position: int, compiled: Any) -> None:
         """Keep a call that was compiled in a unit of others."""
-        self._known[call] = compiled
+        self._remember(call, compiled)
         self._loader.find_or_build(CallsPlan(self._prepared, call, shared=(shared_object, position)))
+
+    def _remember(self, call: Expression, compiled: Any) -> None:
+        self._known[call] = compiled
+        if compiled is not None:
+            self._origins.setdefault(compiled.result_name, replace(call, is_optional=False))
 
     def _find(self, types: Any, calls: Iterable[Expression]) -> list[Expression]:
         """Look up calls in the cache; those that are not in it."""
@@ -168,7 +175,7 @@ class CompiledCalls:
                 found = types.open(str(entry.shared_object))[int(entry.module)]
                 if found is None and not call.is_optional:
                     raise ArgumentError(f"{call}: C++ has no such expression")
-                self._known[call] = found
+                self._remember(call, found)
         return missing
 
     def _meet(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
@@ -190,7 +197,8 @@ class CompiledCalls:
         names = _names_of_types(there)
         self._met.update(names.values())
         for call, compiled in there:
-            self._known.setdefault(call.with_types(names), compiled)
+            if (full := call.with_types(names)) not in self._known:
+                self._remember(full, compiled)
 
     def _members(self, type_text: str) -> dict[str, Any]:
         return self._prepared.declarations.members(type_text.removeprefix("::"))
@@ -207,7 +215,9 @@ class CompiledCalls:
             if call in self._refused:
                 raise ArgumentError(self._refused[call])
         optional = [*also, *companions]
-        plan = CallsPlan(self._prepared, missing[0], [*missing, *optional], optional=len(optional))
+        plan = CallsPlan(
+            self._prepared, missing[0], [*missing, *optional], optional=len(optional), origins=self._origins
+        )
         try:
             entry = self._loader.find_or_build(plan)
         except CompileError as error:
@@ -216,11 +226,11 @@ class CompiledCalls:
         shared = entry.shared_object
         opened = types.open(str(shared))
         if plan.compiled is None:  # another process was first
-            self._known[missing[0]] = opened[int(entry.module)]
+            self._remember(missing[0], opened[int(entry.module)])
             if missing[1:]:
                 self.get(types, missing[1:])
             return
-        self._known[missing[0]] = opened[0]
+        self._remember(missing[0], opened[0])
         for position, call in enumerate(missing[1:], 1):
             self.put(call, shared, position, opened[position])
         first = len(missing)

@@ -18,6 +18,7 @@ from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.runtime import runtime
+from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
 from tkjit.loader import loader_for
@@ -126,6 +127,31 @@ class Engine:
             (compiled,) = self.compile([Expression(form, given, name)])
             function.add(types, compiled)
             return function(*args)
+
+        return miss
+
+    def on_templated_miss(
+        self, form_with: Callable[[str], str], name: str, overloads: Sequence[dict[str, Any]] = (), own: int = 0
+    ) -> Callable[..., Any]:
+        """The same for what may be a template: calls may have ``template_args=``, and ``take_ownership=``.
+
+        Parameters
+        ----------
+        form_with : callable
+            The expression with template arguments, or without: ``<int, 3>``, or an empty text.
+        """
+        plain = self.on_miss(form_with(""), name, overloads, own)
+        special: dict[tuple[str, bool], Any] = {}
+
+        def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            given, takes = kwargs.pop("template_args", ()), kwargs.pop("take_ownership", False)
+            if not given and not takes:
+                return plain(function, args, kwargs)
+            text = template_arguments(tuple(given) if isinstance(given, (list, tuple)) else (given,)) if given else ""
+            if (text, takes) not in special:
+                with_text = self.on_miss(form_with(text), name, overloads, own)
+                special[text, takes] = self.runtime.Function(name, with_text, None, owns_results=takes)
+            return special[text, takes](*args, **kwargs)
 
         return miss
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,23 @@ class Expression:
 _HEADERS = {"tkjit/bind_print.h": "tkjit::bind::printed(", "tkjit/bind_complex.h": "std::complex<"}
 
 
-def render_unit(calls: Sequence[Expression]) -> str:
-    """A file of calls, each with an entry in the order of the calls."""
+def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] = MappingProxyType({})) -> str:
+    """A file of calls, each with an entry in the order of the calls.
+
+    Parameters
+    ----------
+    origins : mapping of str to Expression
+        Calls whose results have a type that C++ may not name, by the type. It is spelled as the type of such a call.
+    """
     texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
     includes = [*(f"#include <{name}>" for name in headers), ""] if headers else []
     lines = ["// Calls of bound functions, rendered by tkjit.", "", *includes]
+    names: dict[str, str] = {}
+    for type_text in _hidden(calls, origins):
+        lines += [*_render_origin(len(names), _renamed(origins[type_text], names)), ""]
+        names[type_text] = f"tkjit_type_{len(names)}"
+    calls = [_renamed(call, names) for call in calls]
     for number, call in enumerate(calls):
         lines += [*_render_call(number, call), ""]
     lines += [
@@ -131,6 +143,32 @@ def render_unit(calls: Sequence[Expression]) -> str:
         f"    tkjit::bind::abi_version, {len(calls)}, tkjit_entries}};",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> list[str]:
+    """The types of arguments that have an origin, each behind those of its origin."""
+    found: dict[str, None] = {}
+    for call in calls:
+        for one in call.given:
+            if one.type in origins and one.type not in found:
+                rest = {name: origin for name, origin in origins.items() if name != one.type}
+                found |= dict.fromkeys(_hidden([origins[one.type]], rest))
+                found[one.type] = None
+    return list(found)
+
+
+def _renamed(call: Expression, names: Mapping[str, str]) -> Expression:
+    form = call.form
+    for type_text in sorted(names, key=len, reverse=True):
+        form = form.replace(type_text, names[type_text])
+    given = tuple(replace(one, type=names.get(one.type, one.type)) for one in call.given)
+    return replace(call, form=form, given=given)
+
+
+def _render_origin(number: int, call: Expression) -> Iterable[str]:
+    parameters = ", ".join(f"{one.declared} a{i}" for i, one in enumerate(call.given))
+    yield f"static inline decltype(auto) tkjit_origin_{number}({parameters}) {{ return {call.text}; }}"
+    yield f"using tkjit_type_{number} = tkjit::bind::ReferredOf<decltype(&tkjit_origin_{number})>::type;"
 
 
 def _render_call(number: int, call: Expression) -> Iterable[str]:

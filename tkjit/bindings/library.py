@@ -19,6 +19,7 @@ from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
+from tkjit.errors import ArgumentError
 from tkjit.system.fork_safe import cached_property
 
 _NO_ELEMENTS = (str, list, tuple)  # of arrays
@@ -148,35 +149,18 @@ class BoundFunction:
 
     _library: Library
     _declared: Declared
-    _special: dict[tuple[str, bool], Any]
 
     @staticmethod
     def make(library: Library, declared: Declared) -> Any:
         engine = library.engine
         documentation = "\n".join([*declared.signatures, "", str(declared.facts.get("doc", ""))]).strip()
-        missing = engine.on_miss(f"{declared.text}({{*}})", declared.qualified, declared.overloads)
-
-        def miss(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            template_args, takes = kwargs.pop("template_args", ()), kwargs.pop("take_ownership", False)
-            if template_args or takes:
-                return function.with_options(template_args, takes)(*args, **kwargs)
-            return missing(function, args, kwargs)
-
+        miss = engine.on_templated_miss(
+            lambda arguments: f"{declared.text}{arguments}({{*}})", declared.qualified, declared.overloads
+        )
         made: Any = _function_class(engine.runtime)(declared.name, miss, documentation)
-        made._library, made._declared, made._special = library, declared, {}
+        made._library, made._declared = library, declared
         made.__qualname__ = declared.qualified
         return made
-
-    def with_options(self, template_args: Any, takes_ownership: bool) -> Any:
-        """The function with template arguments, or one whose results Python owns."""
-        given = template_args if isinstance(template_args, (list, tuple)) else [template_args]
-        key = (template_arguments(tuple(given)) if template_args else "", takes_ownership)
-        if key not in self._special:
-            declared = self._declared
-            self._special[key] = self._library.engine.function(
-                f"{declared.text}{key[0]}({{*}})", declared.qualified, declared.overloads, owns_results=takes_ownership
-            )
-        return self._special[key]
 
     def as_argument(self) -> Any:
         """The function as an argument of another: a pointer to it, or what calls the overload that fits."""
@@ -325,16 +309,19 @@ class BoundType:
             return Enumeration(self._library.engine, Declared(self.__name__, name, facts))
         if facts is not None and facts["kind"] == "type":
             return BoundType(self._library, f"typename {text}" if "<" in text else text)
-        function = self._library.engine.function(f"{text}({{*}})", text.removeprefix("::"), doc=facts and facts["doc"])
+        engine, name = self._library.engine, text.removeprefix("::")
+        miss = engine.on_templated_miss(lambda arguments: f"{text}{arguments}({{*}})", name)
+        function = engine.runtime.Function(name, miss, facts and facts["doc"])
         if facts is not None and facts["kind"] == "method":
             return function
         if facts is not None and facts["kind"] == "static field":
             return self._library.variable(text)
-        read = Expression(f"tkjit::bind::constant({text})", (), text.removeprefix("::"), is_optional=facts is None)
-        (compiled,) = self._library.engine.compile([read])
-        if compiled is None:
+        # a member of a base, which no declaration shows: a constant, or else a function
+        try:
+            (compiled,) = engine.compile([Expression(f"tkjit::bind::constant({text})", (), name)])
+        except ArgumentError:
             return function
-        return self._library.engine.call(compiled)
+        return engine.call(compiled)
 
     @cached_property
     def _holds_nothing(self) -> bool:

@@ -6,7 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from tkjit.system.fork_safe import cached_property
 
 BINDINGS, PRECOMPILED, DECLARATIONS, LIBRARIES = "bindings", "precompiled", "declarations", "libraries"
 _MODULE_FLAGS = ("-std=c++17", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden")
+_NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # as g++ and nvcc's front end say it
 _HEADERS, _CALLS, _CALLS_OBJECT = "headers.h", "calls.cpp", "calls.so"
 
 
@@ -306,13 +307,16 @@ class _UnitPlan(_HeaderSetPlan):
                 return Product(_CALLS_OBJECT, (), {"what": self.what, "module": str(position)})
         return self._compile(staging, self._calls)
 
+    def _text(self, calls: Sequence[Expression]) -> str:
+        return render_unit(calls)
+
     def _compile(self, staging: Path, calls: Sequence[Expression]) -> Product:
         from tkjit.compile import compiler
 
         headers = self._prepared.precompiled().directory / _HEADERS
         libraries = self._prepared.libraries
         failures = self._env.failure_directory(self.recipe)
-        unit = compiler.Unit(self.what, _CALLS, render_unit(calls), failures, libraries=())
+        unit = compiler.Unit(self.what, _CALLS, self._text(calls), failures, libraries=())
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))
@@ -333,6 +337,8 @@ class CallsPlan(_UnitPlan):
         With what it is compiled: itself, and what follows it.
     optional : int
         How many of those, at the end, are left out where they do not compile.
+    origins : mapping of str to Expression, optional
+        What has returned objects of a type: C++ may have such a type, and not name it.
     """
 
     arch = "calls"
@@ -344,8 +350,11 @@ class CallsPlan(_UnitPlan):
         together: Sequence[Expression] = (),
         optional: int = 0,
         shared: tuple[Path, int] | None = None,
+        origins: Mapping[str, Expression] | None = None,
     ) -> None:
         super().__init__(prepared, [call], shared)
+        self._origins = origins or {}
+        self._hidden: dict[str, Expression] = {}
         self._together = together or [call]
         self._optional = optional
         self.compiled: Sequence[Expression] | None = None  # by this plan
@@ -356,6 +365,17 @@ class CallsPlan(_UnitPlan):
 
     def _compile(self, staging: Path, calls: Sequence[Expression]) -> Product:
         needed = len(self._together) - self._optional
+        given = {one.type for call in self._together for one in call.given}
+        self._hidden = {name: call for name, call in self._origins.items() if _is_unnameable(name)}
+        try:
+            return self._compile_most(staging, needed)
+        except CompileError as error:
+            if not any(sign in error.log for sign in _NOT_ACCESSIBLE) or not given & self._origins.keys():
+                raise
+            self._hidden = dict(self._origins)
+            return self._compile_most(staging, needed)
+
+    def _compile_most(self, staging: Path, needed: int) -> Product:
         try:
             product = super()._compile(staging, self._together)
             self.compiled = self._together
@@ -365,6 +385,13 @@ class CallsPlan(_UnitPlan):
             product = super()._compile(staging, self._together[:needed])
             self.compiled = self._together[:needed]
         return product
+
+    def _text(self, calls: Sequence[Expression]) -> str:
+        return render_unit(calls, self._hidden)
+
+
+def _is_unnameable(type_text: str) -> bool:
+    return any(sign in type_text for sign in ("{lambda", "{unnamed", "(anonymous"))
 
 
 class ClassPlan(_UnitPlan):

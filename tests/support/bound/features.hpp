@@ -100,6 +100,36 @@ union Number {
     int integer;
     float real;
 };
+template <class T>
+struct Scaled {
+    static T unit() { return T(1); }
+    template <int factor>
+    T times(T value) const { return value * factor; }
+    template <int factor>
+    static T multiple(T value) { return value * factor; }
+};
+struct Metres : Scaled<double> {};
+using Feet = Scaled<float>;
+
+/// A range whose iterators have a type that nobody else may name.
+class Countdown {
+    struct Cursor {
+        int at;
+        int operator*() const { return at; }
+        Cursor& operator++() { return --at, *this; }
+        bool operator!=(const Cursor& other) const { return at != other.at; }
+    };
+    int from_;
+
+public:
+    explicit Countdown(int from) : from_(from) {}
+    Cursor begin() const { return {from_}; }
+    Cursor end() const { return {0}; }
+};
+inline auto adder(int n) { return [n](int m) { return n + m; }; }
+template <class Function>
+auto twice_applied(const Function& function, int n) { return function(function(n)); }
+
 enum Flags : unsigned char { read = 1, write = 2 };
 constexpr int limit = 10;
 inline int& counter() {

@@ -438,6 +438,13 @@ template <class R, class... A>
 struct ResultOf<R (*)(A...)> {
     using type = typename Passed<Returned<R>::form, typename Returned<R>::Referred, Returned<R>::is_const>::type;
 };
+/// The type of the objects that a function returns, or refers to.
+template <class Function>
+struct ReferredOf;
+template <class R, class... A>
+struct ReferredOf<R (*)(A...)> {
+    using type = typename Returned<R>::Referred;
+};
 template <class P>
 std::enable_if_t<!std::is_same<P, String&>::value, P> pass(std::remove_reference_t<P>& argument) {
     return static_cast<P>(argument);
