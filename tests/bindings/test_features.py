@@ -116,6 +116,13 @@ def test_template_arguments_of_methods(features):
         features.Metres().times(2.0)
 
 
+def test_a_method_that_nothing_defines(features):
+    hollow = features.Hollow()
+    assert (hollow.depth, hollow.width()) == (2, 3)
+    with pytest.raises(ArgumentError, match=r"undefined reference to .features::Hollow::height\(\) const"):
+        hollow.height()
+
+
 def test_types_that_cpp_may_not_name(features):
     assert list(features.Countdown(3)) == [3, 2, 1]
     assert next(iter(features.Countdown(2))) == 2

@@ -100,6 +100,13 @@ union Number {
     int integer;
     float real;
 };
+/// A getter that is declared and defined nowhere, as some of Eigen's expressions have.
+struct Hollow {
+    int depth = 2;
+    int width() const { return 3; }
+    int height() const;
+};
+
 template <class T>
 struct Scaled {
     static T unit() { return T(1); }
