@@ -116,10 +116,21 @@ def test_template_arguments_of_methods(features):
         features.Metres().times(2.0)
 
 
+def test_a_type_by_its_text(features):
+    number = features.cpp("features::Number")(3)
+    assert number.integer == 3
+    pair = features.cpp("::Unbound")(1, 2.5)
+    assert (pair.count, pair.weight) == (1, 2.5)
+    with pytest.raises(ArgumentError, match=r"C\+\+ refuses it"):
+        features.cpp("::Unbound")(1, 2.5, 3)
+
+
 def test_a_method_that_nothing_defines(features):
     hollow = features.Hollow()
     assert (hollow.depth, hollow.width()) == (2, 3)
-    with pytest.raises(ArgumentError, match=r"undefined reference to .features::Hollow::height\(\) const"):
+    with pytest.raises(
+        ArgumentError, match=r"no library defines features::Hollow::height\(\) const; is one missing in libraries="
+    ):
         hollow.height()
 
 

@@ -13,6 +13,7 @@ from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.record import record_call
 from tkjit.bindings.refusals import refusal
+from tkjit.cache import Entry
 from tkjit.errors import ArgumentError, CompileError
 from tkjit.loader.loader import Loader
 
@@ -172,7 +173,7 @@ class CompiledCalls:
             if entry is None:
                 missing.append(call)
             else:
-                found = types.open(str(entry.shared_object))[int(entry.module)]
+                found = _open(types, entry, call)[int(entry.module)]
                 if found is None and not call.is_optional:
                     raise ArgumentError(f"{call}: C++ has no such expression")
                 self._remember(call, found)
@@ -223,8 +224,14 @@ class CompiledCalls:
         except CompileError as error:
             text = self._refused[missing[0]] = refusal(missing[0], error, self._prepared.declarations)
             raise ArgumentError(text) from error
+        if plan.compiled is not None and len(plan.compiled) > len(missing):
+            try:
+                types.open(str(entry.shared_object))
+            except ImportError:  # a companion is declared, and no library defines it
+                plan = CallsPlan(self._prepared, missing[0], missing, origins=self._origins)
+                entry = self._loader.find_or_build(plan, replacing=entry)
         shared = entry.shared_object
-        opened = types.open(str(shared))
+        opened = _open(types, entry, missing[0])
         if plan.compiled is None:  # another process was first
             self._remember(missing[0], opened[int(entry.module)])
             if missing[1:]:
@@ -243,6 +250,21 @@ class CompiledCalls:
             first += len(also)
             self._learn(zip(companions, opened[first:], strict=True))
             self._loader.find_or_build(ClassPlan(self._prepared, of.type_text, companions, shared=(shared, first)))
+
+
+def _open(types: Any, entry: Entry, call: Expression) -> list[Any]:
+    """The calls of a unit.
+
+    Raises
+    ------
+    ArgumentError
+        If a call needs what no library defines.
+    """
+    try:
+        opened: list[Any] = types.open(str(entry.shared_object))
+    except ImportError as error:
+        raise ArgumentError(f"{call}: it compiles, and cannot be loaded: {error}") from None
+    return opened
 
 
 def _names_of_types(found: Iterable[tuple[Expression, Any]]) -> dict[str, str]:

@@ -254,9 +254,23 @@ class BoundType:
         if (deferred := defer(engine, form, self.__name__, args, function, of)) is not None:
             return deferred
         types, given = engine.describe(self.__name__, args)
-        (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
+        try:
+            (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
+        except ArgumentError as error:
+            if self._is_declared or from_array or not args:
+                raise
+            # C++ text, of which it is not known whether it is an aggregate
+            form = constructor(self.__cpp__, is_aggregate=True)
+            try:
+                (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
+            except ArgumentError:
+                raise error from None
         function.add(types, compiled)
         return function(*args)
+
+    @property
+    def _is_declared(self) -> bool:
+        return self._library.engine.declarations.class_of(self.__name__) is not None
 
     @property
     def _own_members(self) -> dict[str, Any]:

@@ -284,9 +284,8 @@ class _UnitPlan(_HeaderSetPlan):
 
     @property
     def _link_flags(self) -> list[str]:
-        # what no library defines is an error here, where a companion can be left out, and not when it is loaded
-        options = ["-z", "defs", *(["--no-as-needed"] if self._prepared.libraries else [])]
-        return [f"-Wl,{option}" if self._target.is_cpu else f"-Xlinker={option}" for option in options]
+        option = "-Wl,--no-as-needed" if self._target.is_cpu else "-Xlinker=--no-as-needed"
+        return [option] if self._prepared.libraries else []
 
     @property
     def starts_compilers(self) -> bool:

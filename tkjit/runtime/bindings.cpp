@@ -264,7 +264,12 @@ PyObject* open_unit(PyObject* self, PyObject* path) {
     const Owned file(encoded);
     // never closed: objects of its types may live to the end
     void* const opened = dlopen(PyBytes_AS_STRING(encoded), RTLD_NOW | RTLD_LOCAL);
-    if (!opened) return PyErr_Format(PyExc_ImportError, "%s", dlerror());
+    if (!opened) {
+        const std::string text = dlerror(), sign = "undefined symbol: ";
+        const std::size_t at = text.find(sign);
+        if (at == std::string::npos) return PyErr_Format(PyExc_ImportError, "%s", text.c_str());
+        return PyErr_Format(PyExc_ImportError, "no library defines %s; is one missing in libraries=?", demangle(text.c_str() + at + sign.size()).c_str());
+    }
     const auto* const unit = static_cast<const bind::Unit*>(dlsym(opened, "tkjit_bind_unit"));
     if (!unit || unit->abi != bind::abi_version) return PyErr_Format(PyExc_ImportError, "%S is no unit of bound calls of this version", path);
     PyObject* const calls = PyList_New(Py_ssize_t(unit->count));

@@ -15,6 +15,12 @@
 #include <string_view>
 #endif
 
+/// In no namespace that is bound.
+struct Unbound {
+    int count;
+    double weight;
+};
+
 namespace features {
 
 /// An aggregate.
