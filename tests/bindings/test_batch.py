@@ -52,6 +52,19 @@ def test_a_call_that_is_repeated_is_compiled_once(own_garden, units):
     assert len(units) == 1 and units[0] < 10
 
 
+def test_numbers_wait_too(own_garden, units):
+    with tkjit.batch():
+        bed = own_garden.Bed(float)([4.0, 5.0, 6.0])
+        total = own_garden.total(bed.begin(), bed.end())
+        half, share, rest = -total / 2, bed.front() / total, 1 - bed.front() * 2
+        assert units == []
+    assert len(units) == 1
+    assert (half, share, rest) == (-7.5, 4 / 15, -7)
+    with tkjit.batch():
+        whole = own_garden.add(3, 4)
+        assert whole / 2 == 3.5 and 7 / whole == 1 and "1" + own_garden.add("2", "3") == "123"
+
+
 def test_elements_wait_too(own_garden, units):
     with tkjit.batch():
         bed = own_garden.Bed(int)([4, 5, 6])

@@ -251,6 +251,9 @@ class Deferred:
             return self.combine(forms.AT, "operator[]", operator.getitem, index)
         return self.value[_value_of(index)]
 
+    def __neg__(self) -> Any:
+        return self.combine("-{0}", "operator-", operator.neg)
+
     def combine(self, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
         """The result of an operator, or of a member."""
         if not self.waits:
@@ -320,9 +323,30 @@ def _value_of(argument: Any) -> Any:
     return argument.value if isinstance(argument, (Deferred, _Member)) else argument
 
 
-def _operator(name: str, form: str) -> Callable[..., Any]:
+def _operator(name: str, sign: str) -> Callable[..., Any]:
     function = getattr(operator, f"__{name}__")
-    return lambda this, other: this.combine(form, f"operator {name}", function, other)
+
+    def operate(this: Deferred, other: Any) -> Any:
+        if not this.waits and isinstance(other, Deferred) and other.waits:
+            return _reversed_operator(name, sign)(other, this.value)
+        return this.combine(forms.binary(sign), f"operator {name}", function, other)
+
+    return operate
+
+
+def _reversed_operator(name: str, sign: str) -> Callable[..., Any]:
+    function = _reversed(getattr(operator, f"__{name}__"))
+
+    def operate(this: Deferred, other: Any) -> Any:
+        if type(other) not in (int, float, complex):
+            return function(this.value, _value_of(other))
+        return this.combine(f"{{1}} {sign} {{0}}", f"operator {name}", function, other)
+
+    return operate
+
+
+def _reversed(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda one, other: function(other, one)
 
 
 def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -333,14 +357,16 @@ def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
-    setattr(Deferred, f"__{_name}__", _operator(_name, forms.binary(_sign)))
+    setattr(Deferred, f"__{_name}__", _operator(_name, _sign))
+    setattr(Deferred, f"__r{_name}__", _reversed_operator(_name, _sign))
     setattr(_Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
+    setattr(_Member, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
 setattr(_Member, "__getitem__", _of_value(operator.getitem))  # noqa: B010
+setattr(_Member, "__neg__", _of_value(operator.neg))  # noqa: B010
 for _class in (Deferred, _Member):
-    for _name in "eq ne lt le gt ge setitem index neg iadd isub imul contains floordiv mod pow".split():
+    for _name in "eq ne lt le gt ge setitem index iadd isub imul contains floordiv mod pow".split():
         setattr(_class, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
     for _function in (bool, int, float, len, iter, str, hash):
         setattr(_class, f"__{_function.__name__}__", _of_value(_function))
-    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
-        _plain = getattr(operator, f"__{_name}__")
-        setattr(_class, f"__r{_name}__", _of_value(lambda value, other, function=_plain: function(other, value)))
+    for _name in ("floordiv", "mod", "pow"):
+        setattr(_class, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
