@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 import sys
 import time
+import weakref
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -201,5 +203,9 @@ if __name__ == "__main__":
     seen: dict[str, Any] = {}
     globals()[program](seen)
     (Path(directory) / f"{dist.get_rank()}.json").write_text(json.dumps(seen))
-    # a group that has lost a process cannot be taken down in order
-    os._exit(0) if program in ("killed", "absent", "broken_off") else dist.destroy_process_group()
+    if program in ("killed", "absent", "broken_off"):
+        os._exit(0)  # a group that has lost a process cannot be taken down in order
+    group = weakref.ref(dist.group.WORLD)
+    dist.destroy_process_group()
+    # a thread of a group that is still there may end Python by std::terminate when Python ends
+    assert group() is None, f"the group is kept by {gc.get_referrers(group())}"

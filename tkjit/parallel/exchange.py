@@ -36,7 +36,11 @@ class Peer(NamedTuple):
 
 
 def attempt(task: Callable[[], T]) -> tuple[T | None, Exception | None]:
-    """What a task gives, or why it fails: the other processes, which wait, have to learn of it, whatever it is."""
+    """What a task gives, or why it fails: the other processes, which wait, have to learn of it, whatever it is.
+
+    The failure's traceback holds the caller's frame: who keeps both keeps what the frame holds, the group and its
+    threads, beyond ``destroy_process_group()``. Callers delete the failure once it is told.
+    """
     try:
         return task(), None
     except Exception as error:

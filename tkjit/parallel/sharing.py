@@ -55,9 +55,12 @@ def open_parts(way: SharingMethod, own: torch.Tensor, group: ProcessGroup) -> Pa
         If that fails in one of them, or one has ended; in all of them alike.
     """
     shared, error = attempt(lambda: way.share(own, group))
-    told = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
-    parts, error = attempt(lambda: way.open(own, group, told))
-    exchange(group, "has mapped the parts", None, error)  # nobody frees or writes what another has yet to map
+    try:
+        told = [of_other[group.rank()] for of_other in exchange(group, "shares its part", shared, error)]
+        parts, error = attempt(lambda: way.open(own, group, told))
+        exchange(group, "has mapped the parts", None, error)  # nobody frees or writes what another has yet to map
+    finally:
+        del error
     assert parts is not None  # or its error was raised
     return parts
 

@@ -103,7 +103,10 @@ class ParallelTensor(ParallelLayout):
             own, problem = _empty(tensor, dtype, device or _device_of(self.group), multicast)
         # whatever fails before they meet, the others learn there
         runtime, failure = attempt(lambda: loader_for(Settings.from_environment()).runtime)
-        self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))
+        try:
+            self._peers = watch(self._meet(own, problem or failure, _memory(own, is_new, multicast)))
+        finally:
+            del failure
         cpu = own.device.type == "cpu"
         parts = open_parts(SHARED_MEMORY if cpu else SYMMETRIC_MEMORY if is_new else CUDA_IPC, own, self.group)
         if multicast and not parts.multicast_ptr:
@@ -136,8 +139,8 @@ class ParallelTensor(ParallelLayout):
             if made.device.type == "cuda":
                 torch.cuda.current_stream(made.device).synchronize()
 
-        _, failure = attempt(fill)
-        exchange(made.group, "has made zeros", None, failure)  # nobody sets what another has yet to make zero
+        # nobody sets what another has yet to make zero
+        exchange(made.group, "has made zeros", None, attempt(fill)[1])
         return made
 
     @property
