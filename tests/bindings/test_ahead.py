@@ -13,14 +13,32 @@ from tkjit.config import environment_with
 
 pytestmark = pytest.mark.compiles
 
+# its iterators have a type that nobody else may name
+SOURCE = """
+namespace garden {
+class Steps {
+    struct At {
+        int step;
+        int operator*() const { return step; }
+        At& operator++() { return --step, *this; }
+        bool operator!=(const At& other) const { return step != other.step; }
+    };
+
+public:
+    At begin() const { return {2}; }
+    At end() const { return {0}; }
+};
+}
+"""
 PROGRAM = f"""
 import numpy, tkjit
-garden = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[{str(HEADERS)!r}], defines={{"AHEAD": 1}})
+garden = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[{str(HEADERS)!r}], source={SOURCE!r})
 bed = garden.Bed(int)([1, 2, 3])
 tree = garden.Tree("oak")
 print(garden.total(bed.begin(), bed.end()), garden.Water.drip, tree.get_name(), numpy.asarray(bed), tree.number)
+print(*garden.Steps())
 """
-PRINTED = "6 garden::Water::drip oak [1 2 3] 3\n"
+PRINTED = "6 garden::Water::drip oak [1 2 3] 3\n2 1\n"
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,8 @@ def build_calls(
         missing = [call for call in calls if loader.find(CallsPlan(prepared, call)) is None]
         count = min(jobs, -(-len(missing) // _FEWEST))
         units = [missing[number::count] for number in range(count)]
-        plans = [CallsPlan(prepared, unit[0], unit) for unit in units]
+        origins = {call.makes: call for call in reversed(calls) if call.makes}
+        plans = [CallsPlan(prepared, unit[0], unit, origins=origins) for unit in units]
         build(plans)
         for plan in plans:
             entry = loader.find(plan)
@@ -61,7 +62,7 @@ def build_calls(
                 if position and entry is not None:
                     loader.find_or_build(CallsPlan(prepared, call, shared=(entry.shared_object, position)))
         # what a unit with a mistake has prevented is compiled here, each alone
-        outcomes += build([CallsPlan(prepared, call) for call in calls])
+        outcomes += build([CallsPlan(prepared, call, origins=origins) for call in calls])
     return outcomes
 
 

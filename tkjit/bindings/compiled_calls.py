@@ -109,7 +109,8 @@ class CompiledCalls:
         for call in calls:
             if call not in self._recorded:
                 self._recorded.add(call)
-                record_call(path, self._prepared.headers, call)
+                returned = getattr(self._known[call], "result_name", "")  # of an optional call there may be none
+                record_call(path, self._prepared.headers, replace(call, makes=returned))
 
     def is_kept(self, types: Any, call: Expression, of: ClassOf | None) -> bool:
         """Whether a call can be made without compiling."""

@@ -79,7 +79,7 @@ class Expression:
     is_optional : bool
         Whether it may turn out not to compile.
     makes : str
-        The type of its result as a text, where others are compiled with it that take such a result.
+        The type of its result: as a text where others are compiled with it that take such a result, and in a record.
     """
 
     form: str
