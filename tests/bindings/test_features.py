@@ -191,3 +191,12 @@ def test_of_newer_standards(features):
     with pytest.raises(CppError, match="bad_optional_access"):
         features.perhaps(False).value()
     assert features.view("text") == "text"
+
+
+def test_special_functions_of_the_standard_library():
+    """Left out of what is precompiled, unless the headers use them or ``std`` is bound."""
+    waves = "#include <cmath>\nnamespace waves { inline double bessel(double x) { return std::cyl_bessel_j(0.0, x); } }"
+    used = tkjit.bind(source=waves, namespaces="waves")
+    assert used.bessel(0.0) == 1
+    bound = tkjit.bind("cmath", namespaces="std")
+    assert bound.cyl_bessel_j(0.0, 0.0) == 1

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,10 @@ from tkjit.system.fork_safe import cached_property
 BINDINGS, PRECOMPILED, DECLARATIONS, LIBRARIES = "bindings", "precompiled", "declarations", "libraries"
 _MODULE_FLAGS = ("-std=c++17", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden")
 _NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # as g++ and nvcc's front end say it
+# <cmath>'s Bessel functions and the like, 20 ms in each unit: g++ instantiates anew what inline functions use. A set of
+# headers that uses them does not compile so, and gets them.
+_WITHOUT_SPECIAL_FUNCTIONS = "#define _GLIBCXX_BITS_SPECFUN_H 1\n"
+_UNWATCHED_S = 1.0  # most units are compiled by then; a watchdog costs a tenth of what they do
 _HEADERS, _CALLS, _CALLS_OBJECT = "headers.h", "calls.cpp", "calls.so"
 
 
@@ -133,10 +138,11 @@ class PrecompiledHeaderPlan(_HeaderSetPlan):
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
+        lean = self._target.is_cpu and not any(name.split("::")[0] == "std" for name in self._headers.namespaces)
         unit = compiler.Unit(
             self.what,
             _HEADERS,
-            self.recipe.text,
+            (_WITHOUT_SPECIAL_FUNCTIONS if lean else "") + self.recipe.text,
             self._env.failure_directory(self.recipe),
             search=(*self._flags.search, *self._env.header_path),
         )
@@ -150,7 +156,14 @@ class PrecompiledHeaderPlan(_HeaderSetPlan):
             return [listing, [*(word for word in line if word not in ("-MD", "-MF", str(depfile))), "-E"]]
 
         name = f"{_HEADERS}.gch" if self._target.is_cpu else "headers.ii"
-        return compiler.compile_binary(unit, staging, name, commands)
+        try:
+            return compiler.compile_binary(unit, staging, name, commands)
+        except CompileError as error:
+            if not lean:
+                raise
+            product = compiler.compile_binary(replace(unit, text=self.recipe.text), staging, name, commands)
+            shutil.rmtree(error.log_path.parent, ignore_errors=True)  # of the attempt
+            return product
 
 
 class LibrariesPlan(_HeaderSetPlan):
@@ -288,8 +301,8 @@ class _UnitPlan(_HeaderSetPlan):
         return [option] if self._prepared.libraries else []
 
     @property
-    def starts_compilers(self) -> bool:
-        return self._shared is None
+    def watch_after_s(self) -> float | None:
+        return _UNWATCHED_S if self._shared is None else None
 
     @property
     def _quick_linking(self) -> list[str]:
@@ -316,7 +329,7 @@ class _UnitPlan(_HeaderSetPlan):
         headers = self._prepared.precompiled().directory / _HEADERS
         libraries = self._prepared.libraries
         failures = self._env.failure_directory(self.recipe)
-        unit = compiler.Unit(self.what, _CALLS, self._text(calls), failures, libraries=())
+        unit = compiler.Unit(self.what, _CALLS, self._text(calls), failures, libraries=(), is_measured=False)
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             line = self._command(self._flags, source, output, depfile, "-shared", "-include", str(headers))

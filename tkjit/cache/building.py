@@ -53,7 +53,7 @@ def build(
     what: str,
     replacing: Entry | None,
     report_wait: Callable[[str], None],
-    watched: bool,
+    watch_after_s: float | None,
 ) -> Entry:
     """See ``Cache.build``."""
     interruptions = cache.interruptions
@@ -83,7 +83,7 @@ def build(
         states: dict[str, bytes] = {}
         for _ in range(ATTEMPTS):
             with _failures_left(cache, recipe, lock, check):
-                built = _attempt(cache, recipe, builder, lock, replacing, states, watched)
+                built = _attempt(cache, recipe, builder, lock, replacing, states, watch_after_s)
             check()
             if built is not None:
                 return built
@@ -148,7 +148,7 @@ def _attempt(
     lock: Lock,
     replacing: Entry | None,
     states: dict[str, bytes],
-    watched: bool,
+    watch_after_s: float | None,
 ) -> Entry | None:
     """Build and publish; None if a file may have changed while the compiler read it.
 
@@ -168,7 +168,7 @@ def _attempt(
         # by the clock that stamps files: a file written from now on is not older
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
-            with watchdog.watch(staging) if watched else nullcontext():
+            with nullcontext() if watch_after_s is None else watchdog.watch(staging, watch_after_s):
                 product = builder(staging)
             begun_ns = _corrected_begin_ns(staging, begun_ns, time.monotonic_ns() - begun)
         except OSError as error:

@@ -160,7 +160,7 @@ class Cache(Directory):
         what: str = "",
         replacing: Entry | None = None,
         report_wait: Callable[[str], None] = lambda text: None,
-        watched: bool = True,
+        watch_after_s: float | None = 0.0,
     ) -> Entry:
         """The entry of a recipe, built by ``builder(staging directory)`` unless another process was first.
 
@@ -172,8 +172,9 @@ class Cache(Directory):
             An entry that is whole but cannot be loaded here: the new one replaces it.
         report_wait : callable
             Called with a text that names the process for which this one waits.
-        watched : bool
-            Whether a watchdog ends what the builder has started, if this process is killed.
+        watch_after_s : float, optional
+            Seconds after which a watchdog is there, which ends what the builder has started if this process is killed;
+            None for no watchdog.
 
         Raises
         ------
@@ -193,7 +194,8 @@ class Cache(Directory):
         if self.shared and not self._warned_of_private_root:
             self._warned_of_private_root = True
             warn_of_no_sharing(self.root)
-        entry = building.build(self, self.lookup, recipe, builder, what or recipe.name, replacing, report_wait, watched)
+        called = what or recipe.name
+        entry = building.build(self, self.lookup, recipe, builder, called, replacing, report_wait, watch_after_s)
         self.use(entry)
         if self.limit_bytes is not None:
             from tkjit.cache import eviction

@@ -60,6 +60,8 @@ class Unit:
         The names of libraries that it is linked with; None where nothing is, and the linker does not say what it reads.
     may_spill : bool
         Whether registers may be spilled to local memory.
+    is_measured : bool
+        Whether the compiler's memory is measured, which takes a process more.
     retry_flags : callable, optional
         What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
     find_defect : callable, optional
@@ -74,6 +76,7 @@ class Unit:
     search: tuple[Path, ...] = ()
     libraries: tuple[str, ...] | None = None
     may_spill: bool = True
+    is_measured: bool = True
     retry_flags: Callable[[str], tuple[str, ...]] | None = None
     find_defect: Callable[[Path], str] | None = None
 
@@ -103,10 +106,10 @@ def compile_binary(
     files.write(source, unit.text)
     lines = commands(source, output, depfile)
     start = time.monotonic()
-    code, log, peak_bytes = _run_all(lines, staging)
+    code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
     if code > 0 and unit.retry_flags is not None and (more := unit.retry_flags(log)):
         lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
-        code, log, peak_bytes = _run_all(lines, staging)
+        code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
     command = " && ".join(map(shlex.join, lines))
     files.write(staging / LOG, f"{command}\n{log}")
 
@@ -127,7 +130,7 @@ def compile_binary(
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
-        "peak_memory_bytes": peak_bytes,
+        **({"peak_memory_bytes": peak_bytes} if unit.is_measured else {}),
         "command": command,
         **taken.facts,
     }
@@ -150,30 +153,33 @@ def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str]
     return tuple(dict.fromkeys([*read, *assembled, *_linked_files(log, unit.libraries, staging)]))
 
 
-def _run_all(lines: list[list[str]], directory: Path) -> tuple[int, str, int]:
+def _run_all(lines: list[list[str]], directory: Path, measured: bool) -> tuple[int, str, int]:
     """Run commands up to the first that fails: its exit status, what all printed, and the most memory one took."""
     code, log, peak_bytes = 0, "", 0
     for line in lines:
-        code, printed, bytes_taken = _run(line, directory)
+        code, printed, bytes_taken = _run(line, directory, measured)
         log, peak_bytes = log + printed, max(peak_bytes, bytes_taken)
         if code != 0:
             break
     return code, log, peak_bytes
 
 
-def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
+def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, int]:
     """Run a compiler: its exit status, what it printed, and the memory that its largest process took, in bytes."""
     # in memory: what a compiler says of a full disk should not be lost on that disk
     with os.fdopen(os.memfd_create(LOG), "w+b") as log, os.fdopen(os.memfd_create("usage"), "w+b") as usage:
+        name = line[0]
         # what a compiler that is killed leaves behind lies where its build's other files do
         scratch = directory / "tmp"
         with suppress(OSError):  # a full disk: the compiler says it better
             scratch.mkdir(exist_ok=True)
         script = [sys.executable, "-I", "-S", str(PACKAGE / "compile" / "run_measured.py"), str(usage.fileno())]
+        if measured:
+            line = [*script, *line]
         try:
             # in its directory: what the compiler leaves beside itself goes away with it, and it is found by it
             child = subprocess.Popen(
-                [*script, *line],
+                line,
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -182,7 +188,7 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
                 env=environment_with(TMPDIR=str(scratch)),
             )
         except OSError as error:
-            raise ToolchainError(f"{line[0]} does not run: {error.strerror}") from None
+            raise ToolchainError(f"{name} does not run: {error.strerror}") from None
         try:
             code = child.wait()
         except BaseException:
@@ -192,12 +198,12 @@ def _run(line: list[str], directory: Path) -> tuple[int, str, int]:
         shutil.rmtree(scratch, ignore_errors=True)
         for file in (log, usage):
             file.seek(0)
-        printed, measured = log.read().decode(errors="replace"), usage.read().decode()
-    if measured.startswith(COULD_NOT_RUN):
-        raise ToolchainError(f"{line[0]} does not run: {measured.removeprefix(COULD_NOT_RUN)}")
-    if not measured:  # it was killed before it could say anything
+        printed, report = log.read().decode(errors="replace"), usage.read().decode()
+    if report.startswith(COULD_NOT_RUN):
+        raise ToolchainError(f"{name} does not run: {report.removeprefix(COULD_NOT_RUN)}")
+    if not report:  # nothing measures, or it was killed before it could say anything
         return code, printed, 0
-    status, peak_kib = measured.split()
+    status, peak_kib = report.split()
     return int(status), printed, int(peak_kib) << 10
 
 

@@ -212,7 +212,7 @@ class Loader:
                     what=plan.what,
                     replacing=replacing,
                     report_wait=say,
-                    watched=plan.starts_compilers,
+                    watch_after_s=plan.watch_after_s,
                 )
             except CompileError as error:
                 explained = plan.explain(error)

@@ -67,9 +67,9 @@ class Plan(ABC):
         """Load the shared object: a module, or the address of a launch function. It may raise ImportError."""
 
     @property
-    def starts_compilers(self) -> bool:
-        """Whether making it takes so long, and starts processes, that a watchdog should see to them."""
-        return True
+    def watch_after_s(self) -> float | None:
+        """Seconds after which a watchdog sees to the compilers that making it starts; None if it starts none."""
+        return 0.0
 
     def explain(self, error: CompileError) -> TkjitError:
         """Add the reason of a compile error that the compiler cannot see."""
