@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -77,7 +77,11 @@ class CompiledCalls:
         self._origins: dict[str, Expression] = {}  # of types: what has returned the first object
 
     def get(
-        self, types: Any, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
+        self,
+        types: Any,
+        calls: Sequence[Expression],
+        of: ClassOf | None = None,
+        also: Callable[[], Sequence[Expression]] = tuple,
     ) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have.
 
@@ -87,7 +91,7 @@ class CompiledCalls:
             The runtime's.
         of : ClassOf, optional
             The class of whose objects they are.
-        also : sequence of Expression
+        also : callable
             What is needed next, to be compiled with them where they have to be compiled and this compiles too.
 
         Raises
@@ -98,7 +102,7 @@ class CompiledCalls:
         companions = self._meet(types, of) if of is not None and of.type_text not in self._met else ()
         missing = self._find(types, calls)
         if missing:
-            self._compile(types, missing, self._find(types, also), of, companions)
+            self._compile(types, missing, self._find(types, also()), of, companions)
         self._record(calls)
         return [self._known[call] for call in calls]
 

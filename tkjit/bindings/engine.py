@@ -14,6 +14,7 @@ from tkjit.bindings.batch import defer
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.foresight import methods_named, names_in_caller
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
 from tkjit.bindings.prepared import PreparedHeaders
@@ -233,9 +234,18 @@ class Engine:
         self, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
     ) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
-        found = self._calls.get(self.types, calls, of or self._class_of(calls[0]), (*also, *filter(None, self._hooks)))
+        of = of or self._class_of(calls[0])
+        found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks), *self._next(calls)])
         self._started  # noqa: B018
         return found
+
+    def _next(self, calls: Sequence[Expression]) -> list[Expression]:
+        """What the caller names besides, of the same object."""
+        if self._class_of(calls[0]) is None:
+            return []
+        own = calls[0].given[0]
+        members = self.declarations.members(own.type)
+        return [call for call in methods_named(names_in_caller(), own, members) if call not in calls]
 
     @staticmethod
     def _class_of(call: Expression) -> ClassOf | None:
