@@ -19,7 +19,6 @@ from support.fake_builder import (
 )
 
 from tkjit.cache import Product, building, fingerprints
-from tkjit.cache import entry as entry_module
 from tkjit.cache.entry import TAIL_PARTS
 from tkjit.errors import CacheError
 
@@ -227,7 +226,7 @@ def test_a_header_that_goes_while_it_is_compiled_and_comes_again(entries, header
 
 @pytest.mark.parametrize("event", [Path.unlink, lambda path: path.write_text("struct late {};")], ids=["goes", "edit"])
 def test_a_header_that_changes_while_it_is_recorded(entries, header, monkeypatch, event):
-    content, compare, events = header.read_text(), entry_module.digest_of_file, [event]
+    content, compare, events = header.read_text(), fingerprints.digest_of_file, [event]
     builder = Builder(header)
 
     def change_before(path):
@@ -239,7 +238,7 @@ def test_a_header_that_changes_while_it_is_recorded(entries, header, monkeypatch
         header.exists() or header.write_text(content)
         return builder(staging)
 
-    monkeypatch.setattr(entry_module, "digest_of_file", change_before)
+    monkeypatch.setattr(fingerprints, "digest_of_file", change_before)
     entry = entries.build(RECIPE, build)
     assert builder.calls > 1
     assert entry.shared_object.read_bytes() == machine_code(header)

@@ -28,7 +28,8 @@ def no_reading(monkeypatch):
     """Call it, and from then on no file's content may be compared."""
 
     def forbid() -> None:
-        monkeypatch.setattr(entry_module, "digest_of_file", lambda path: pytest.fail(f"{path} is read"))
+        for module in (entry_module, fingerprints):
+            monkeypatch.setattr(module, "digest_of_file", lambda path: pytest.fail(f"{path} is read"))
 
     return forbid
 
@@ -114,7 +115,7 @@ def test_how_old_a_file_must_be(tmp_path, monkeypatch, age_ns, noted, stamp):
 
 def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, header, records_at_once, monkeypatch):
     entries.build(RECIPE, Builder(header))
-    compare = entry_module.digest_of_file
+    compare = fingerprints.digest_of_file
 
     def edit_behind(path):
         digest = compare(path)
@@ -123,7 +124,7 @@ def test_a_file_that_changes_while_it_is_compared_is_compared_again(entries, hea
         return digest
 
     with monkeypatch.context() as patch:
-        patch.setattr(entry_module, "digest_of_file", edit_behind)
+        patch.setattr(fingerprints, "digest_of_file", edit_behind)
         loader_lookup(entries)
     assert loader_lookup(entries) is None
 
@@ -219,3 +220,13 @@ def test_a_file_that_was_not_there_is_noted_too(tmp_path):
     absent.write_text("")
     assert not fingerprints.unchanged(lines)
     assert fingerprints.state_of("a\0b") == fingerprints.ABSENT
+
+
+def test_headers_are_read_once_while_they_are_unchanged(header, monkeypatch):
+    time.sleep(2 * fingerprints.SETTLED_NS / 1e9)
+    first = fingerprints.digest_of_file(str(header))
+    with monkeypatch.context() as patch:
+        patch.setattr(fingerprints.recipe, "digest_of_file", lambda path: pytest.fail(f"{path} is read again"))
+        assert fingerprints.digest_of_file(str(header)) == first
+    header.write_text("struct lg {};")
+    assert fingerprints.digest_of_file(str(header)) != first

@@ -165,7 +165,7 @@ import subprocess
 from contextlib import nullcontext
 from tkjit.system import watchdog
 
-watchdog.watch = lambda staging: nullcontext()
+watchdog.watch = lambda *_: nullcontext()
 
 def builder(staging):
     compiler = subprocess.Popen(["sleep", "60"], cwd=staging)

@@ -221,6 +221,16 @@ def test_a_watchdog_ends_with_the_block(tmp_path, watchdogs):
     assert tmp_path.exists()
 
 
+def test_a_watchdog_may_come_later(tmp_path, watchdogs):
+    with watch(tmp_path, 30):
+        pass
+    assert watchdogs == []
+    with watch(tmp_path, 0.01):
+        wait_until(lambda: watchdogs, what="the watchdog is there")
+        assert watchdogs[0].poll() is None
+    assert watchdogs[0].poll() == -signal.SIGKILL
+
+
 def test_what_a_block_leaves_at_work_when_it_fails_is_ended(tmp_path, at_work):
     (tmp_path / "staging").mkdir()
     with pytest.raises(KeyboardInterrupt), watch(tmp_path / "staging"):

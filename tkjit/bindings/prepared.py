@@ -24,6 +24,7 @@ class PreparedHeaders:
     def __init__(self, headers: HeaderSet, loader: Loader) -> None:
         self.headers = headers
         self._loader = loader
+        self._built: Entry | None = None  # the precompiled header, if this process was the one to make it
 
     @property
     def env(self) -> Environment:
@@ -73,10 +74,14 @@ class PreparedHeaders:
 
     def precompiled(self) -> Entry:
         """The entry of the precompiled header. All of them together stay below a limit."""
-        plan = PrecompiledHeaderPlan(self.env, self.headers)
+        plan, cache = PrecompiledHeaderPlan(self.env, self.headers), self._loader.cache
+        if self._built is not None and cache.unchanged(self._built.fingerprint):
+            # not at once: a record of files as young as that is none
+            cache.write_record(plan.warm_key, [self._built], self._built.fingerprint)
+            self._built = None
         if (found := self._loader.find(plan)) is not None:
             return found
-        built = self._loader.find_or_build(plan)
+        built = self._built = self._loader.find_or_build(plan)
         with suppress(OSError):  # the build itself has succeeded
-            eviction.keep_newest(self._loader.cache, PRECOMPILED, MOST_PRECOMPILED_BYTES)
+            eviction.keep_newest(cache, PRECOMPILED, MOST_PRECOMPILED_BYTES)
         return built

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tkjit.cache import checked_json
+from tkjit.cache import checked_json, fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
 from tkjit.system import files
@@ -83,7 +83,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 def complete(staging: Path, recipe: Recipe, product: Product) -> str:
     """Write the manifest and the dependencies of a finished build, and return its ``deps_key``."""
-    digests = {recipe.anchor(str(path)): digest_of_file(path) for path in product.dependencies}
+    digests = {recipe.anchor(str(path)): fingerprints.digest_of_file(str(path)) for path in product.dependencies}
     search = _search_directories(recipe, product)
     found = shadows(search, [str(path) for path in product.dependencies])
     dependencies = {
@@ -178,7 +178,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     found = []
     for name, digest in recorded["files"].items():
         try:
-            if digest_of_file(recipe.resolve(name)) != digest:
+            if fingerprints.digest_of_file(recipe.resolve(name)) != digest:
                 found.append(f"{name} has changed")
         except OSError:
             if exact:
@@ -252,10 +252,11 @@ def watched_directories(search: Iterable[str], dependencies: Sequence[str]) -> l
     found: dict[str, None] = {}
     for directory in search:
         found[directory] = None
+        inside: dict[str, None] = {}
         for tail in _tails_in(directory, dependencies):
-            while tail := os.path.dirname(tail):
-                if os.path.isdir(path := f"{directory}/{tail}"):
-                    found[path] = None
+            while (tail := os.path.dirname(tail)) and tail not in inside:
+                inside[tail] = None
+        found.update((path, None) for place in inside if os.path.isdir(path := f"{directory}/{place}"))
     return list(found)
 
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tkjit.cache import recipe
 from tkjit.system import files
 
 DIRECTORY = "notes"  # where records lie
@@ -59,6 +60,26 @@ def _was_put_there(path: str, begun_ns: int) -> bool:
     return is_new and status.st_ctime_ns >= begun_ns
 
 
+_digests: dict[str, tuple[bytes, str]] = {}  # by path: of a file's content, and the state in which it had that
+
+
+def digest_of_file(path: str) -> str:
+    """The digest of a file's content; from memory while the file is unchanged: builds in a row read the same headers.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    state = state_of(path)
+    kept_state, digest = _digests.get(path, (b"", ""))
+    if state != kept_state:
+        digest = recipe.digest_of_file(path)
+        if _is_settled(state.split(b" ")[1:3]):
+            _digests[path] = state, digest
+    return digest
+
+
 def unchanged(fingerprint: bytes) -> bool:
     """Whether every file is unchanged."""
     lines = fingerprint.split(b"\n")[:-1]
@@ -80,14 +101,17 @@ def _digest(content: list[Any], fingerprint: bytes) -> str:
     return hashlib.sha256(f"{len(fingerprint)} {content}".encode()).hexdigest()
 
 
+def _is_settled(stamps: Iterable[bytes]) -> bool:
+    """Whether a change from now on is seen in the times of files."""
+    times = [int(stamp) for stamp in stamps if stamp.isdigit()]
+    # a file system with whole seconds only
+    tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in times) else 0
+    return time.time_ns() - max(times, default=0) >= SETTLED_NS + tick_ns
+
+
 def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: bool = False) -> None:
     """Write a record, unless a file changed so recently that the next change might be missed. Ignores a full disk."""
-    stamps = [
-        int(stamp) for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3] if stamp.isdigit()
-    ]
-    # a file system with whole seconds only
-    tick_ns = 1_000_000_000 if all(stamp % 1_000_000_000 == 0 for stamp in stamps) else 0
-    if time.time_ns() - max(stamps, default=0) < SETTLED_NS + tick_ns:
+    if not _is_settled(stamp for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3]):
         return
     content = json.loads(json.dumps(content))  # a reader gets lists for tuples
     with suppress(OSError):

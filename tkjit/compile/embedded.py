@@ -15,6 +15,7 @@ from pathlib import Path
 from tkjit.system import files
 
 _DIRECTIVE = re.compile(rb"incbin|\.include\b", re.IGNORECASE)
+_WORDS = (b"incbin", b".include")  # without one of which there is no directive, which is quicker to see
 _TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|"(?P<plain>(?:\\.|[^"\\\n])*)"'
     r"|'(?:\\.|[^'\\\n])*'|(?P<space>\s+)|[^\s\"'/R]+|.",
@@ -41,13 +42,18 @@ def embedded_files(
         The command line, of which a macro may come: ``-DTABLE="table.bin"``.
     """
     texts = [text.encode(), *_contents(read)]
-    if not any(map(_DIRECTIVE.search, texts)):
+    if not any(_has_directive(one) for one in texts):
         return ()
     defines = [word for word in words if word.startswith("-D")]
     texts += [word.encode() for word in defines]
     names = {name for one in texts for name in _names_in(one.decode(errors="surrogateescape"))}
     names |= {word.partition("=")[2] for word in defines}
     return tuple(sorted(path for name in names if (path := _find(name, search)) is not None))
+
+
+def _has_directive(text: bytes) -> bool:
+    small = text.lower()
+    return any(word in small for word in _WORDS) and _DIRECTIVE.search(text) is not None
 
 
 def _contents(paths: Iterable[Path]) -> Iterator[bytes]:
