@@ -75,10 +75,10 @@ class PreparedHeaders:
     def precompiled(self) -> Entry:
         """The entry of the precompiled header. All of them together stay below a limit."""
         plan, cache = PrecompiledHeaderPlan(self.env, self.headers), self._loader.cache
-        if self._built is not None and cache.unchanged(self._built.fingerprint):
+        built, self._built = self._built, None  # which other threads ask for too
+        if built is not None and cache.unchanged(built.fingerprint):
             # not at once: a record of files as young as that is none
-            cache.write_record(plan.warm_key, [self._built], self._built.fingerprint)
-            self._built = None
+            cache.write_record(plan.warm_key, [built], built.fingerprint)
         if (found := self._loader.find(plan)) is not None:
             return found
         built = self._built = self._loader.find_or_build(plan)
