@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from tkjit.bindings import forms
 from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.foresight import methods_named
 from tkjit.bindings.spelling import dtype_of, template_argument
 
 _GETTERS = ("size", "empty", "front", "back", "data")
@@ -44,9 +46,10 @@ def companions_of(type_text: str, arguments: tuple[Any, ...], members: dict[str,
     return (*found, *_array_access(own, members))
 
 
-def array_access_of(type_text: str, members: dict[str, Any]) -> tuple[Expression, ...]:
-    """What NumPy's view of an object needs; nothing for a class that has none."""
-    found = _array_access(Given("object", type_text), members)
+def companions_in_batch(type_text: str, members: dict[str, Any], names: Collection[str] = ()) -> tuple[Expression, ...]:
+    """What NumPy's view of an object needs, and what methods of some names do; nothing for a class without them."""
+    own = Given("object", type_text)
+    found = [*_array_access(own, members), *methods_named(names, own, members)]
     named = Expression(f"static_cast<{type_text}*>(nullptr)", (), type_text, makes=type_text)
     return (named, *found) if found else ()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.bindings.companions import array_access_of, companions_of
+from tkjit.bindings.companions import companions_in_batch, companions_of
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
@@ -123,7 +123,12 @@ class CompiledCalls:
         return not self._find(types, [call])
 
     def compile_batch(
-        self, types: Any, calls: Sequence[Expression], classes: Iterable[ClassOf], also: Sequence[Expression] = ()
+        self,
+        types: Any,
+        calls: Sequence[Expression],
+        classes: Iterable[ClassOf],
+        also: Sequence[Expression] = (),
+        names: Collection[str] = (),
     ) -> Unit | None:
         """Compile calls that take each other's results in one unit; None where that is not possible.
 
@@ -135,12 +140,15 @@ class CompiledCalls:
             What the calls construct.
         also : sequence of Expression
             See ``get``.
+        names : collection of str
+            Of methods that may be called on what is constructed.
         """
         if calls[0] in self._known:
             return None
         texts = dict.fromkeys(of.type_text for of in classes)
-        arrays = [call for text in texts for call in array_access_of(text, self._members(text))]
-        extra = [*self._find(types, also), *arrays]
+        later = {*names} - {call.name.split("::")[-1] for call in calls}
+        probable = [call for text in texts for call in companions_in_batch(text, self._members(text), later)]
+        extra = [*self._find(types, also), *probable]
         together = [*calls, *extra]
         plan = CallsPlan(self._prepared, calls[0], together, optional=len(together) - len(calls))
         try:

@@ -14,13 +14,14 @@ from tkjit.bindings import forms
 from tkjit.bindings.expressions import Expression, Given
 
 _MOST = 8
+_BETWEEN = ("tkjit", "contextlib")  # the end of a batch is called by the latter
 _NUMBERS = {"int": "int", "bool": "bool", "double": "double"}  # what Python passes, by the type of a parameter
 
 
 def names_in_caller() -> frozenset[str]:
     """The names in the function, or the notebook's cell, that called into tkjit."""
     frame = sys._getframe()
-    while frame is not None and str(frame.f_globals.get("__name__")).split(".")[0] == "tkjit":
+    while frame is not None and str(frame.f_globals.get("__name__")).split(".")[0] in _BETWEEN:
         frame = frame.f_back  # type: ignore[assignment]
     return frozenset(_names_of(frame.f_code)) if frame is not None else frozenset()
 
