@@ -10,7 +10,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.bind import applications, calls, kernels
+from benchmarks.bind import applications, calls, kernels, wayout
 from benchmarks.harness import report
 
 
@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parts", nargs="*", default=["calls", "kernels", "applications"])
     parser.add_argument("--only", nargs="*", default=[], help="of the applications; all without it")
     parser.add_argument("--cppyy", type=Path, help="a Python that has cppyy")
+    parser.add_argument("--wayout", type=Path, help="a checkout of the published system")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args(arguments)
     rows = []
@@ -29,6 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows += kernels.rows(options.runs)
     if "applications" in options.parts:
         rows += applications.rows(options.runs, options.only)
+    if options.wayout is not None:
+        rows += wayout.rows(options.runs, options.wayout)
     report(rows, options.json)
 
 

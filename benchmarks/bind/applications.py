@@ -51,28 +51,28 @@ def run(application: applications.Application, cache: Path, *, batch: bool = Fal
         batch="tkjit.batch()" if batch else "contextlib.nullcontext()",
     )
     environment = {**os.environ, "TKJIT_CACHE": str(cache), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
-    before = _children()
+    before = children_seconds()
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     if found.returncode:
         raise RuntimeError(f"{application.name}: {found.stderr}")
     imports, wall = json.loads(found.stdout.splitlines()[-1])
-    return _children() - before - imports, wall
+    return children_seconds() - before - imports, wall
 
 
 def compile_program(application: applications.Application) -> float:
     """CPU seconds of compiling an application's C++ program."""
     with tempfile.TemporaryDirectory() as directory:
-        before = _children()
+        before = children_seconds()
         subprocess.run(application.compile_command(Path(directory) / "program"), check=True)
-        return _children() - before
+        return children_seconds() - before
 
 
-def _children() -> float:
+def children_seconds() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
-def _remove_calls(cache: Path) -> Path:
+def remove_calls(cache: Path) -> Path:
     """Leave of a cache only the sets of headers."""
     for directory in cache.glob("v*/*/*"):
         if directory.name in ("calls", "classes", "batches"):
@@ -93,9 +93,9 @@ def measure(application: applications.Application, runs: int) -> dict[str, float
             [
                 lambda: compile_program(application),
                 cold,
-                lambda: run(application, _remove_calls(cache))[0],
+                lambda: run(application, remove_calls(cache))[0],
                 lambda: run(application, cache)[1],
-                lambda: run(application, _remove_calls(cache), batch=True)[0],
+                lambda: run(application, remove_calls(cache), batch=True)[0],
             ],
             runs,
         )
