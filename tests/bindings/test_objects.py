@@ -154,3 +154,21 @@ def test_adapters():
     assert point + point == (2, 4)
     with pytest.raises(ArgumentError, match="adapt it before there is an object"):
         own.adapt("garden::Bed", to_python=list)
+
+
+def test_names_that_only_the_instance_of_a_template_has(monkeypatch):
+    source = """
+    namespace layers {
+    template <class T> struct Below { int deep() const { return 1; } private: int hidden; };
+    template <class T> struct Above : Below<T> { T high; };
+    }
+    """
+    layers = tkjit.bind(source=source, namespaces="layers")
+    above = layers.Above(int)()
+    assert {"deep", "high"} <= set(dir(above)) and not {"hidden", "Below"} & set(dir(above))
+    with pytest.raises(AttributeError, match="has no deap; is it deep"):
+        above.deap  # noqa: B018
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    again = tkjit.bind(source=source + "// another", namespaces="layers")
+    with pytest.raises(tkjit.CacheError):
+        again.Above  # noqa: B018

@@ -72,8 +72,7 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
         object.__setattr__(this, member, value)
 
     def __dir__(this: Any) -> list[str]:
-        public = [one for one, facts in known.items() if one.isidentifier() and facts["kind"]]
-        return sorted({*object.__dir__(this), *public})
+        return sorted({*object.__dir__(this), *_public(known), *engine.members(name)})
 
     def __repr__(this: Any) -> str:
         return f"<C++ object {name}>"
@@ -85,6 +84,10 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
         "__repr__": __repr__,
         "__doc__": (declared.facts.get("doc") if declared else None) or None,
     }
+
+
+def _public(members: dict[str, Any]) -> list[str]:
+    return [name for name, facts in members.items() if name.isidentifier() and facts["kind"]]
 
 
 def _printer(engine: Engine, name: str) -> Callable[[Any], str]:
@@ -119,7 +122,7 @@ def _member(
         return _field(engine, name, member)
     if "operator->" in known:
         return _member_of_pointee(engine, member)
-    near = difflib.get_close_matches(member, [one for one in known if one.isidentifier()], 3)
+    near = difflib.get_close_matches(member, {*_public(known), *engine.members(name)}, 3)
     hint = f"; is it {' or '.join(near)}?" if near else ""
     raise AttributeError(f"{name} has no {member}{hint}")
 

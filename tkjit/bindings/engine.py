@@ -66,6 +66,10 @@ class Engine:
     def declarations(self) -> Declarations:
         return self._prepared.declarations
 
+    def members(self, type_text: str) -> list[str]:
+        """What libclang would complete behind an object; see ``PreparedHeaders.members``."""
+        return self._prepared.members(type_text)
+
     @cached_property
     def types(self) -> Any:
         """The types and objects of this library."""
@@ -258,7 +262,8 @@ class Engine:
 
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
         """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""
-        unit = self._calls.compile_batch(self.types, calls, classes, tuple(filter(None, self._hooks)))
+        hooks = tuple(filter(None, self._hooks))
+        unit = self._calls.compile_batch(self.types, calls, classes, hooks, names_in_caller())
         self._started  # noqa: B018
         return unit
 

@@ -29,6 +29,7 @@ from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
 BINDINGS, PRECOMPILED, DECLARATIONS, LIBRARIES = "bindings", "precompiled", "declarations", "libraries"
+MEMBERS = "members"
 _MODULE_FLAGS = ("-std=c++17", "-O1", "-g0", "-fPIC", "-shared", "-fvisibility=hidden")
 _NOT_ACCESSIBLE = ("within this context", "is inaccessible")  # as g++ and nvcc's front end say it
 # <cmath>'s Bessel functions and the like, 20 ms in each unit: g++ instantiates anew what inline functions use. A set of
@@ -251,6 +252,46 @@ class DeclarationsPlan(_HeaderSetPlan):
         found = read_declarations(self._headers, toolkit)
         files.write(staging / f"{DECLARATIONS}.json", json.dumps(found, separators=(",", ":")))
         return Product(f"{DECLARATIONS}.json", dependencies, {"what": self.what}, search)
+
+
+class MembersPlan(_HeaderSetPlan):
+    """The names that an object's class has, those of its bases too, as an editor completes them.
+
+    Parameters
+    ----------
+    digest : str
+        What stands for the headers' contents.
+    """
+
+    arch = MEMBERS
+
+    def __init__(self, env: Environment, headers: HeaderSet, digest: str, type_text: str) -> None:
+        super().__init__(env, headers)
+        self._digest = digest
+        self._type_text = type_text
+
+    @cached_property
+    def warm_key(self) -> str:
+        key = hashlib.sha256(repr((self._digest, self._type_text)).encode()).hexdigest()[:16]
+        return self._env.warm_key(f"{MEMBERS}-{self._headers.name}-{key}", self._headers)
+
+    @property
+    def what(self) -> str:
+        return f"the members of {self._type_text}"
+
+    def render(self) -> Recipe:
+        return self._recipe(self._type_text, headers=self._digest)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.bindings import read_declarations
+        from tkjit.importer import clang
+        from tkjit.system import files
+
+        toolkit = [] if self._target.is_cpu else [self._env.toolchain.cuda_root / "include"]
+        found = read_declarations.read_members(self._headers, self._type_text, toolkit)
+        files.write(staging / f"{MEMBERS}.json", json.dumps(found, separators=(",", ":")))
+        readers = (Path(read_declarations.__file__), Path(clang.__file__))  # the headers are in the digest
+        return Product(f"{MEMBERS}.json", readers, {"what": self.what})
 
 
 class Prepared(Protocol):

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from tkjit.bindings.declarations import Declarations
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import PRECOMPILED, DeclarationsPlan, LibrariesPlan, PrecompiledHeaderPlan
+from tkjit.bindings.plans import PRECOMPILED, DeclarationsPlan, LibrariesPlan, MembersPlan, PrecompiledHeaderPlan
 from tkjit.cache import Entry, eviction
-from tkjit.errors import CompileError, ToolchainError
+from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.loader.environment import Environment
 from tkjit.loader.loader import Loader
 from tkjit.loader.plan import Opened
+from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
 
 MOST_PRECOMPILED_BYTES = 2 << 30  # about 20 sets of headers
@@ -24,6 +25,7 @@ class PreparedHeaders:
     def __init__(self, headers: HeaderSet, loader: Loader) -> None:
         self.headers = headers
         self._loader = loader
+        self._members: dict[str, list[str]] = {}
         self._built: Entry | None = None  # the precompiled header, if this process was the one to make it
 
     @property
@@ -41,6 +43,18 @@ class PreparedHeaders:
             return self._loader.find_or_build(plan)
         except CompileError as error:
             raise ToolchainError(f"bind: the headers do not compile: {error}") from None
+
+    def members(self, type_text: str) -> list[str]:
+        """The names of the members of a class and its bases; none where they cannot be found.
+
+        It takes a second or two, once: for completion, and for names that are near a wrong one.
+        """
+        if type_text not in self._members:
+            self._members[type_text] = []
+            with suppress(TkjitError):
+                entry = self._loader.find_or_build(MembersPlan(self.env, self.headers, self.digest, type_text))
+                self._members[type_text] = files.read_json(entry.shared_object)
+        return self._members[type_text]
 
     @property
     def digest(self) -> str:

@@ -18,6 +18,7 @@ from tkjit.errors import ToolchainError
 from tkjit.importer import clang
 
 Declared = dict[str, Any]
+_NAME = "tkjit_headers.hpp"
 _CLASSES = ("STRUCT_DECL", "CLASS_DECL", "UNION_DECL")
 _TEMPLATES = ("CLASS_TEMPLATE", "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION")
 _PARAMETERS = ("TEMPLATE_TYPE_PARAMETER", "TEMPLATE_NON_TYPE_PARAMETER", "TEMPLATE_TEMPLATE_PARAMETER")
@@ -36,13 +37,30 @@ def read_declarations(headers: HeaderSet, toolkit: Iterable[Path] = ()) -> Decla
     ToolchainError
         If a header is not found or does not parse, with its file and line; or libclang is missing.
     """
-    text = headers.text.replace("#include <tkjit/bind.h>\n", "")
-    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.search_path, *toolkit)]
-    parsed = clang.parse_text("tkjit_headers.hpp", text, ["-x", "c++", "-w", *headers.preprocessor, *directories])
+    text, arguments = _to_parse(headers, toolkit)
+    parsed = clang.parse_text(_NAME, text, arguments)
     own = {str(Path(path)) for path in parsed.included(headers.headers)}
     found = _Reader(set(headers.namespaces), own).read(parsed)
     _check(parsed.errors, found, headers)
     return found
+
+
+def read_members(headers: HeaderSet, type_text: str, toolkit: Iterable[Path] = ()) -> list[str]:
+    """The names of the members that an object of a type has, those of its bases too.
+
+    Raises
+    ------
+    ToolchainError
+        If libclang, or what it needs, is missing.
+    """
+    text, arguments = _to_parse(headers, toolkit)
+    return clang.complete_member(_NAME, f"{text}\nvoid tkjit_members({type_text}& object) {{ object.", arguments)
+
+
+def _to_parse(headers: HeaderSet, toolkit: Iterable[Path]) -> tuple[str, list[str]]:
+    text = headers.text.replace("#include <tkjit/bind.h>\n", "")
+    directories = [f"-I{directory}" for directory in (INCLUDE, *headers.search_path, *toolkit)]
+    return text, ["-x", "c++", "-w", *headers.preprocessor, *directories]
 
 
 def _check(errors: tuple[clang.Error, ...], found: Declared, headers: HeaderSet) -> None:

@@ -17,6 +17,7 @@ from tkjit.errors import ToolchainError
 INSTALL = 'pip install "tkjit[import]"'
 _OWN_HEADERS = Path(__file__).parent / "include"
 _KEEP_GOING, _SKIP_BODIES = 0x200, 0x40  # of CXTranslationUnit_Flags: past a header that is missing; faster by half
+_MEMBERS = ("CXX_METHOD", "FIELD_DECL", "FUNCTION_TEMPLATE", "VAR_DECL")
 _ERROR = 3  # of CXDiagnosticSeverity
 
 
@@ -81,15 +82,39 @@ def parse_text(name: str, text: str, arguments: Sequence[str]) -> Parsed:
     ToolchainError
         If libclang, or what it needs, is missing.
     """
+    return Parsed(_parse(name, text, arguments))
+
+
+def _parse(name: str, text: str, arguments: Sequence[str]) -> Any:
     cindex = _cindex()
     every = ["-resource-dir", str(_resources()), *arguments]
     try:
-        unit = cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES)
+        return cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES)
     except cindex.TranslationUnitLoadError as error:
         raise ToolchainError(f"libclang cannot read {name}: {error}") from None
     finally:
         cindex.conf.lib.clang_toggleCrashRecovery(0)  # its handlers would stay in front of those for kernels' faults
-    return Parsed(unit)
+
+
+def complete_member(name: str, text: str, arguments: Sequence[str]) -> list[str]:
+    """The functions and variables that an editor would offer at the end of a text, by name.
+
+    Raises
+    ------
+    ToolchainError
+        If libclang, or what it needs, is missing.
+    """
+    unit = _parse(name, text, arguments)
+    *before, last = text.split("\n")
+    found = unit.codeComplete(name, len(before) + 1, len(last) + 1, [(name, text)])
+    offered = [
+        chunk.spelling
+        for one in (found.results if found is not None else ())
+        if one.kind.name in _MEMBERS and one.string.availability.name == "Available"
+        for chunk in one.string
+        if chunk.isKindTypedText()
+    ]
+    return sorted({spelling for spelling in offered if spelling.isidentifier()})
 
 
 def children_of_template(cursor: Any) -> list[Any]:
