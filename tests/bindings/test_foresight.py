@@ -32,15 +32,20 @@ def tank():
 
 @pytest.mark.compiles
 def test_methods_that_the_caller_names(tank, units):
+    seen = {"tank": tank, "units": units}
+    program = """
+tank.fill(3)
+seen = [len(units)]
+tank.fill(4)
+seen.append(tank.level)
+tank.drain()
+seen += [tank.level, len(units)]
+tank.open(True, 2)  # has more arguments than can be guessed
+seen.append(len(units))
+"""
     units.clear()
-    tank.fill(3)
-    assert len(units) == 1
-    tank.fill(4)
-    level = tank.level
-    tank.drain()
-    assert (level, tank.level, len(units)) == (7, 0, 1)
-    tank.open(True, 2)  # has more arguments than can be guessed
-    assert len(units) == 2
+    exec(program, seen)  # of which there is no source: its lines cannot be read
+    assert seen["seen"] == [1, 7, 0, 1, 2]
 
 
 @pytest.mark.compiles

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from tkjit.bindings import forms
@@ -19,6 +19,8 @@ from tkjit.system.fork_safe import ForkSafeLock
 
 class Engine(Protocol):
     """What a batch needs of a library's ``Engine``."""
+
+    not_rehearsed: set[CodeType]
 
     @property
     def runtime(self) -> ModuleType: ...
@@ -32,10 +34,39 @@ class Engine(Protocol):
         own: int = 0,
     ) -> tuple[Any, ...]: ...
     def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool: ...
+    @property
+    def has_adapters(self) -> bool: ...
+    def result_of(self, call: Expression, of: ClassOf | None = None) -> Given | None: ...
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None: ...
 
 
 _current: ContextVar[Batch | None] = ContextVar("batch", default=None)
+
+
+class NotRehearsedError(Exception):
+    """A value is needed, or something would have to be compiled, while calls are rehearsed."""
+
+
+@contextmanager
+def rehearsing(calls: Batch) -> Iterator[None]:
+    """While the block runs, calls of this thread only take their turn in a batch that is never made."""
+    token = _current.set(calls)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def check_not_rehearsed() -> None:
+    """
+    Raises
+    ------
+    NotRehearsedError
+        If calls are rehearsed.
+    """
+    current = _current.get()
+    if current is not None and current.is_rehearsed:
+        raise NotRehearsedError
 
 
 @contextmanager
@@ -57,11 +88,13 @@ def batch() -> Iterator[None]:
 class Batch:
     """The calls that wait, all of one library: those of another are made first."""
 
+    is_rehearsed = False
+
     def __init__(self) -> None:
         self._waiting: list[Deferred] = []
         self._engine: Engine | None = None
 
-    def add(self, engine: Engine, call: _Call, args: tuple[Any, ...]) -> Deferred:
+    def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Deferred:
         if self._engine is not engine:
             self.flush()
         self._engine = engine
@@ -104,7 +137,7 @@ class Batch:
     @staticmethod
     def _run(engine: Engine, waiting: list[Deferred]) -> None:
         classes = dict.fromkeys(one.call.of for one in waiting if one.call.of is not None)
-        expressions, positions = _without_repetitions([one.expression for one in waiting])
+        expressions, positions = without_repetitions([one.expression for one in waiting])
         unit = engine.compile_batch(expressions, classes)
         for one, position in zip(waiting, positions, strict=True):
             args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
@@ -116,7 +149,7 @@ class Batch:
             one.settle(one.call.make(*args))
 
 
-def _without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
+def without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
     """Calls that take each other's results, each once for the same types; and for each that waits which one it is."""
     found: dict[Expression, int] = {}
     positions: list[int] = []
@@ -143,14 +176,17 @@ def _have_calls_ask(runtime: ModuleType, batch: Batch) -> None:
         runtime.set_before_call(_on_other_call if _waiting_batches else None)
 
 
-def _on_other_call() -> None:
-    """A call is about to be made: those that wait before it come first."""
+def _on_other_call() -> bool | None:
+    """A call is about to be made: those that wait before it come first. True: it is not to be made."""
     current = _current.get()
     if current is not None:
+        if current.is_rehearsed:
+            return True
         current.flush()
+    return None
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
     """What a call does: its C++, and how Python makes it."""
 
     form: str
@@ -176,13 +212,13 @@ def defer(
         call = Expression(form, engine.describe(name, args)[1], name)
         if engine.is_kept(call, of):
             return None
-    return current.add(engine, _Call(form, name, make, of), args)
+    return current.add(engine, Call(form, name, make, of), args)
 
 
 class Deferred:
     """The result of a call that waits in a batch, and afterwards the result."""
 
-    def __init__(self, batch: Batch, position: int, call: _Call, args: tuple[Any, ...], expression: Expression) -> None:
+    def __init__(self, batch: Batch, position: int, call: Call, args: tuple[Any, ...], expression: Expression) -> None:
         self._batch = batch
         self._position = position
         self.call = call
@@ -218,13 +254,17 @@ class Deferred:
     def given(self) -> Given:
         return Given("deferred", str(self._position))
 
+    @property
+    def given_as_pointer(self) -> Given:
+        return Given("deferred pointer", str(self._position))
+
     def as_argument(self) -> Any:
         return self if self.waits else self.value
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _Member(self, name) if self.waits else getattr(self.value, name)
+        return Member(self, name) if self.waits else getattr(self.value, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_") or name in ("call", "args", "expression"):
@@ -261,7 +301,7 @@ class Deferred:
         engine = self._batch._engine
         assert engine is not None
         args = engine.prepare(name, (), (self, *others), {})
-        return self._batch.add(engine, _Call(form, name, make), args)
+        return self._batch.add(engine, Call(form, name, make), args)
 
 
 class Pointer:
@@ -277,13 +317,13 @@ class Pointer:
 
     @property
     def given(self) -> Given:
-        return Given("deferred pointer", self._target.given.type)
+        return self._target.given_as_pointer
 
     def as_argument(self) -> Any:
         return self if self._target.waits else self.value
 
 
-class _Member:
+class Member:
     """A member of a result that waits: a method, if it is called, or else a field."""
 
     def __init__(self, owner: Deferred, name: str) -> None:
@@ -320,7 +360,7 @@ class _Member:
 
 
 def _value_of(argument: Any) -> Any:
-    return argument.value if isinstance(argument, (Deferred, _Member)) else argument
+    return argument.value if isinstance(argument, (Deferred, Member)) else argument
 
 
 def _operator(name: str, sign: str) -> Callable[..., Any]:
@@ -359,11 +399,11 @@ def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
     setattr(Deferred, f"__{_name}__", _operator(_name, _sign))
     setattr(Deferred, f"__r{_name}__", _reversed_operator(_name, _sign))
-    setattr(_Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
-    setattr(_Member, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
-setattr(_Member, "__getitem__", _of_value(operator.getitem))  # noqa: B010
-setattr(_Member, "__neg__", _of_value(operator.neg))  # noqa: B010
-for _class in (Deferred, _Member):
+    setattr(Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
+    setattr(Member, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
+setattr(Member, "__getitem__", _of_value(operator.getitem))  # noqa: B010
+setattr(Member, "__neg__", _of_value(operator.neg))  # noqa: B010
+for _class in (Deferred, Member):
     for _name in "eq ne lt le gt ge setitem index iadd isub imul contains floordiv mod pow".split():
         setattr(_class, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
     for _function in (bool, int, float, len, iter, str, hash):

@@ -37,6 +37,14 @@ _PASSED = {
 }
 
 
+def given_of(compiled: Any, *, as_pointer: bool = False) -> Given | None:
+    """How the result of a compiled call is given to another; None where it cannot be."""
+    how = "const" if compiled.result_is_const else "object"
+    if compiled.result_form in _PASSED:
+        return None if as_pointer else Given(*_PASSED[compiled.result_form])
+    return Given({"const": "const pointer", "object": "pointer"}[how] if as_pointer else how, compiled.result_name)
+
+
 class Unit(NamedTuple):
     """A compiled unit of a batch."""
 
@@ -54,6 +62,19 @@ class Unit(NamedTuple):
             is_pointer = compiled_for.how.endswith("pointer")
             return given.type == result.result_name and given.how.endswith("pointer") == is_pointer
         return (given.how, given.type) == _PASSED[result.result_form]
+
+    def given_to(self, call: Expression) -> tuple[Given, ...] | None:
+        """The types of a call's arguments, results of others resolved; None where there is no such result."""
+        found = []
+        for one in call.given:
+            if one.how.startswith("deferred"):
+                result = self.opened[int(one.type)]
+                resolved = given_of(result, as_pointer=one.how.endswith("pointer")) if result is not None else None
+                if resolved is None:
+                    return None
+                one = resolved
+            found.append(one)
+        return tuple(found)
 
     def keep(self, position: int, call: Expression) -> None:
         """Keep a call under the types that its arguments have turned out to have."""
@@ -121,6 +142,12 @@ class CompiledCalls:
         if of is not None and of.type_text not in self._met and self._meet(types, of):
             self._met.discard(of.type_text)
         return not self._find(types, [call])
+
+    def result_of(self, types: Any, call: Expression, of: ClassOf | None) -> Given | None:
+        """How the result of a call is given to others; None where it is not compiled, or has none."""
+        if not self.is_kept(types, call, of):
+            return None
+        return given_of(self._known[call])
 
     def compile_batch(
         self,

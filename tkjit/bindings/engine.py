@@ -6,11 +6,11 @@ import atexit
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from tkjit.bindings.arguments import prepare
-from tkjit.bindings.batch import defer
+from tkjit.bindings.batch import check_not_rehearsed, defer
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.expressions import Expression, Given
@@ -18,6 +18,7 @@ from tkjit.bindings.foresight import methods_named, names_in_caller
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
 from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.bindings.rehearsal import compile_ahead
 from tkjit.bindings.runtime import runtime
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
@@ -56,6 +57,7 @@ class Engine:
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
         self._made: set[str] = set()  # the types of which there are objects
+        self.not_rehearsed: set[CodeType] = set()  # see ``compile_ahead``
 
     @cached_property
     def runtime(self) -> ModuleType:
@@ -76,6 +78,10 @@ class Engine:
         return self.runtime.Types(self._on_new_type)
 
     # ---- adapters
+
+    @property
+    def has_adapters(self) -> bool:
+        return bool(self._adapters or self._converters)
 
     def adapt(
         self, name: str, to_python: Callable[[Any], Any] | None, from_python: dict[type, Callable[[Any], Any]]
@@ -129,7 +135,9 @@ class Engine:
             if (deferred := defer(self, form, name, args, function)) is not None:
                 return deferred
             types, given = self.describe(name, args)
-            (compiled,) = self.compile([Expression(form, given, name)])
+            call = Expression(form, given, name)
+            compile_ahead(self, call, args, function)
+            (compiled,) = self.compile([call])
             function.add(types, compiled)
             return function(*args)
 
@@ -238,6 +246,7 @@ class Engine:
         self, calls: Sequence[Expression], of: ClassOf | None = None, also: Sequence[Expression] = ()
     ) -> list[Any]:
         """The compiled calls; None for an optional one that C++ does not have. See ``CompiledCalls.get``."""
+        check_not_rehearsed()
         of = of or self._class_of(calls[0])
         found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks), *self._next(calls)])
         self._started  # noqa: B018
@@ -259,6 +268,10 @@ class Engine:
     def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool:
         """Whether a call can be made without compiling."""
         return self._calls.is_kept(self.types, call, of or self._class_of(call))
+
+    def result_of(self, call: Expression, of: ClassOf | None = None) -> Given | None:
+        """How the result of a call is given to others; None where the call is not compiled."""
+        return self._calls.result_of(self.types, call, of or self._class_of(call))
 
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None:
         """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""

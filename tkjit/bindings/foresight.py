@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from tkjit.bindings import forms
@@ -18,11 +18,17 @@ _BETWEEN = ("tkjit", "contextlib")  # the end of a batch is called by the latter
 _NUMBERS = {"int": "int", "bool": "bool", "double": "double"}  # what Python passes, by the type of a parameter
 
 
-def names_in_caller() -> frozenset[str]:
-    """The names in the function, or the notebook's cell, that called into tkjit."""
-    frame = sys._getframe()
+def calling_frame() -> FrameType | None:
+    """Of the function, or the notebook's cell, that called into tkjit."""
+    frame: FrameType | None = sys._getframe()
     while frame is not None and str(frame.f_globals.get("__name__")).split(".")[0] in _BETWEEN:
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
+    return frame
+
+
+def names_in_caller() -> frozenset[str]:
+    """The names in the calling function."""
+    frame = calling_frame()
     return frozenset(_names_of(frame.f_code)) if frame is not None else frozenset()
 
 

@@ -17,6 +17,7 @@ from tkjit.bindings.enumerations import Enumeration
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.rehearsal import compile_ahead
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
@@ -254,6 +255,7 @@ class BoundType:
         if (deferred := defer(engine, form, self.__name__, args, function, of)) is not None:
             return deferred
         types, given = engine.describe(self.__name__, args)
+        compile_ahead(engine, Expression(form, given, self.__name__), args, function, of)
         try:
             (compiled,) = engine.compile([Expression(form, given, self.__name__)], of)
         except ArgumentError as error:

@@ -114,12 +114,14 @@ PyObject* result_name(PyObject* self, void*) {
     return PyUnicode_FromString(demangle(as<CompiledCall>(self).result->name.c_str()).c_str());
 }
 PyObject* result_form(PyObject* self, void*) { return PyLong_FromLong(long(as<CompiledCall>(self).entry.form)); }
+PyObject* result_is_const(PyObject* self, void*) { return PyBool_FromLong(as<CompiledCall>(self).entry.is_const); }
 PyObject* result_class(PyObject* self, void*) {
     return Py_XNewRef(reinterpret_cast<PyObject*>(python_class(as<CompiledCall>(self).result)));
 }
 PyGetSetDef compiled_getters[] = {
     {"result_name", result_name, nullptr, "The C++ type of the result, without its reference.", nullptr},
     {"result_form", result_form, nullptr, "How it comes back: bind.h's Form.", nullptr},
+    {"result_is_const", result_is_const, nullptr, "Whether it refers to something constant.", nullptr},
     {"result_class", result_class, nullptr, "The class of such results.", nullptr},
     {},
 };
@@ -440,7 +442,7 @@ PyMethodDef module_methods[] = {
     {"load", load, METH_O, "The number that a reference refers to."},
     {"take_ownership", take_ownership, METH_O, "Have Python delete what an object refers to."},
     {"set_error", set_error, METH_O, "The class of C++ exceptions that Python has no class for."},
-    {"set_before_call", set_before_call, METH_O, "What is called before each call; None for nothing."},
+    {"set_before_call", set_before_call, METH_O, "What is called before each call, and says True if it is not to be made; None for nothing."},
     {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
     {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},
     {"move", make_marked<Mark::moved>, METH_O, nullptr},

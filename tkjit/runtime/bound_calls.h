@@ -40,7 +40,7 @@ struct Function {
 inline PyTypeObject* function_type = nullptr;
 inline PyTypeObject* method_type = nullptr;
 inline PyTypeObject* compiled_type = nullptr;
-inline PyObject* before_call = nullptr;  // called before each call, where calls wait in a batch
+inline PyObject* before_call = nullptr;  // called before each call, where calls wait in a batch or are rehearsed
 inline PyObject* error_class = nullptr;  // tkjit.CppError
 
 /// An exception that a call has thrown: Python's class for it, its type and its text.
@@ -186,11 +186,6 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
         PyErr_SetString(PyExc_ReferenceError, "the library has been stopped");
         return nullptr;
     }
-    if (before_call) {
-        const Owned callback(Py_NewRef(before_call));
-        const Owned done(PyObject_CallNoArgs(callback.get()));
-        if (!done) return nullptr;
-    }
     void* addresses[most_arguments];
     for (Py_ssize_t i = 0; i < count; ++i) addresses[i] = arguments[i].address;
     bind::Result result{};
@@ -262,6 +257,12 @@ inline PyObject* call_function(PyObject* callable, PyObject* const* given, std::
             if (!read(given[i], arguments[i])) return nullptr;
         CompiledCall* const call = find_call(function, arguments, count);
         if (!call) return call_missing(function, given, count, nullptr);
+        if (before_call) {
+            const Owned callback(Py_NewRef(before_call));
+            const Owned said(PyObject_CallNoArgs(callback.get()));
+            if (!said) return nullptr;
+            if (said.get() == Py_True) return call_missing(function, given, count, nullptr);
+        }
         return make_call(function, *call, arguments, count);
     });
 }

@@ -1,0 +1,336 @@
+"""The calls in the lines behind a call, which are compiled with it: they are rehearsed, and nothing is called.
+
+The calling function's source is read from the present line on. What stands there is evaluated with the function's own
+variables, as far as it is calls of bound names, numbers and assignments: each call gives a placeholder, as in a batch.
+The body of an ``if`` is left out. Whatever is not understood is unknown, and so is all that takes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from types import FrameType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from tkjit.bindings.batch import (
+    Batch,
+    Call,
+    Deferred,
+    Engine,
+    Member,
+    NotRehearsedError,
+    rehearsing,
+    without_repetitions,
+)
+from tkjit.bindings.compiled_calls import ClassOf
+from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.foresight import calling_frame
+
+_MOST_CALLS, _MOST_STATEMENTS = 32, 200
+_UNKNOWN: Any = object()
+_PLAIN = (int, float, str, bool, type(None))
+_MARKS = ("ptr", "char_ptr", "move")
+_FUNCTIONS = (int, float, str, bool, abs, min, max, len, range, round)
+# evaluated by a condition, or with other variables
+_NOT_READ = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+
+class Rehearsal(Batch):
+    """A batch whose calls are never made."""
+
+    is_rehearsed = True
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Deferred:
+        if engine is not self._engine or len(self._waiting) >= _MOST_CALLS:
+            raise NotRehearsedError
+        made = super().add(engine, call, args)
+        if len(self._waiting) == 1 or any(one.how.startswith("deferred") for one in made.expression.given):
+            return made
+        result = engine.result_of(made.expression, call.of)
+        if result is None:
+            return made
+        self._waiting.pop()
+        return _Typed(self, result, made)
+
+    def flush(self) -> None:
+        raise NotRehearsedError
+
+    @property
+    def planned(self) -> list[Deferred]:
+        return self._waiting
+
+    def end(self) -> None:
+        self.drop()
+
+
+class _Typed(Deferred):
+    """The result of a call that is compiled already, so that its type is known."""
+
+    def __init__(self, batch: Batch, given: Given, of: Deferred) -> None:
+        super().__init__(batch, -1, of.call, (), of.expression)
+        self._given = given
+
+    @property
+    def given(self) -> Given:
+        return self._given
+
+    @property
+    def given_as_pointer(self) -> Given:
+        how = {"object": "pointer", "const": "const pointer"}.get(self._given.how)
+        if how is None:
+            raise NotRehearsedError
+        return Given(how, self._given.type)
+
+
+def compile_ahead(
+    engine: Engine, call: Expression, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
+) -> None:
+    """Compile a call that is about to be made, with those in the lines behind it; nothing where there are none.
+
+    Parameters
+    ----------
+    call : Expression
+    args : tuple
+        Of the call.
+    make : callable
+        Makes it.
+    of : ClassOf, optional
+        The class that it constructs.
+    """
+    frame = calling_frame()
+    if frame is None or frame.f_code in engine.not_rehearsed or engine.has_adapters or engine.is_kept(call, of):
+        return
+    rehearsal = Rehearsal(engine)
+    with rehearsing(rehearsal):
+        try:
+            rehearsal.add(engine, Call(call.form, call.name, make, of), args)
+            _Reader(frame).read_on()
+            planned = list(rehearsal.planned)
+        except Exception:  # it only saves time
+            planned = []
+        finally:
+            rehearsal.end()
+    expressions, _ = without_repetitions([one.expression for one in planned])
+    uses = [one.type for other in expressions for one in other.given if one.how.startswith("deferred")]
+    # a class is better compiled with its probable calls, where it is not clear what is done with its object
+    if len(expressions) < 2 or (of is not None and "0" not in uses):
+        return
+    classes = dict.fromkeys(one.call.of for one in planned if one.call.of is not None)
+    unit = engine.compile_batch(expressions, classes)
+    if unit is None:
+        engine.not_rehearsed.add(frame.f_code)  # something in it does not compile: who calls it hears of it
+        return
+    for position, one in enumerate(expressions[1:], 1):
+        given = unit.given_to(one)
+        if given is not None:
+            unit.keep(position, Expression(one.form, given, one.name))
+
+
+class _Reader:
+    """Reads on from the line at which a function is."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+        self._line = frame.f_lineno
+        self._body = _body_of(frame)
+        self._count = 0
+
+    def read_on(self) -> None:
+        with suppress(_End):
+            self._read_behind(self._body)
+
+    def _read_behind(self, body: Sequence[ast.stmt]) -> None:
+        """The statement of the present line, if it is in a body, and what follows that."""
+        for position, one in enumerate(body):
+            if one.lineno <= self._line <= (one.end_lineno or one.lineno):
+                blocks = [block for name in ("body", "orelse", "finalbody") if (block := getattr(one, name, None))]
+                inner = next((block for block in blocks if block[0].lineno <= self._line <= _end_of(block)), None)
+                if inner is None:
+                    self._read([one])
+                else:
+                    self._read_behind(inner)
+                    if isinstance(one, (ast.For, ast.While)):
+                        self._read([one])  # from its beginning
+                self._read(body[position + 1 :])
+                return
+
+    def _read(self, body: Iterable[ast.stmt]) -> None:
+        for one in body:
+            self._count += 1
+            if self._count > _MOST_STATEMENTS:
+                raise _End
+            if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                self._assign(one)
+            elif isinstance(one, (ast.Expr, ast.Return)):
+                self._value(one.value)
+            elif isinstance(one, ast.For):
+                items = self._value(one.iter)
+                first = items[0] if isinstance(items, (range, list, tuple)) and len(items) else _UNKNOWN
+                self._bind(one.target, first)
+                self._read(one.body)
+            elif isinstance(one, ast.While):
+                self._value(one.test)
+                self._read(one.body)
+            elif isinstance(one, ast.With) and not any(map(_expects_failure, one.items)):
+                self._read(one.body)
+            elif isinstance(one, ast.Try) and not one.handlers:
+                self._read([*one.body, *one.finalbody])
+            else:
+                self._forget(one)
+            if isinstance(one, (ast.Return, ast.Raise)):
+                raise _End
+
+    def _assign(self, one: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        value = self._value(one.value)
+        if isinstance(one, ast.AugAssign):
+            before = self._value(one.target)
+            is_number = isinstance(value, _PLAIN) and isinstance(before, _PLAIN)
+            value = self._combine(type(one.op), before, value) if is_number else _UNKNOWN
+        for target in one.targets if isinstance(one, ast.Assign) else [one.target]:
+            self._bind(target, value)
+
+    def _bind(self, target: ast.expr, value: Any) -> None:
+        if isinstance(target, ast.Name):
+            self._names[target.id] = value
+        elif isinstance(target, ast.Tuple):
+            is_whole = isinstance(value, (list, tuple)) and len(value) == len(target.elts)
+            for position, one in enumerate(target.elts):
+                self._bind(one, value[position] if is_whole else _UNKNOWN)
+
+    def _forget(self, one: ast.stmt) -> None:
+        """What a statement that is not read may set."""
+        for node in ast.walk(one):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self._names[node.id] = _UNKNOWN
+
+    def _value(self, node: ast.expr | None) -> Any:
+        try:
+            return self._evaluate(node)
+        except _End:
+            raise
+        except Exception:
+            return _UNKNOWN
+
+    def _evaluate(self, node: ast.expr | None) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, _PLAIN) else _UNKNOWN
+        if isinstance(node, ast.Name):
+            return self._names.get(node.id, _UNKNOWN)
+        if isinstance(node, ast.Attribute):
+            owner = self._value(node.value)
+            if isinstance(owner, ModuleType) and owner.__name__ != "tkjit":
+                return vars(owner).get(node.attr, _UNKNOWN)
+            return getattr(owner, node.attr) if isinstance(owner, ModuleType) or is_bound(owner) else _UNKNOWN
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            found = list(self._each(node.elts))
+            if any(one is _UNKNOWN for one in found):
+                return _UNKNOWN
+            return tuple(found) if isinstance(node, ast.Tuple) else found
+        if isinstance(node, ast.BinOp):
+            return self._combine(type(node.op), self._value(node.left), self._value(node.right))
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            operand = self._value(node.operand)
+            return -operand if _is_operand(operand) else _UNKNOWN
+        if isinstance(node, ast.Subscript):
+            owner, index = self._value(node.value), self._value(node.slice)
+            is_known = index is not _UNKNOWN and (is_bound(owner) or isinstance(owner, (list, tuple)))
+            return owner[index] if is_known else _UNKNOWN
+        if node is not None and not isinstance(node, _NOT_READ):
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self._value(child)
+        return _UNKNOWN
+
+    def _call(self, node: ast.Call) -> Any:
+        function = self._value(node.func)
+        args = list(self._each(node.args))
+        kwargs = {one.arg: self._value(one.value) for one in node.keywords if one.arg is not None}
+        is_whole = len(kwargs) == len(node.keywords)
+        if function is _UNKNOWN or any(one is _UNKNOWN for one in (*args, *kwargs.values())) or not is_whole:
+            return _UNKNOWN
+        if any(function is one for one in _FUNCTIONS) or _is_scalar(function):
+            return function(*args) if all(isinstance(one, _PLAIN) for one in args) and not kwargs else _UNKNOWN
+        return function(*args, **kwargs) if is_bound(function) else _UNKNOWN
+
+    def _each(self, nodes: Iterable[ast.expr]) -> Iterator[Any]:
+        for one in nodes:
+            if isinstance(one, ast.Starred):
+                several = self._value(one.value)
+                yield from several if isinstance(several, (list, tuple)) else [_UNKNOWN]
+            else:
+                yield self._value(one)
+
+    @staticmethod
+    def _combine(kind: type, left: Any, right: Any) -> Any:
+        is_known = kind in _OPERATORS and _is_operand(left) and _is_operand(right)
+        return _OPERATORS[kind](left, right) if is_known else _UNKNOWN
+
+
+def is_bound(value: Any) -> bool:
+    """Whether it is a name or an object of C++, or stands for one: using that calls nothing while it is rehearsed."""
+    if isinstance(value, MethodType):
+        value = value.__func__
+    if isinstance(value, FunctionType):
+        return value.__module__ == "tkjit.bindings" and value.__name__ in _MARKS
+    return type(value).__module__.split(".")[:2] == ["tkjit", "bindings"]
+
+
+def _expects_failure(item: ast.withitem) -> bool:
+    """Whether it is ``pytest.raises`` or ``suppress``."""
+    function = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", "")) in ("raises", "assertRaises", "suppress")
+
+
+class _End(Exception):
+    """A function returns."""
+
+
+def _is_scalar(function: Any) -> bool:
+    """Whether it is one of NumPy's types of numbers."""
+    classes = function.__mro__ if isinstance(function, type) else ()
+    return any((one.__module__, one.__name__) == ("numpy", "number") for one in classes)
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (int, float, Deferred, Member)) or (value is not _UNKNOWN and is_bound(value))
+
+
+def _end_of(block: Sequence[ast.stmt]) -> int:
+    return block[-1].end_lineno or block[-1].lineno
+
+
+def _body_of(frame: FrameType) -> Sequence[ast.stmt]:
+    """The statements of the code that a frame runs; none where there is no source."""
+    code = frame.f_code
+    tree = _parsed("".join(linecache.getlines(code.co_filename, frame.f_globals)))
+    if code.co_name == "<module>":
+        return tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
+            first = min((one.lineno for one in node.decorator_list), default=node.lineno)
+            if first == code.co_firstlineno:
+                return node.body
+    return ()
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
