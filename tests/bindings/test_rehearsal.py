@@ -145,3 +145,18 @@ def test_a_problem_of_reading_on_is_none_of_the_caller(diary, monkeypatch):
 
     monkeypatch.setattr(rehearsal, "_body_of", fail)
     assert diary.half(5.0) == 2.5
+
+
+def test_loops_over_what_is_written_down(diary, units):
+    def use():
+        found = {}
+        for name, function in {"half": diary.half, "doubled": diary.doubled}.items():
+            found[name] = function(3.0)
+            found[name + "twice"] = diary.doubled(found[name])
+        for step, page in enumerate([diary.Page(1), diary.Page(2)]):
+            found[step] = page.twice()
+        return found
+
+    units.clear()
+    assert use() == {"half": 1.5, "doubled": 6.0, "halftwice": 3.0, "doubledtwice": 12.0, 0: 2, 1: 4}
+    assert len(units) == 1  # what `enumerate` gives is not known, but what pages are probably asked is

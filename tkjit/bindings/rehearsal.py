@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from types import FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from tkjit.bindings.batch import (
@@ -32,6 +32,7 @@ from tkjit.bindings.foresight import calling_frame
 
 _MOST_CALLS, _MOST_STATEMENTS = 32, 200
 _UNKNOWN: Any = object()
+_SEQUENCES: tuple[Any, ...] = (range, list, tuple, type({}.items()))
 _PLAIN = (int, float, str, bool, type(None))
 _MARKS = ("ptr", "char_ptr", "move")
 _FUNCTIONS = (int, float, str, bool, abs, min, max, len, range, round)
@@ -142,11 +143,12 @@ def compile_ahead(
             unit.keep(position, Expression(one.form, given, one.name))
 
 
-class _Reader:
-    """Reads on from the line at which a function is."""
+class _Reader(ast.NodeVisitor):
+    """Reads on from the line at which a function is. Visiting an expression gives its value, or ``_UNKNOWN``."""
 
     def __init__(self, frame: FrameType) -> None:
         self._names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+        self._items: dict[tuple[int, Any], tuple[Any, Any]] = {}  # what would be set, by a container's id and the index
         self._line = frame.f_lineno
         self._body = _body_of(frame)
         self._count = 0
@@ -175,91 +177,109 @@ class _Reader:
             self._count += 1
             if self._count > _MOST_STATEMENTS:
                 raise _End
-            if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-                self._assign(one)
-            elif isinstance(one, (ast.Expr, ast.Return)):
-                self._value(one.value)
-            elif isinstance(one, ast.For):
-                items = self._value(one.iter)
-                first = items[0] if isinstance(items, (range, list, tuple)) and len(items) else _UNKNOWN
-                self._bind(one.target, first)
-                self._read(one.body)
-            elif isinstance(one, ast.While):
-                self._value(one.test)
-                self._read(one.body)
-            elif isinstance(one, ast.With) and not any(map(_expects_failure, one.items)):
-                self._read(one.body)
-            elif isinstance(one, ast.Try) and not one.handlers:
-                self._read([*one.body, *one.finalbody])
-            else:
-                self._forget(one)
-            if isinstance(one, (ast.Return, ast.Raise)):
-                raise _End
+            self.visit(one)
 
-    def _assign(self, one: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
-        value = self._value(one.value)
-        if isinstance(one, ast.AugAssign):
-            before = self._value(one.target)
-            is_number = isinstance(value, _PLAIN) and isinstance(before, _PLAIN)
-            value = self._combine(type(one.op), before, value) if is_number else _UNKNOWN
-        for target in one.targets if isinstance(one, ast.Assign) else [one.target]:
+    # ---- statements
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        self._value(node.value)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        self._value(node.value)
+        raise _End
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        raise _End
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        value = self._value(node.value)
+        for target in node.targets:
             self._bind(target, value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._bind(node.target, self._value(node.value))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        before, value = self._value(node.target), self._value(node.value)
+        are_plain = isinstance(before, _PLAIN) and isinstance(value, _PLAIN)
+        self._bind(node.target, _combine(type(node.op), before, value) if are_plain else _UNKNOWN)
+
+    def visit_For(self, node: ast.For) -> None:
+        items = self._value(node.iter)
+        is_known = isinstance(items, _SEQUENCES) and len(items)
+        # of numbers that are counted, one is as good as all
+        for item in list(items)[: 1 if isinstance(items, range) else _MOST_CALLS] if is_known else [_UNKNOWN]:
+            self._bind(node.target, item)
+            self._read(node.body)
+
+    def visit_While(self, node: ast.While) -> None:
+        self._value(node.test)
+        self._read(node.body)
+
+    def visit_With(self, node: ast.With) -> None:
+        if any(map(_expects_failure, node.items)):
+            self._forget(node)
+            return
+        for item in node.items:
+            if item.optional_vars is not None:
+                self._bind(item.optional_vars, _UNKNOWN)
+        self._read(node.body)
+
+    def visit_Try(self, node: ast.Try) -> None:
+        if node.handlers:
+            self._forget(node)
+        else:
+            self._read([*node.body, *node.finalbody])
 
     def _bind(self, target: ast.expr, value: Any) -> None:
         if isinstance(target, ast.Name):
             self._names[target.id] = value
-        elif isinstance(target, ast.Tuple):
+        elif isinstance(target, (ast.Tuple, ast.List)):
             is_whole = isinstance(value, (list, tuple)) and len(value) == len(target.elts)
             for position, one in enumerate(target.elts):
                 self._bind(one, value[position] if is_whole else _UNKNOWN)
+        elif isinstance(target, ast.Subscript):
+            owner, index = self._value(target.value), self._value(target.slice)
+            if owner is not _UNKNOWN and isinstance(index, _PLAIN):
+                self._items[id(owner), index] = owner, value  # which keeps the container's id
 
-    def _forget(self, one: ast.stmt) -> None:
+    def _forget(self, node: ast.stmt) -> None:
         """What a statement that is not read may set."""
-        for node in ast.walk(one):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self._names[node.id] = _UNKNOWN
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+                self._names[one.id] = _UNKNOWN
 
-    def _value(self, node: ast.expr | None) -> Any:
-        try:
-            return self._evaluate(node)
-        except _End:
-            raise
-        except Exception:
-            return _UNKNOWN
-
-    def _evaluate(self, node: ast.expr | None) -> Any:
-        if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, _PLAIN) else _UNKNOWN
-        if isinstance(node, ast.Name):
-            return self._names.get(node.id, _UNKNOWN)
-        if isinstance(node, ast.Attribute):
-            owner = self._value(node.value)
-            if isinstance(owner, ModuleType) and owner.__name__ != "tkjit":
-                return vars(owner).get(node.attr, _UNKNOWN)
-            return getattr(owner, node.attr) if isinstance(owner, ModuleType) or is_bound(owner) else _UNKNOWN
-        if isinstance(node, ast.Call):
-            return self._call(node)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            found = list(self._each(node.elts))
-            if any(one is _UNKNOWN for one in found):
-                return _UNKNOWN
-            return tuple(found) if isinstance(node, ast.Tuple) else found
-        if isinstance(node, ast.BinOp):
-            return self._combine(type(node.op), self._value(node.left), self._value(node.right))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            operand = self._value(node.operand)
-            return -operand if _is_operand(operand) else _UNKNOWN
-        if isinstance(node, ast.Subscript):
-            owner, index = self._value(node.value), self._value(node.slice)
-            is_known = index is not _UNKNOWN and (is_bound(owner) or isinstance(owner, (list, tuple)))
-            return owner[index] if is_known else _UNKNOWN
-        if node is not None and not isinstance(node, _NOT_READ):
+    def generic_visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.stmt):
+            self._forget(node)
+        elif not isinstance(node, _NOT_READ):
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
                     self._value(child)
         return _UNKNOWN
 
-    def _call(self, node: ast.Call) -> Any:
+    # ---- expressions
+
+    def _value(self, node: ast.expr | None) -> Any:
+        try:
+            return self.visit(node) if node is not None else _UNKNOWN
+        except Exception:
+            return _UNKNOWN
+
+    def visit_Constant(self, node: ast.Constant) -> Any:
+        return node.value if isinstance(node.value, _PLAIN) else _UNKNOWN
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return self._names.get(node.id, _UNKNOWN)
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        owner = self._value(node.value)
+        if isinstance(owner, ModuleType) and owner.__name__ != "tkjit":
+            return vars(owner).get(node.attr, _UNKNOWN)
+        is_known = isinstance(owner, ModuleType) or is_bound(owner) or (type(owner) is dict and node.attr == "items")
+        return getattr(owner, node.attr) if is_known else _UNKNOWN
+
+    def visit_Call(self, node: ast.Call) -> Any:
         function = self._value(node.func)
         args = list(self._each(node.args))
         kwargs = {one.arg: self._value(one.value) for one in node.keywords if one.arg is not None}
@@ -268,7 +288,33 @@ class _Reader:
             return _UNKNOWN
         if any(function is one for one in _FUNCTIONS) or _is_scalar(function):
             return function(*args) if all(isinstance(one, _PLAIN) for one in args) and not kwargs else _UNKNOWN
-        return function(*args, **kwargs) if is_bound(function) else _UNKNOWN
+        is_items = isinstance(function, BuiltinMethodType) and type(function.__self__) is dict
+        return function(*args, **kwargs) if is_items or is_bound(function) else _UNKNOWN
+
+    def visit_Tuple(self, node: ast.Tuple) -> Any:
+        found = tuple(self._each(node.elts))
+        return _UNKNOWN if any(one is _UNKNOWN for one in found) else found
+
+    def visit_List(self, node: ast.List) -> Any:
+        found = list(self._each(node.elts))
+        return _UNKNOWN if any(one is _UNKNOWN for one in found) else found
+
+    def visit_Dict(self, node: ast.Dict) -> Any:
+        return {self._value(key): self._value(value) for key, value in zip(node.keys, node.values, strict=True)}
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        return _combine(type(node.op), self._value(node.left), self._value(node.right))
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        operand = self._value(node.operand)
+        return -operand if isinstance(node.op, ast.USub) and _is_operand(operand) else _UNKNOWN
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        owner, index = self._value(node.value), self._value(node.slice)
+        if isinstance(index, _PLAIN) and (id(owner), index) in self._items:
+            return self._items[id(owner), index][1]
+        is_known = index is not _UNKNOWN and (is_bound(owner) or isinstance(owner, (list, tuple, dict)))
+        return owner[index] if is_known else _UNKNOWN
 
     def _each(self, nodes: Iterable[ast.expr]) -> Iterator[Any]:
         for one in nodes:
@@ -278,10 +324,16 @@ class _Reader:
             else:
                 yield self._value(one)
 
-    @staticmethod
-    def _combine(kind: type, left: Any, right: Any) -> Any:
-        is_known = kind in _OPERATORS and _is_operand(left) and _is_operand(right)
-        return _OPERATORS[kind](left, right) if is_known else _UNKNOWN
+
+def _combine(kind: type, left: Any, right: Any) -> Any:
+    is_known = kind in _OPERATORS and _is_operand(left) and _is_operand(right)
+    return _OPERATORS[kind](left, right) if is_known else _UNKNOWN
+
+
+def _expects_failure(item: ast.withitem) -> bool:
+    """Whether it is ``pytest.raises`` or ``suppress``."""
+    function = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
+    return getattr(function, "attr", getattr(function, "id", "")) in ("raises", "assertRaises", "suppress")
 
 
 def is_bound(value: Any) -> bool:
@@ -293,14 +345,8 @@ def is_bound(value: Any) -> bool:
     return type(value).__module__.split(".")[:2] == ["tkjit", "bindings"]
 
 
-def _expects_failure(item: ast.withitem) -> bool:
-    """Whether it is ``pytest.raises`` or ``suppress``."""
-    function = item.context_expr.func if isinstance(item.context_expr, ast.Call) else None
-    return getattr(function, "attr", getattr(function, "id", "")) in ("raises", "assertRaises", "suppress")
-
-
-class _End(Exception):
-    """A function returns."""
+class _End(BaseException):
+    """A function returns: no more of it is read."""
 
 
 def _is_scalar(function: Any) -> bool:
