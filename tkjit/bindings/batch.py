@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import replace
 from types import CodeType, ModuleType
@@ -15,6 +15,14 @@ from tkjit.bindings.compiled_calls import ClassOf, Unit
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.errors import TkjitError
 from tkjit.system.fork_safe import ForkSafeLock
+
+
+class Lines(Protocol):
+    """The lines behind the present one of the calling function."""
+
+    @property
+    def code(self) -> CodeType: ...
+    def rehearse(self) -> None: ...
 
 
 class Engine(Protocol):
@@ -34,27 +42,17 @@ class Engine(Protocol):
         own: int = 0,
     ) -> tuple[Any, ...]: ...
     def is_kept(self, call: Expression, of: ClassOf | None = None) -> bool: ...
-    @property
-    def has_adapters(self) -> bool: ...
+    def lines_behind(self) -> Lines | None: ...
     def result_of(self, call: Expression, of: ClassOf | None = None) -> Given | None: ...
     def compile_batch(self, calls: Sequence[Expression], classes: Iterable[ClassOf]) -> Unit | None: ...
 
 
+MOST_REHEARSED = 32
 _current: ContextVar[Batch | None] = ContextVar("batch", default=None)
 
 
 class NotRehearsedError(Exception):
     """A value is needed, or something would have to be compiled, while calls are rehearsed."""
-
-
-@contextmanager
-def rehearsing(calls: Batch) -> Iterator[None]:
-    """While the block runs, calls of this thread only take their turn in a batch that is never made."""
-    token = _current.set(calls)
-    try:
-        yield
-    finally:
-        _current.reset(token)
 
 
 def check_not_rehearsed() -> None:
@@ -88,14 +86,13 @@ def batch() -> Iterator[None]:
 class Batch:
     """The calls that wait, all of one library: those of another are made first."""
 
-    is_rehearsed = False
-
     def __init__(self) -> None:
         self._waiting: list[Deferred] = []
         self._engine: Engine | None = None
+        self.is_rehearsed = False
 
     def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Deferred:
-        if self._engine is not engine:
+        if self._engine is not engine or (self.is_rehearsed and len(self._waiting) >= MOST_REHEARSED):
             self.flush()
         self._engine = engine
         args = tuple(_settled(arg) for arg in args)
@@ -103,20 +100,48 @@ class Batch:
         described = iter(engine.describe(call.name, plain)[1])
         given = tuple(arg.given if isinstance(arg, (Deferred, Pointer)) else next(described) for arg in args)
         made = Deferred(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
+        if self.is_rehearsed and not any(one.how.startswith("deferred") for one in given):
+            result = engine.result_of(made.expression, call.of)
+            if result is not None:
+                return Typed(made, result)
         self._waiting.append(made)
         _have_calls_ask(engine.runtime, self)
         return made
 
+    def plan(self, rehearse: Callable[[], None]) -> list[Deferred]:
+        """The calls that would be added by a function, which are not made."""
+        count, token = len(self._waiting), _current.set(self)
+        self.is_rehearsed = True
+        try:
+            with suppress(Exception):  # it only saves time
+                rehearse()
+        finally:
+            self.is_rehearsed = False
+            _current.reset(token)
+            planned = self._waiting[count:]
+            del self._waiting[count:]
+        return planned
+
     def flush(self) -> None:
-        """Compile what waits, and make the calls."""
+        """Compile what waits, and make the calls.
+
+        Raises
+        ------
+        NotRehearsedError
+            If calls are rehearsed.
+        """
+        if self.is_rehearsed:
+            raise NotRehearsedError
         waiting, engine = self._waiting, self._engine
         if engine is None or not waiting:
             return
+        lines = engine.lines_behind()
+        planned = self.plan(lines.rehearse) if lines is not None else []
         self._waiting = []
         _have_calls_ask(engine.runtime, self)
         token = _current.set(None)
         try:
-            self._run(engine, waiting)
+            self._run(engine, waiting, planned, lines)
         except BaseException as error:
             for one in waiting:
                 one.fail(error)
@@ -135,10 +160,10 @@ class Batch:
         return bool(self._waiting)
 
     @staticmethod
-    def _run(engine: Engine, waiting: list[Deferred]) -> None:
-        classes = dict.fromkeys(one.call.of for one in waiting if one.call.of is not None)
-        expressions, positions = without_repetitions([one.expression for one in waiting])
-        unit = engine.compile_batch(expressions, classes)
+    def _run(engine: Engine, waiting: list[Deferred], planned: list[Deferred], lines: Lines | None) -> None:
+        expressions, positions = _without_repetitions([one.expression for one in waiting])
+        unit = _compile_with(engine, waiting, planned, lines) if planned and lines is not None else None
+        unit = unit or engine.compile_batch(expressions, _classes_of(waiting))
         for one, position in zip(waiting, positions, strict=True):
             args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
             if unit is not None:
@@ -149,7 +174,7 @@ class Batch:
             one.settle(one.call.make(*args))
 
 
-def without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
+def _without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression], list[int]]:
     """Calls that take each other's results, each once for the same types; and for each that waits which one it is."""
     found: dict[Expression, int] = {}
     positions: list[int] = []
@@ -160,6 +185,60 @@ def without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression]
         )
         positions.append(found.setdefault(replace(call, given=given), len(found)))
     return list(found), positions
+
+
+def _classes_of(calls: Iterable[Deferred]) -> list[ClassOf]:
+    """What they construct."""
+    return list(dict.fromkeys(one.call.of for one in calls if one.call.of is not None))
+
+
+def _compile_with(
+    engine: Engine, waiting: Sequence[Deferred], planned: Sequence[Deferred], lines: Lines
+) -> Unit | None:
+    """Compile calls with those that are planned, and keep the latter; None where something does not compile."""
+    first, _ = _without_repetitions([one.expression for one in waiting])
+    expressions, _ = _without_repetitions([one.expression for one in (*waiting, *planned)])
+    unit = engine.compile_batch(expressions, _classes_of((*waiting, *planned)))
+    if unit is None:
+        engine.not_rehearsed.add(lines.code)  # who calls what does not compile hears of it then
+        return None
+    for position, one in enumerate(expressions[len(first) :], len(first)):
+        given = unit.given_to(one)
+        if given is not None:
+            unit.keep(position, Expression(one.form, given, one.name))
+    return unit
+
+
+def compile_ahead(
+    engine: Engine, call: Expression, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
+) -> None:
+    """Compile a call that is about to be made, with those in the lines behind it; nothing where there are none.
+
+    Parameters
+    ----------
+    call : Expression
+    args : tuple
+        Of the call.
+    make : callable
+        Makes it.
+    of : ClassOf, optional
+        The class that it constructs.
+    """
+    lines = engine.lines_behind()
+    if lines is None or engine.is_kept(call, of):
+        return
+    alone = Batch()
+    try:
+        waiting = [alone.add(engine, Call(call.form, call.name, make, of), args)]
+        planned = alone.plan(lines.rehearse)
+    finally:
+        alone.drop()
+    # a class is better compiled with its probable calls, where it is not clear what is done with its object
+    expressions, _ = _without_repetitions([one.expression for one in (*waiting, *planned)])
+    given = [one for other in expressions for one in other.given]
+    is_used = any(one.how.startswith("deferred") and one.type == "0" for one in given)
+    if len(expressions) > 1 and (of is None or is_used):
+        _compile_with(engine, waiting, planned, lines)
 
 
 _waiting_batches: set[Batch] = set()  # of all threads
@@ -302,6 +381,25 @@ class Deferred:
         assert engine is not None
         args = engine.prepare(name, (), (self, *others), {})
         return self._batch.add(engine, Call(form, name, make), args)
+
+
+class Typed(Deferred):
+    """While calls are rehearsed, the result of one that is compiled already, so that its type is known."""
+
+    def __init__(self, of: Deferred, given: Given) -> None:
+        super().__init__(of._batch, -1, of.call, (), of.expression)
+        self._given = given
+
+    @property
+    def given(self) -> Given:
+        return self._given
+
+    @property
+    def given_as_pointer(self) -> Given:
+        how = {"object": "pointer", "const": "const pointer"}.get(self._given.how)
+        if how is None:
+            raise NotRehearsedError
+        return Given(how, self._given.type)
 
 
 class Pointer:

@@ -94,6 +94,7 @@ class CompiledCalls:
         self._known: dict[Expression, Any] = {}  # None for an optional call that C++ does not have
         self._refused: dict[Expression, str] = {}
         self._met: set[str] = set()  # classes
+        self._absent: dict[str, tuple[Expression, ...]] = {}  # companions of classes, of which the cache has none
         self._recorded: set[Expression] = set()
         self._origins: dict[str, Expression] = {}  # of types: what has returned the first object
 
@@ -222,11 +223,14 @@ class CompiledCalls:
     def _meet(self, types: Any, of: ClassOf) -> tuple[Expression, ...]:
         """What is to be compiled for a class that is new here; nothing where the cache has it."""
         self._met.add(of.type_text)
+        if of.type_text in self._absent:
+            return self._absent[of.type_text]
         companions = companions_of(of.type_text, of.arguments, self._members(of.type_text))
         if not companions:
             return ()
         entry = self._loader.find(ClassPlan(self._prepared, of.type_text, companions))
         if entry is None:
+            self._absent[of.type_text] = companions
             return companions
         opened = types.open(str(entry.shared_object))[int(entry.module) :]
         self._learn(zip(companions, opened, strict=False))

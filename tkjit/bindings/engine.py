@@ -10,7 +10,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tkjit.bindings.arguments import prepare
-from tkjit.bindings.batch import check_not_rehearsed, defer
+from tkjit.bindings.batch import check_not_rehearsed, compile_ahead, defer
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.expressions import Expression, Given
@@ -18,7 +18,7 @@ from tkjit.bindings.foresight import methods_named, names_in_caller
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
 from tkjit.bindings.prepared import PreparedHeaders
-from tkjit.bindings.rehearsal import compile_ahead
+from tkjit.bindings.rehearsal import Lines, lines_behind
 from tkjit.bindings.runtime import runtime
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
@@ -79,9 +79,9 @@ class Engine:
 
     # ---- adapters
 
-    @property
-    def has_adapters(self) -> bool:
-        return bool(self._adapters or self._converters)
+    def lines_behind(self) -> Lines | None:
+        """What is to be rehearsed; nothing where adapters make something else of results and arguments."""
+        return None if self._adapters or self._converters else lines_behind(self.not_rehearsed)
 
     def adapt(
         self, name: str, to_python: Callable[[Any], Any] | None, from_python: dict[type, Callable[[Any], Any]]

@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit.bindings.batch import Deferred, defer
+from tkjit.bindings.batch import Deferred, compile_ahead, defer
 from tkjit.bindings.classes import make_class
 from tkjit.bindings.compiled_calls import ClassOf
 from tkjit.bindings.declarations import Declared
@@ -17,7 +17,6 @@ from tkjit.bindings.enumerations import Enumeration
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.rehearsal import compile_ahead
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError

@@ -10,27 +10,16 @@ from __future__ import annotations
 import ast
 import linecache
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from types import BuiltinMethodType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tkjit.bindings.batch import (
-    Batch,
-    Call,
-    Deferred,
-    Engine,
-    Member,
-    NotRehearsedError,
-    rehearsing,
-    without_repetitions,
-)
-from tkjit.bindings.compiled_calls import ClassOf
-from tkjit.bindings.expressions import Expression, Given
+from tkjit.bindings.batch import MOST_REHEARSED, Deferred, Member
 from tkjit.bindings.foresight import calling_frame
 
-_MOST_CALLS, _MOST_STATEMENTS = 32, 200
+_MOST_STATEMENTS = 200
 _UNKNOWN: Any = object()
 _SEQUENCES: tuple[Any, ...] = (range, list, tuple, type({}.items()))
 _PLAIN = (int, float, str, bool, type(None))
@@ -48,99 +37,31 @@ _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-class Rehearsal(Batch):
-    """A batch whose calls are never made."""
-
-    is_rehearsed = True
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
-
-    def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Deferred:
-        if engine is not self._engine or len(self._waiting) >= _MOST_CALLS:
-            raise NotRehearsedError
-        made = super().add(engine, call, args)
-        if len(self._waiting) == 1 or any(one.how.startswith("deferred") for one in made.expression.given):
-            return made
-        result = engine.result_of(made.expression, call.of)
-        if result is None:
-            return made
-        self._waiting.pop()
-        return _Typed(self, result, made)
-
-    def flush(self) -> None:
-        raise NotRehearsedError
-
-    @property
-    def planned(self) -> list[Deferred]:
-        return self._waiting
-
-    def end(self) -> None:
-        self.drop()
-
-
-class _Typed(Deferred):
-    """The result of a call that is compiled already, so that its type is known."""
-
-    def __init__(self, batch: Batch, given: Given, of: Deferred) -> None:
-        super().__init__(batch, -1, of.call, (), of.expression)
-        self._given = given
-
-    @property
-    def given(self) -> Given:
-        return self._given
-
-    @property
-    def given_as_pointer(self) -> Given:
-        how = {"object": "pointer", "const": "const pointer"}.get(self._given.how)
-        if how is None:
-            raise NotRehearsedError
-        return Given(how, self._given.type)
-
-
-def compile_ahead(
-    engine: Engine, call: Expression, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
-) -> None:
-    """Compile a call that is about to be made, with those in the lines behind it; nothing where there are none.
+def lines_behind(not_rehearsed: Container[CodeType]) -> Lines | None:
+    """The lines behind the present one of the calling function; None if that is not to be read.
 
     Parameters
     ----------
-    call : Expression
-    args : tuple
-        Of the call.
-    make : callable
-        Makes it.
-    of : ClassOf, optional
-        The class that it constructs.
+    not_rehearsed : container of code
+        The functions that are not.
     """
     frame = calling_frame()
-    if frame is None or frame.f_code in engine.not_rehearsed or engine.has_adapters or engine.is_kept(call, of):
-        return
-    rehearsal = Rehearsal(engine)
-    with rehearsing(rehearsal):
-        try:
-            rehearsal.add(engine, Call(call.form, call.name, make, of), args)
-            _Reader(frame).read_on()
-            planned = list(rehearsal.planned)
-        except Exception:  # it only saves time
-            planned = []
-        finally:
-            rehearsal.end()
-    expressions, _ = without_repetitions([one.expression for one in planned])
-    uses = [one.type for other in expressions for one in other.given if one.how.startswith("deferred")]
-    # a class is better compiled with its probable calls, where it is not clear what is done with its object
-    if len(expressions) < 2 or (of is not None and "0" not in uses):
-        return
-    classes = dict.fromkeys(one.call.of for one in planned if one.call.of is not None)
-    unit = engine.compile_batch(expressions, classes)
-    if unit is None:
-        engine.not_rehearsed.add(frame.f_code)  # something in it does not compile: who calls it hears of it
-        return
-    for position, one in enumerate(expressions[1:], 1):
-        given = unit.given_to(one)
-        if given is not None:
-            unit.keep(position, Expression(one.form, given, one.name))
+    return Lines(frame) if frame is not None and frame.f_code not in not_rehearsed else None
+
+
+class Lines:
+    """The lines behind the present one of a function."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self._frame = frame
+
+    @property
+    def code(self) -> CodeType:
+        return self._frame.f_code
+
+    def rehearse(self) -> None:
+        """Evaluate what is understood of them. It may raise any exception."""
+        _Reader(self._frame).read_on()
 
 
 class _Reader(ast.NodeVisitor):
@@ -164,7 +85,8 @@ class _Reader(ast.NodeVisitor):
                 blocks = [block for name in ("body", "orelse", "finalbody") if (block := getattr(one, name, None))]
                 inner = next((block for block in blocks if block[0].lineno <= self._line <= _end_of(block)), None)
                 if inner is None:
-                    self._read([one])
+                    if not isinstance(one, ast.With):  # at the end of which Python is at its first line again
+                        self._read([one])
                 else:
                     self._read_behind(inner)
                     if isinstance(one, (ast.For, ast.While)):
@@ -208,7 +130,7 @@ class _Reader(ast.NodeVisitor):
         items = self._value(node.iter)
         is_known = isinstance(items, _SEQUENCES) and len(items)
         # of numbers that are counted, one is as good as all
-        for item in list(items)[: 1 if isinstance(items, range) else _MOST_CALLS] if is_known else [_UNKNOWN]:
+        for item in list(items)[: 1 if isinstance(items, range) else MOST_REHEARSED] if is_known else [_UNKNOWN]:
             self._bind(node.target, item)
             self._read(node.body)
 
