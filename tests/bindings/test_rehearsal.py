@@ -160,3 +160,33 @@ def test_loops_over_what_is_written_down(diary, units):
     units.clear()
     assert use() == {"half": 1.5, "doubled": 6.0, "halftwice": 3.0, "doubledtwice": 12.0, 0: 2, 1: 4}
     assert len(units) == 1  # what `enumerate` gives is not known, but what pages are probably asked is
+
+
+def test_nothing_of_the_callers_own_is_called(diary):
+    called = []
+
+    class Loud(float):
+        __add__ = __radd__ = __mul__ = __neg__ = __float__ = lambda *of: called.append("number") or 1.0
+
+    class Many(list):
+        __iter__ = __getitem__ = __len__ = lambda *of: called.append("list") or 1
+
+    class Open:
+        __getattr__ = __call__ = lambda *of: called.append("object")
+
+    loud, many, opened, numbers = Loud(1.0), Many([1.0]), Open(), range(10**12)
+
+    def use():
+        diary.half(1.0)
+        assert opened is None  # what follows is only read
+        for one in many:
+            diary.doubled(one)
+        for step in numbers:
+            diary.doubled(step)
+        diary.doubled(loud + 1.0), diary.doubled(-loud), diary.doubled(many[0]), diary.doubled(*many)
+        diary.doubled(opened.attribute), diary.doubled(opened()), diary.doubled(float(loud))
+        diary.written = 3
+
+    with pytest.raises(AssertionError):
+        use()
+    assert called == [] and diary.read().endswith("h")

@@ -13,14 +13,16 @@ import operator
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from types import BuiltinMethodType, CodeType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from tkjit.bindings.batch import MOST_REHEARSED, Deferred, Member
+from tkjit.bindings.batch import MOST_REHEARSED
 from tkjit.bindings.foresight import calling_frame
 
 _MOST_STATEMENTS = 200
 _UNKNOWN: Any = object()
+# no classes derived from these, whose methods are not ours to call
 _SEQUENCES: tuple[Any, ...] = (range, list, tuple, type({}.items()))
 _PLAIN = (int, float, str, bool, type(None))
 _MARKS = ("ptr", "char_ptr", "move")
@@ -123,14 +125,14 @@ class _Reader(ast.NodeVisitor):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         before, value = self._value(node.target), self._value(node.value)
-        are_plain = isinstance(before, _PLAIN) and isinstance(value, _PLAIN)
+        are_plain = type(before) in _PLAIN and type(value) in _PLAIN
         self._bind(node.target, _combine(type(node.op), before, value) if are_plain else _UNKNOWN)
 
     def visit_For(self, node: ast.For) -> None:
         items = self._value(node.iter)
-        is_known = isinstance(items, _SEQUENCES) and len(items)
         # of numbers that are counted, one is as good as all
-        for item in list(items)[: 1 if isinstance(items, range) else MOST_REHEARSED] if is_known else [_UNKNOWN]:
+        most = 1 if type(items) is range else MOST_REHEARSED
+        for item in islice(items, most) if type(items) in _SEQUENCES and len(items) else [_UNKNOWN]:
             self._bind(node.target, item)
             self._read(node.body)
 
@@ -157,12 +159,12 @@ class _Reader(ast.NodeVisitor):
         if isinstance(target, ast.Name):
             self._names[target.id] = value
         elif isinstance(target, (ast.Tuple, ast.List)):
-            is_whole = isinstance(value, (list, tuple)) and len(value) == len(target.elts)
+            is_whole = type(value) in (list, tuple) and len(value) == len(target.elts)
             for position, one in enumerate(target.elts):
                 self._bind(one, value[position] if is_whole else _UNKNOWN)
         elif isinstance(target, ast.Subscript):
             owner, index = self._value(target.value), self._value(target.slice)
-            if owner is not _UNKNOWN and isinstance(index, _PLAIN):
+            if owner is not _UNKNOWN and type(index) in _PLAIN:
                 self._items[id(owner), index] = owner, value  # which keeps the container's id
 
     def _forget(self, node: ast.stmt) -> None:
@@ -189,7 +191,7 @@ class _Reader(ast.NodeVisitor):
             return _UNKNOWN
 
     def visit_Constant(self, node: ast.Constant) -> Any:
-        return node.value if isinstance(node.value, _PLAIN) else _UNKNOWN
+        return node.value if type(node.value) in _PLAIN else _UNKNOWN
 
     def visit_Name(self, node: ast.Name) -> Any:
         return self._names.get(node.id, _UNKNOWN)
@@ -209,7 +211,11 @@ class _Reader(ast.NodeVisitor):
         if function is _UNKNOWN or any(one is _UNKNOWN for one in (*args, *kwargs.values())) or not is_whole:
             return _UNKNOWN
         if any(function is one for one in _FUNCTIONS) or _is_scalar(function):
-            return function(*args) if all(isinstance(one, _PLAIN) for one in args) and not kwargs else _UNKNOWN
+            return (
+                function(*args)
+                if all(type(one) in _PLAIN or _is_scalar(type(one)) for one in args) and not kwargs
+                else _UNKNOWN
+            )
         is_items = isinstance(function, BuiltinMethodType) and type(function.__self__) is dict
         return function(*args, **kwargs) if is_items or is_bound(function) else _UNKNOWN
 
@@ -233,16 +239,16 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         owner, index = self._value(node.value), self._value(node.slice)
-        if isinstance(index, _PLAIN) and (id(owner), index) in self._items:
+        if type(index) in _PLAIN and (id(owner), index) in self._items:
             return self._items[id(owner), index][1]
-        is_known = index is not _UNKNOWN and (is_bound(owner) or isinstance(owner, (list, tuple, dict)))
-        return owner[index] if is_known else _UNKNOWN
+        is_item = type(index) in _PLAIN and type(owner) in (list, tuple, dict)
+        return owner[index] if is_item or (index is not _UNKNOWN and is_bound(owner)) else _UNKNOWN
 
     def _each(self, nodes: Iterable[ast.expr]) -> Iterator[Any]:
         for one in nodes:
             if isinstance(one, ast.Starred):
                 several = self._value(one.value)
-                yield from several if isinstance(several, (list, tuple)) else [_UNKNOWN]
+                yield from several if type(several) in (list, tuple) else [_UNKNOWN]
             else:
                 yield self._value(one)
 
@@ -273,12 +279,13 @@ class _End(BaseException):
 
 def _is_scalar(function: Any) -> bool:
     """Whether it is one of NumPy's types of numbers."""
-    classes = function.__mro__ if isinstance(function, type) else ()
-    return any((one.__module__, one.__name__) == ("numpy", "number") for one in classes)
+    return getattr(function, "__module__", "") == "numpy" and any(
+        one.__name__ == "number" for one in getattr(function, "__mro__", ())
+    )
 
 
 def _is_operand(value: Any) -> bool:
-    return isinstance(value, (int, float, Deferred, Member)) or (value is not _UNKNOWN and is_bound(value))
+    return type(value) in (int, float, bool) or _is_scalar(type(value)) or is_bound(value)
 
 
 def _end_of(block: Sequence[ast.stmt]) -> int:
