@@ -262,6 +262,12 @@ inline PyObject* call_function(PyObject* callable, PyObject* const* given, std::
             const Owned said(PyObject_CallNoArgs(callback.get()));
             if (!said) return nullptr;
             if (said.get() == Py_True) return call_missing(function, given, count, nullptr);
+            // the calls that waited may have ended or moved what these refer into
+            return with_arguments(count, [&](Argument* now) -> PyObject* {
+                for (Py_ssize_t i = 0; i < count; ++i)
+                    if (!read(given[i], now[i])) return nullptr;
+                return make_call(function, *call, now, count);
+            });
         }
         return make_call(function, *call, arguments, count);
     });
