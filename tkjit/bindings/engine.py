@@ -24,7 +24,7 @@ from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
 from tkjit.loader import loader_for
-from tkjit.system.fork_safe import cached_property
+from tkjit.system.fork_safe import ForkSafeLock, cached_property
 
 
 class Engine:
@@ -57,6 +57,8 @@ class Engine:
         self._converters: dict[type, Callable[[Any], Any]] = {}
         self._is_converting: ContextVar[bool] = ContextVar("is_converting", default=False)
         self._made: set[str] = set()  # the types of which there are objects
+        self._starting = ForkSafeLock()
+        self._has_started = False
         self.not_rehearsed: set[CodeType] = set()  # see ``compile_ahead``
 
     @cached_property
@@ -309,6 +311,12 @@ class Engine:
     @cached_property
     def _started(self) -> None:
         """Call the first hook, before the first call is made. The hooks have been compiled with that call."""
+        with self._starting:  # other threads wait until it has been called
+            if not self._has_started:
+                self._start()
+                self._has_started = True
+
+    def _start(self) -> None:
         start, stop = self._hooks
         functions = {}
         calls = [hook for hook in (start, stop) if hook is not None]
