@@ -8,8 +8,10 @@ The body of an ``if`` is left out. Whatever is not understood is unknown, and so
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 import operator
+import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -21,6 +23,7 @@ from tkjit.bindings.batch import MOST_REHEARSED
 from tkjit.bindings.foresight import calling_frame
 
 _MOST_STATEMENTS = 200
+_OWN_REFERENCES = 3  # the frame's, the variable's, and that of the count itself
 _UNKNOWN: Any = object()
 # no classes derived from these, whose methods are not ours to call
 _SEQUENCES: tuple[Any, ...] = (range, list, tuple, type({}.items()))
@@ -70,7 +73,7 @@ class _Reader(ast.NodeVisitor):
     """Reads on from the line at which a function is. Visiting an expression gives its value, or ``_UNKNOWN``."""
 
     def __init__(self, frame: FrameType) -> None:
-        self._names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+        self._names = {**frame.f_builtins, **frame.f_globals, **_locals_of(frame)}
         self._items: dict[tuple[int, Any], tuple[Any, Any]] = {}  # what would be set, by a container's id and the index
         self._line = frame.f_lineno
         self._body = _body_of(frame)
@@ -290,6 +293,16 @@ def _is_operand(value: Any) -> bool:
 
 def _end_of(block: Sequence[ast.stmt]) -> int:
     return block[-1].end_lineno or block[-1].lineno
+
+
+def _locals_of(frame: FrameType) -> dict[str, Any]:
+    """A function's variables. Before Python 3.13 the frame then has a copy of its own, which would keep them alive."""
+    found = frame.f_locals
+    kept = dict(found)
+    is_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if is_copy and sys.getrefcount(found) <= _OWN_REFERENCES:  # nobody else has it from locals()
+        found.clear()
+    return kept
 
 
 def _body_of(frame: FrameType) -> Sequence[ast.stmt]:
