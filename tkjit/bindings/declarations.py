@@ -84,10 +84,22 @@ class Declarations:
     @cache  # noqa: B019  as many as there are classes
     def _class_of(self, plain: str) -> Declared | None:
         *scopes, name = plain.split("::")
-        for namespace, names in self._namespaces.items():
-            if name in names and "members" in names[name] and _is_subsequence(namespace, scopes):
-                return Declared(namespace, name, names[name])
+        holders = [path for path, names in self._namespaces.items() if "members" in names.get(name, {})]
+        own = "::".join(scopes)
+        for path in sorted(holders, key=lambda path: path != own):
+            if path == own or (path and self._stands_in(path, scopes)):
+                return Declared(path, name, self._namespaces[path][name])
         return None
+
+    def _stands_in(self, path: str, scopes: list[str]) -> bool:
+        """Whether a namespace is the scopes of a name but for inline namespaces; a class is none."""
+        parts, before = path.split("::"), ""
+        for scope in scopes:
+            if parts and parts[0] == scope:
+                before = f"{before}::{parts.pop(0)}".removeprefix("::")
+            elif "members" in self._namespaces.get(before, {}).get(scope, {}):
+                return False
+        return not parts
 
     def members(self, type_name: str) -> dict[str, Any]:
         """The members that a type's class and its bases are known to declare."""
@@ -121,8 +133,3 @@ def without_arguments(type_name: str) -> str:
         if depth == 0:
             return text[:at]
     return text
-
-
-def _is_subsequence(namespace: str, scopes: list[str]) -> bool:
-    remaining = iter(scopes)
-    return all(part in remaining for part in namespace.split("::")) if namespace else not scopes or True
