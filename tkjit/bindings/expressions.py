@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -127,7 +128,7 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
     texts = [text for call in calls for text in (call.form, *(one.declared for one in call.given))]
     headers = [name for name, sign in _HEADERS.items() if any(sign in text for text in texts)]
     includes = [*(f"#include <{name}>" for name in headers), ""] if headers else []
-    lines = ["// Calls of bound functions, rendered by tkjit.", "", *includes]
+    lines: list[str] = []
     names: dict[str, str] = {}
     for type_text in _hidden(calls, origins):
         lines += [*_render_origin(len(names), _renamed(origins[type_text], names)), ""]
@@ -142,7 +143,12 @@ def render_unit(calls: Sequence[Expression], origins: Mapping[str, Expression] =
         'extern "C" __attribute__((visibility("default"))) const tkjit::bind::Unit tkjit_bind_unit{',
         f"    tkjit::bind::abi_version, {len(calls)}, tkjit_entries}};",
     ]
-    return "\n".join(lines) + "\n"
+    body = "\n".join(lines)
+    # the types of closures have the names of these functions, and one of another unit is another type
+    digest = hashlib.sha256(body.encode()).hexdigest()[:12]
+    for name in ("tkjit_call_", "tkjit_origin_"):
+        body = body.replace(name, f"{name}{digest}_")
+    return "\n".join(["// Calls of bound functions, rendered by tkjit.", "", *includes, body, ""])
 
 
 def _hidden(calls: Iterable[Expression], origins: Mapping[str, Expression]) -> list[str]:

@@ -240,7 +240,8 @@ class DeclarationsPlan(_HeaderSetPlan):
         return self._recipe(self._headers.text, namespaces="\n".join(self._headers.namespaces))
 
     def make(self, staging: Path) -> Product:
-        from tkjit.bindings.read_declarations import read_declarations
+        from tkjit.bindings import read_declarations
+        from tkjit.importer import clang
         from tkjit.system import files
 
         entry = self._precompiled()
@@ -249,9 +250,10 @@ class DeclarationsPlan(_HeaderSetPlan):
         dependencies = tuple(Path(recipe.resolve(name)) for name in recorded["files"])
         search = tuple(Path(recipe.resolve(name)) for name in recorded["search"])
         toolkit = [] if self._target.is_cpu else [self._env.toolchain.cuda_root / "include"]
-        found = read_declarations(self._headers, toolkit)
+        found = read_declarations.read_declarations(self._headers, toolkit)
         files.write(staging / f"{DECLARATIONS}.json", json.dumps(found, separators=(",", ":")))
-        return Product(f"{DECLARATIONS}.json", dependencies, {"what": self.what}, search)
+        readers = (Path(read_declarations.__file__), Path(clang.__file__))
+        return Product(f"{DECLARATIONS}.json", (*dependencies, *readers), {"what": self.what}, search)
 
 
 class MembersPlan(_HeaderSetPlan):
@@ -445,7 +447,8 @@ class CallsPlan(_UnitPlan):
 
 
 def _is_unnameable(type_text: str) -> bool:
-    return any(sign in type_text for sign in ("{lambda", "{unnamed", "(anonymous"))
+    # the last is of a generic closure's name, which libstdc++ does not demangle
+    return any(sign in type_text for sign in ("{lambda", "{unnamed", "(anonymous", "EUl"))
 
 
 class ClassPlan(_UnitPlan):
