@@ -108,6 +108,9 @@ class HeaderSet:
         names = [name if "/" in name else f"-l{name}" for name in self.libraries]
         own = [flag for flag in linker if flag.startswith("-L")]
         more = [flag for flag in linker if flag not in own]
+        places = [flag[2:] for flag in own if flag != "-L"] + [str(Path(name).parent) for name in names if "/" in name]
+        # where they are found again when they are loaded
+        own += [f"-Wl,-rpath,{place}" for place in dict.fromkeys(places)]
         return (
             (*own, "-Wl,--no-as-needed,--whole-archive", *names, "-Wl,--no-whole-archive", *more)
             if names or more

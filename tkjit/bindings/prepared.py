@@ -79,6 +79,8 @@ class PreparedHeaders:
             return self._loader.open(LibrariesPlan(self.env, self.headers))
         except CompileError as error:
             raise ToolchainError(f"bind: the libraries cannot be linked: {error}") from None
+        except OSError as error:
+            raise ToolchainError(f"bind: the libraries are linked, but cannot be loaded: {error}") from None
 
     @property
     def libraries(self) -> Path | None:
