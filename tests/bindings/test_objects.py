@@ -172,3 +172,68 @@ def test_names_that_only_the_instance_of_a_template_has(monkeypatch):
     again = tkjit.bind(source=source + "// another", namespaces="layers")
     with pytest.raises(tkjit.CacheError):
         again.Above  # noqa: B018
+
+
+LATER = """
+#include <vector>
+namespace later {
+template <class F> struct Applied { F function; int operator()(int of) const { return function(of); } };
+template <class F> Applied<F> apply(F function) { return {function}; }
+template <class T> T square(T of) { return of * of; }
+template <class T> T cube(T of) { return of * of * of; }
+inline std::vector<int> some(int count) { return std::vector<int>(count, 1); }
+inline int sum(std::vector<int>::const_iterator from, std::vector<int>::const_iterator to) {
+    int all = 0;
+    while (from != to) all += *from++;
+    return all;
+}
+}
+struct Point { int x = 1; };
+namespace geo {
+struct Point { double latitude = 2; };
+struct Node { int outer() const { return 1; } };
+struct List { struct Node { int inner = 3; }; Node first; };
+inline namespace v2 { struct Leaf { int colour = 4; }; }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def later():
+    return tkjit.bind(source=LATER, namespaces=["later", "std"])
+
+
+def test_closures_of_two_functions_are_two_types(later):
+    square, cube = later.apply(later.square), later.apply(later.cube)
+    assert (square(3), cube(3)) == (9, 27)
+    again = tkjit.bind(source=LATER, namespaces=["later", "std"])
+    assert again.apply(again.cube)(2) == 8
+
+
+def test_a_batch_is_flushed_before_arguments_are_checked(later):
+    values = later.some(2)
+    assert later.sum(values.begin(), values.end()) == 2
+    with tkjit.batch():
+        begin, end = values.begin(), values.end()
+        begin, end = begin + 0, end + 0
+        values.resize(100000)
+        with pytest.raises(ReferenceError):
+            later.sum(begin, end)
+
+
+def test_arrays_of_another_type(later):
+    values = later.some(2)
+    assert np.asarray(values, dtype=float).dtype == float
+    assert np.array(values, copy=True).base is None
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(values, dtype=float, copy=False)
+    assert not hasattr(values, "_repr_html_")
+
+
+def test_classes_of_one_name_in_several_places():
+    places = tkjit.bind(source=LATER, namespaces=["geo", ""])
+    assert places.Point().latitude == 2
+    assert places.List().first.inner == 3
+    assert places.Leaf().colour == 4 and places.Node().outer() == 1
+    with pytest.raises(AttributeError):
+        places.List().first.outer  # noqa: B018

@@ -58,9 +58,10 @@ def _members(engine: Engine, name: str) -> dict[str, Any]:
     declared = declarations.class_of(name)
 
     def __getattr__(this: Any, member: str) -> Any:
-        if member.startswith("__"):
-            raise AttributeError(member)
         facts = known.get(member)
+        # what notebooks ask of every object is not worth a compiler
+        if member.startswith("__") or (facts is None and member.startswith(("_repr_", "_ipython_"))):
+            raise AttributeError(member)
         if facts is not None and not facts["kind"] and facts.get("access"):
             raise AttributeError(f"{name}::{member} is {facts['access']}")
         setattr(type(this), member, _member(engine, this, name, member, facts, known))

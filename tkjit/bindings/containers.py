@@ -107,7 +107,10 @@ def _array(engine: Engine, *, has_extents: bool) -> Callable[..., Any]:
 
         view = _view(engine, this, layout)
         array = numpy.asarray(view) if view is not None else numpy.array(list(this))
-        return array if dtype is None and not copy else numpy.array(array, dtype=dtype, copy=bool(copy))
+        if copy is False and (view is None or (dtype is not None and array.dtype != dtype)):
+            raise ValueError("an array of this has to be a copy")
+        array = array if dtype is None else array.astype(dtype, copy=False)
+        return numpy.array(array) if copy else array
 
     return __array__
 
