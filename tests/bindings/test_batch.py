@@ -11,7 +11,8 @@ from bindings.conftest import HEADERS
 
 import tkjit
 from tkjit import ArgumentError, TkjitError
-from tkjit.bindings.library import Library
+from tkjit.bindings.library import Library, engine_of
+from tkjit.bindings.placeholders import value_of
 from tkjit.config import Settings
 
 pytestmark = pytest.mark.compiles
@@ -104,7 +105,7 @@ def test_each_call_has_an_entry_of_its_own(own_garden, units):
         bed = own_garden.Bed("double")([1.0, 2.0])
         own_garden.total(bed.begin(), bed.end())
     units.clear()
-    again = Library(own_garden.engine.headers, Settings.from_environment())
+    again = Library(engine_of(own_garden).headers, Settings.from_environment())
     bed = again.Bed("double")([1.0, 2.0])
     assert again.total(bed.begin(), bed.end()) == 3
     assert units == []
@@ -115,7 +116,7 @@ def test_what_goes_wrong(own_garden):
         before = own_garden.increment(own_garden.cpp("int")(1))
         wrong = own_garden.add("a", 1)
         after = own_garden.twice(2)
-    assert before.value is None
+    assert value_of(before) is None
     for one in (wrong, after):
         with pytest.raises(TkjitError, match="has not been called"):
             int(one)
@@ -162,4 +163,4 @@ def test_a_result_that_is_not_what_was_compiled_for(own_garden):
     with tkjit.batch():
         twice = own_garden.twice_of(own_garden.Bed("double")([1.0, 2.0]))
         again = own_garden.twice_of(twice)
-    assert again.value.tolist() == [4, 8]
+    assert value_of(again).tolist() == [4, 8]

@@ -120,11 +120,9 @@ def _runtime() -> Any:
 
 def ptr(value: Any) -> Any:
     """An argument that is passed as a pointer to a C++ object."""
-    from tkjit.bindings.batch import Deferred, Pointer
+    from tkjit.bindings.placeholders import pointer_to
 
-    if isinstance(value, Deferred) and value.waits:
-        return Pointer(value, _runtime().ptr)
-    return _runtime().ptr(_value(value))
+    return pointer_to(value, _runtime().ptr)
 
 
 def char_ptr(text: str) -> Any:
@@ -134,14 +132,9 @@ def char_ptr(text: str) -> Any:
 
 def move(value: Any) -> Any:
     """An argument that C++ may move from; it cannot be used afterwards."""
-    return _runtime().move(_value(value))
+    from tkjit.bindings.placeholders import value_of
 
-
-def _value(argument: Any) -> Any:
-    """What a placeholder of a batch stands for."""
-    from tkjit.bindings.batch import Deferred
-
-    return argument.value if isinstance(argument, Deferred) else argument
+    return _runtime().move(value_of(value))
 
 
 __all__ = ["batch", "bind", "char_ptr", "move", "ptr"]

@@ -25,7 +25,7 @@ def prepare(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _prepare(name: str, position: int, value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return _array_of(name, position, value)
-    if (as_argument := getattr(type(value), "as_argument", None)) is not None:
+    if (as_argument := getattr(type(value), "__tkjit_argument__", None)) is not None:
         return as_argument(value)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
         import numpy

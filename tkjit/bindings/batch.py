@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -10,7 +9,6 @@ from dataclasses import replace
 from types import CodeType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from tkjit.bindings import forms
 from tkjit.bindings.compiled_calls import ClassOf, Unit
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.errors import TkjitError
@@ -87,19 +85,18 @@ class Batch:
     """The calls that wait, all of one library: those of another are made first."""
 
     def __init__(self) -> None:
-        self._waiting: list[Deferred] = []
-        self._engine: Engine | None = None
+        self._waiting: list[Waiting] = []
+        self.engine: Engine | None = None
         self.is_rehearsed = False
 
-    def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Deferred:
-        if self._engine is not engine or (self.is_rehearsed and len(self._waiting) >= MOST_REHEARSED):
+    def add(self, engine: Engine, call: Call, args: tuple[Any, ...]) -> Waiting:
+        if self.engine is not engine or (self.is_rehearsed and len(self._waiting) >= MOST_REHEARSED):
             self.flush()
-        self._engine = engine
-        args = tuple(_settled(arg) for arg in args)
-        plain = tuple(arg for arg in args if not isinstance(arg, (Deferred, Pointer)))
+        self.engine = engine
+        plain = tuple(arg for arg in args if not isinstance(arg, (Waiting, PointerTo)))
         described = iter(engine.describe(call.name, plain)[1])
-        given = tuple(arg.given if isinstance(arg, (Deferred, Pointer)) else next(described) for arg in args)
-        made = Deferred(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
+        given = tuple(arg.given if isinstance(arg, (Waiting, PointerTo)) else next(described) for arg in args)
+        made = Waiting(self, len(self._waiting), call, args, Expression(call.form, given, call.name))
         if self.is_rehearsed and not any(one.how.startswith("deferred") for one in given):
             result = engine.result_of(made.expression, call.of)
             if result is not None:
@@ -108,7 +105,7 @@ class Batch:
         _have_calls_ask(engine.runtime, self)
         return made
 
-    def plan(self, rehearse: Callable[[], None]) -> list[Deferred]:
+    def plan(self, rehearse: Callable[[], None]) -> list[Waiting]:
         """The calls that would be added by a function, which are not made."""
         count, token = len(self._waiting), _current.set(self)
         self.is_rehearsed = True
@@ -132,7 +129,7 @@ class Batch:
         """
         if self.is_rehearsed:
             raise NotRehearsedError
-        waiting, engine = self._waiting, self._engine
+        waiting, engine = self._waiting, self.engine
         if engine is None or not waiting:
             return
         lines = engine.lines_behind()
@@ -153,19 +150,19 @@ class Batch:
         for one in self._waiting:
             one.fail(TkjitError("the batch of this call has been left by an exception"))
         self._waiting = []
-        if self._engine is not None:
-            _have_calls_ask(self._engine.runtime, self)
+        if self.engine is not None:
+            _have_calls_ask(self.engine.runtime, self)
 
     def waits(self) -> bool:
         return bool(self._waiting)
 
     @staticmethod
-    def _run(engine: Engine, waiting: list[Deferred], planned: list[Deferred], lines: Lines | None) -> None:
+    def _run(engine: Engine, waiting: list[Waiting], planned: list[Waiting], lines: Lines | None) -> None:
         expressions, positions = _without_repetitions([one.expression for one in waiting])
         unit = _compile_with(engine, waiting, planned, lines) if planned and lines is not None else None
         unit = unit or engine.compile_batch(expressions, _classes_of(waiting))
         for one, position in zip(waiting, positions, strict=True):
-            args = tuple(arg.value if isinstance(arg, (Deferred, Pointer)) else arg for arg in one.args)
+            args = tuple(arg.value if isinstance(arg, (Waiting, PointerTo)) else arg for arg in one.args)
             if unit is not None:
                 given = engine.describe(one.call.name, args)[1]
                 # another call is needed for a null pointer, or for what an adapter has made of a result
@@ -187,14 +184,12 @@ def _without_repetitions(waiting: Sequence[Expression]) -> tuple[list[Expression
     return list(found), positions
 
 
-def _classes_of(calls: Iterable[Deferred]) -> list[ClassOf]:
+def _classes_of(calls: Iterable[Waiting]) -> list[ClassOf]:
     """What they construct."""
     return list(dict.fromkeys(one.call.of for one in calls if one.call.of is not None))
 
 
-def _compile_with(
-    engine: Engine, waiting: Sequence[Deferred], planned: Sequence[Deferred], lines: Lines
-) -> Unit | None:
+def _compile_with(engine: Engine, waiting: Sequence[Waiting], planned: Sequence[Waiting], lines: Lines) -> Unit | None:
     """Compile calls with those that are planned, and keep the latter; None where something does not compile."""
     first, _ = _without_repetitions([one.expression for one in waiting])
     expressions, _ = _without_repetitions([one.expression for one in (*waiting, *planned)])
@@ -274,35 +269,27 @@ class Call(NamedTuple):
     of: ClassOf | None = None  # the class that it constructs
 
 
-def _settled(argument: Any) -> Any:
-    """An argument, or the result that it stands for."""
-    return argument.as_argument() if isinstance(argument, (Deferred, Pointer)) else argument
-
-
-def defer(
-    engine: Engine, form: str, name: str, args: tuple[Any, ...], make: Callable[..., Any], of: ClassOf | None = None
-) -> Deferred | None:
-    """A placeholder for the result of a call that has to wait; None where it is to be made now."""
+def add_to_current(engine: Engine, call: Call, args: tuple[Any, ...]) -> Waiting | None:
+    """Have a call wait in the batch of this thread; None where there is none, or where it is to be made now."""
     current = _current.get()
     if current is None:
         return None
     if not current.waits():
-        args = tuple(_settled(arg) for arg in args)
-        call = Expression(form, engine.describe(name, args)[1], name)
-        if engine.is_kept(call, of):
+        expression = Expression(call.form, engine.describe(call.name, args)[1], call.name)
+        if engine.is_kept(expression, call.of):
             return None
-    return current.add(engine, Call(form, name, make, of), args)
+    return current.add(engine, call, args)
 
 
-class Deferred:
-    """The result of a call that waits in a batch, and afterwards the result."""
+class Waiting:
+    """A call that waits in a batch, and afterwards its result."""
 
     def __init__(self, batch: Batch, position: int, call: Call, args: tuple[Any, ...], expression: Expression) -> None:
-        self._batch = batch
-        self._position = position
+        self.batch = batch
         self.call = call
         self.args = args
         self.expression = expression
+        self._position = position
         self._error: BaseException | None = None
         self._is_settled = False
         self._value: Any = None
@@ -319,7 +306,7 @@ class Deferred:
     def value(self) -> Any:
         """The result. Where the call still waits, it is made now, with those before it."""
         if not self._is_settled and self._error is None:
-            self._batch.flush()
+            self.batch.flush()
         if self._error is not None:
             raise TkjitError(f"{self.call.name} has not been called: {self._error}") from self._error
         return self._value
@@ -327,7 +314,7 @@ class Deferred:
     @property
     def waits(self) -> bool:
         """Whether the call still waits, in the batch of this thread."""
-        return not self._is_settled and self._error is None and _current.get() is self._batch
+        return not self._is_settled and self._error is None and _current.get() is self.batch
 
     @property
     def given(self) -> Given:
@@ -337,57 +324,15 @@ class Deferred:
     def given_as_pointer(self) -> Given:
         return Given("deferred pointer", str(self._position))
 
-    def as_argument(self) -> Any:
-        return self if self.waits else self.value
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return Member(self, name) if self.waits else getattr(self.value, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or name in ("call", "args", "expression"):
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self.value, name, value)
-
-    def __call__(self, *args: Any) -> Any:
-        return self.value(*args)
-
     def __repr__(self) -> str:
         return repr(self._value) if self._is_settled else f"<waiting: {self.call.name}>"
 
-    def __dir__(self) -> list[str]:
-        return dir(self.value)
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        import numpy
-
-        return numpy.asarray(self.value, *args, **kwargs)
-
-    def __getitem__(self, index: Any) -> Any:
-        if type(index) is int or isinstance(index, Deferred):
-            return self.combine(forms.AT, "operator[]", operator.getitem, index)
-        return self.value[_value_of(index)]
-
-    def __neg__(self) -> Any:
-        return self.combine("-{0}", "operator-", operator.neg)
-
-    def combine(self, form: str, name: str, make: Callable[..., Any], *others: Any) -> Any:
-        """The result of an operator, or of a member."""
-        if not self.waits:
-            return make(self.value, *map(_value_of, others))
-        engine = self._batch._engine
-        assert engine is not None
-        args = engine.prepare(name, (), (self, *others), {})
-        return self._batch.add(engine, Call(form, name, make), args)
-
-
-class Typed(Deferred):
+class Typed(Waiting):
     """While calls are rehearsed, the result of one that is compiled already, so that its type is known."""
 
-    def __init__(self, of: Deferred, given: Given) -> None:
-        super().__init__(of._batch, -1, of.call, (), of.expression)
+    def __init__(self, of: Waiting, given: Given) -> None:
+        super().__init__(of.batch, -1, of.call, (), of.expression)
         self._given = given
 
     @property
@@ -402,109 +347,16 @@ class Typed(Deferred):
         return Given(how, self._given.type)
 
 
-class Pointer:
+class PointerTo(NamedTuple):
     """A pointer to the result of a call that waits."""
 
-    def __init__(self, target: Deferred, mark: Callable[[Any], Any]) -> None:
-        self._target = target
-        self._mark = mark
+    target: Waiting
+    mark: Callable[[Any], Any]
 
     @property
     def value(self) -> Any:
-        return self._mark(self._target.value)
+        return self.mark(self.target.value)
 
     @property
     def given(self) -> Given:
-        return self._target.given_as_pointer
-
-    def as_argument(self) -> Any:
-        return self if self._target.waits else self.value
-
-
-class Member:
-    """A member of a result that waits: a method, if it is called, or else a field."""
-
-    def __init__(self, owner: Deferred, name: str) -> None:
-        self._owner = owner
-        self._name = name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        name = self._name
-        if kwargs:
-            return getattr(self._owner.value, name)(*args, **kwargs)
-        return self._owner.combine(forms.method(name), name, lambda this, *rest: getattr(this, name)(*rest), *args)
-
-    def as_argument(self) -> Any:
-        name = self._name
-        made = self._owner.combine(forms.field(name), name, operator.attrgetter(name))
-        return made.as_argument() if isinstance(made, Deferred) else made
-
-    @property
-    def value(self) -> Any:
-        return _value_of(self.as_argument())
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        import numpy
-
-        return numpy.asarray(self.value, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self.as_argument(), name)
-
-    def __repr__(self) -> str:
-        return f"<member {self._name} of {self._owner!r}>"
-
-
-def _value_of(argument: Any) -> Any:
-    return argument.value if isinstance(argument, (Deferred, Member)) else argument
-
-
-def _operator(name: str, sign: str) -> Callable[..., Any]:
-    function = getattr(operator, f"__{name}__")
-
-    def operate(this: Deferred, other: Any) -> Any:
-        if not this.waits and isinstance(other, Deferred) and other.waits:
-            return _reversed_operator(name, sign)(other, this.value)
-        return this.combine(forms.binary(sign), f"operator {name}", function, other)
-
-    return operate
-
-
-def _reversed_operator(name: str, sign: str) -> Callable[..., Any]:
-    function = _reversed(getattr(operator, f"__{name}__"))
-
-    def operate(this: Deferred, other: Any) -> Any:
-        if type(other) not in (int, float, complex):
-            return function(this.value, _value_of(other))
-        return this.combine(f"{{1}} {sign} {{0}}", f"operator {name}", function, other)
-
-    return operate
-
-
-def _reversed(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: function(other, one)
-
-
-def _of_value(function: Callable[..., Any]) -> Callable[..., Any]:
-    def on_value(this: Any, *args: Any) -> Any:
-        return function(this.value, *map(_value_of, args))
-
-    return on_value
-
-
-for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}.items():
-    setattr(Deferred, f"__{_name}__", _operator(_name, _sign))
-    setattr(Deferred, f"__r{_name}__", _reversed_operator(_name, _sign))
-    setattr(Member, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
-    setattr(Member, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
-setattr(Member, "__getitem__", _of_value(operator.getitem))  # noqa: B010
-setattr(Member, "__neg__", _of_value(operator.neg))  # noqa: B010
-for _class in (Deferred, Member):
-    for _name in "eq ne lt le gt ge setitem index iadd isub imul contains floordiv mod pow".split():
-        setattr(_class, f"__{_name}__", _of_value(getattr(operator, f"__{_name}__")))
-    for _function in (bool, int, float, len, iter, str, hash):
-        setattr(_class, f"__{_function.__name__}__", _of_value(_function))
-    for _name in ("floordiv", "mod", "pow"):
-        setattr(_class, f"__r{_name}__", _of_value(_reversed(getattr(operator, f"__{_name}__"))))
+        return self.target.given_as_pointer

@@ -10,13 +10,14 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from tkjit.bindings.arguments import prepare
-from tkjit.bindings.batch import check_not_rehearsed, compile_ahead, defer
+from tkjit.bindings.batch import check_not_rehearsed, compile_ahead
 from tkjit.bindings.compiled_calls import ClassOf, CompiledCalls, Unit
 from tkjit.bindings.declarations import Declarations, without_arguments
 from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.foresight import methods_named, names_in_caller
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.bindings.keywords import in_order
+from tkjit.bindings.placeholders import defer
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.rehearsal import Lines, lines_behind
 from tkjit.bindings.runtime import runtime
@@ -212,15 +213,15 @@ class Engine:
             Makes a bound object of it, where Python wants to look at one.
         """
         made = self.runtime.constant(self._constant_class, self.types, expression)
-        made.make = make
+        made._make = make
         return made
 
     @cached_property
     def _constant_class(self) -> type:
         def look(this: Any) -> Any:
-            if this.made is None:
-                this.made = this.make()
-            return this.made
+            if this._made is None:
+                this._made = this._make()
+            return this._made
 
         def get(this: Any, name: str) -> Any:
             if name.startswith("__"):
@@ -231,7 +232,7 @@ class Engine:
             "Constant",
             (self.runtime.Marked,),
             {
-                "made": None,
+                "_made": None,
                 "__call__": lambda this, *args: look(this)(*args),
                 "__getattr__": get,
                 "__repr__": lambda this: repr(look(this)),

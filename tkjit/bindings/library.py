@@ -8,7 +8,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from tkjit.bindings.batch import Deferred, compile_ahead, defer
+from tkjit.bindings.batch import compile_ahead
 from tkjit.bindings.classes import make_class
 from tkjit.bindings.compiled_calls import ClassOf
 from tkjit.bindings.declarations import Declared
@@ -17,6 +17,7 @@ from tkjit.bindings.enumerations import Enumeration
 from tkjit.bindings.expressions import Expression
 from tkjit.bindings.forms import constructor, from_buffer
 from tkjit.bindings.header_set import HeaderSet
+from tkjit.bindings.placeholders import Deferred, defer
 from tkjit.bindings.spelling import template_arguments
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError
@@ -41,8 +42,13 @@ class Namespace:
         self.__dict__[name] = found
         return found
 
+    def __getitem__(self, name: str) -> Any:
+        """The name that C++ has, also where Python has one: ``library["adapt"]``."""
+        found = self._find(name)
+        return found.read() if isinstance(found, Variable) else found
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_") or name == "engine":
+        if name.startswith("_"):
             super().__setattr__(name, value)
             return
         found = self._find(name)
@@ -51,10 +57,10 @@ class Namespace:
         found.write(value)
 
     def _find(self, name: str) -> Any:
-        declarations = self._library.engine.declarations
+        declarations = self._library._engine.declarations
         for path in self._paths:
             if (declared := declarations.find(path, name)) is not None:
-                return self._library.wrap(declared)
+                return self._library._wrap(declared)
         inner = tuple(
             nested for path in self._paths if declarations.has_namespace(nested := f"{path}::{name}" if path else name)
         )
@@ -68,7 +74,7 @@ class Namespace:
         raise AttributeError(f"no {name} in {self}{hint}")
 
     def __dir__(self) -> list[str]:
-        declarations = self._library.engine.declarations
+        declarations = self._library._engine.declarations
         return sorted({name for path in self._paths for name in declarations.names(path)})
 
     def __repr__(self) -> str:
@@ -79,7 +85,7 @@ class Library(Namespace):
     """Bound headers. See ``tkjit.bind``."""
 
     def __init__(self, headers: HeaderSet, settings: Settings, start: str = "", stop: str = "") -> None:
-        self.engine: Engine = Engine(headers, settings, lambda *facts: make_class(self.engine, *facts), start, stop)
+        self._engine: Engine = Engine(headers, settings, lambda *facts: make_class(self._engine, *facts), start, stop)
         super().__init__(self, headers.namespaces or ("",))
 
     def cpp(self, text: str) -> BoundType:
@@ -116,9 +122,9 @@ class Library(Namespace):
             kk.adapt(kk.View, to_python=numpy.asarray)
         """
         name = (cpp if isinstance(cpp, str) else cpp.__cpp__).removeprefix("::")
-        self.engine.adapt(name, to_python, dict(from_python or {}))
+        self._engine.adapt(name, to_python, dict(from_python or {}))
 
-    def wrap(self, declared: Declared) -> Any:
+    def _wrap(self, declared: Declared) -> Any:
         """A declared name as Python sees it."""
         if declared.kind == "function":
             return BoundFunction.make(self, declared)
@@ -127,14 +133,19 @@ class Library(Namespace):
         if declared.kind in ("class", "alias"):
             return BoundType(self, declared.text, declared)
         if declared.kind == "enum":
-            return Enumeration(self.engine, declared)
-        return self.variable(declared.text)
+            return Enumeration(self._engine, declared)
+        return self._variable(declared.text)
 
-    def variable(self, text: str) -> Variable:
+    def _variable(self, text: str) -> Variable:
         """A variable of a namespace or a class."""
         name = text.removeprefix("::")
-        read = self.engine.function(f"tkjit::bind::value(({text}))", name)
-        return Variable(read, self.engine.function(f"void({text} = {{0}})", f"{name} ="))
+        read = self._engine.function(f"tkjit::bind::value(({text}))", name)
+        return Variable(read, self._engine.function(f"void({text} = {{0}})", f"{name} ="))
+
+
+def engine_of(library: Library) -> Engine:
+    """What compiles a library's calls; no attribute, of which each may be a name of C++."""
+    return library._engine
 
 
 class Variable(NamedTuple):
@@ -152,7 +163,7 @@ class BoundFunction:
 
     @staticmethod
     def make(library: Library, declared: Declared) -> Any:
-        engine = library.engine
+        engine = library._engine
         documentation = "\n".join([*declared.signatures, "", str(declared.facts.get("doc", ""))]).strip()
         miss = engine.on_templated_miss(
             lambda arguments: f"{declared.text}{arguments}({{*}})", declared.qualified, declared.overloads
@@ -162,9 +173,9 @@ class BoundFunction:
         made.__qualname__ = declared.qualified
         return made
 
-    def as_argument(self) -> Any:
+    def __tkjit_argument__(self) -> Any:
         """The function as an argument of another: a pointer to it, or what calls the overload that fits."""
-        return self._library.engine.constant(self._address)
+        return self._library._engine.constant(self._address)
 
     @property
     def _address(self) -> str:
@@ -221,13 +232,13 @@ class BoundType:
         self.__cpp__ = text
         self.__name__ = text.removeprefix("::")
         self.__doc__ = (str(declared.facts.get("doc", "")) if declared else "") or None
-        make_function = library.engine.runtime.Function
+        make_function = library._engine.runtime.Function
         self._construct = make_function(self.__name__, self._on_construct, self.__doc__, constructor=True)
         self._class: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not args and not kwargs and self._holds_nothing:
-            return self._library.engine.constant(f"{self.__cpp__}()", self._construct)
+            return self._library._engine.constant(f"{self.__cpp__}()", self._construct)
         if len(args) == 1 and isinstance(args[0], list) and args[0] and isinstance(args[0][0], _NO_ELEMENTS):
             return self._from_elements(args[0])
         made = self._construct(*args, **kwargs)
@@ -243,7 +254,7 @@ class BoundType:
         return made
 
     def _on_construct(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        engine = self._library.engine
+        engine = self._library._engine
         prepared = engine.prepare(self.__name__, self._constructors, args, kwargs)
         if prepared is not args:
             return function(*prepared)
@@ -271,11 +282,11 @@ class BoundType:
 
     @property
     def _is_declared(self) -> bool:
-        return self._library.engine.declarations.class_of(self.__name__) is not None
+        return self._library._engine.declarations.class_of(self.__name__) is not None
 
     @property
     def _own_members(self) -> dict[str, Any]:
-        declared = self._library.engine.declarations.class_of(self.__name__)
+        declared = self._library._engine.declarations.class_of(self.__name__)
         return declared.facts["members"] if declared is not None else {}
 
     @property
@@ -291,7 +302,7 @@ class BoundType:
     def _is_aggregate(self) -> bool:
         """Whether its fields are public and no constructor is declared."""
         kinds = [facts["kind"] for facts in self._own_members.values()]
-        declared = self._library.engine.declarations.class_of(self.__name__)
+        declared = self._library._engine.declarations.class_of(self.__name__)
         is_hidden = any(facts.get("access") for facts in self._own_members.values())
         has_bases = declared is not None and bool(declared.facts["bases"])
         return "field" in kinds and not ("constructor" in kinds or is_hidden or has_bases)
@@ -315,22 +326,22 @@ class BoundType:
         found.write(value)
 
     def _static_member(self, name: str) -> Any:
-        members = self._library.engine.declarations.members(self.__name__)
+        members = self._library._engine.declarations.members(self.__name__)
         facts = members.get(name)
         if facts is not None and facts.get("access"):
             raise AttributeError(f"{self.__name__}::{name} is {facts['access']}")
         text = f"{self.__cpp__}::{name}"
         if facts is not None and "values" in facts:
-            return Enumeration(self._library.engine, Declared(self.__name__, name, facts))
+            return Enumeration(self._library._engine, Declared(self.__name__, name, facts))
         if facts is not None and facts["kind"] == "type":
             return BoundType(self._library, f"typename {text}" if "<" in text else text)
-        engine, name = self._library.engine, text.removeprefix("::")
+        engine, name = self._library._engine, text.removeprefix("::")
         miss = engine.on_templated_miss(lambda arguments: f"{text}{arguments}({{*}})", name)
         function = engine.runtime.Function(name, miss, facts and facts["doc"])
         if facts is not None and facts["kind"] == "method":
             return function
         if facts is not None and facts["kind"] == "static field":
-            return self._library.variable(text)
+            return self._library._variable(text)
         # a member of a base, which no declaration shows: a constant, or else a function
         try:
             (compiled,) = engine.compile([Expression(f"tkjit::bind::constant({text})", (), name)])
@@ -341,10 +352,10 @@ class BoundType:
     @cached_property
     def _holds_nothing(self) -> bool:
         """Whether it is known to be a function object without a state."""
-        declared = self._library.engine.declarations.class_of(self.__name__)
+        declared = self._library._engine.declarations.class_of(self.__name__)
         if declared is None or not declared.facts.get("holds_nothing"):
             return False
-        return "operator()" in self._library.engine.declarations.members(self.__name__)
+        return "operator()" in self._library._engine.declarations.members(self.__name__)
 
     def __instancecheck__(self, instance: Any) -> bool:
         return self._class is not None and isinstance(instance, self._class)

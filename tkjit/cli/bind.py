@@ -33,6 +33,7 @@ def register(commands: Any) -> None:
 
 def _bind(arguments: argparse.Namespace) -> int:
     import tkjit
+    from tkjit.bindings.library import engine_of
     from tkjit.bindings.package import render_module, render_stub
     from tkjit.bindings.record import names_in, read_calls
     from tkjit.system import files
@@ -54,10 +55,10 @@ def _bind(arguments: argparse.Namespace) -> int:
         "stop": arguments.stop,
     }
     given = {option: value for option, value in options.items() if value}
-    library = tkjit.bind(*arguments.headers, **given)
+    engine = engine_of(tkjit.bind(*arguments.headers, **given))
     used = names_in(read_calls(arguments.used)) if arguments.used else ()
     title = ", ".join([*arguments.namespace, *([] if arguments.namespace else arguments.headers)])
-    stub = render_stub(library.engine.declarations, library.engine.headers.namespaces, used)
+    stub = render_stub(engine.declarations, engine.headers.namespaces, used)
     module = render_module(arguments.headers, given, title)
     if output.suffix == ".py":
         written = {output: module, output.with_suffix(".pyi"): stub}
