@@ -156,6 +156,15 @@ def test_keywords_before_which_defaults_stand(features):
     assert features.describe(second=1.0) == "1 2 xy"
 
 
+def test_defaults_that_name_what_lies_beside_the_function(features):
+    assert list(features.Mode) == [features.Mode.slow, features.Mode.fast]
+    assert features.run(2, times=5) == 10
+    assert features.Multiplied().by(times=6) == 6
+    assert features.hidden_default(two=5, one=2) == 10
+    with pytest.raises(ArgumentError, match="no overload takes two"):
+        features.hidden_default(two=5)
+
+
 def test_a_result_that_refers_to_an_argument(features):
     assert features.largest(3, 4) == 4
     assert features.largest(np.float32(3), np.float32(2)) == 3

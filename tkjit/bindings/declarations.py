@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from tkjit.system import files
 
+UNKNOWN_DEFAULT = "..."  # of a parameter, where a macro has it
+
 
 class Declared(NamedTuple):
     """A name in a namespace, with what ``read_declarations`` says of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -41,6 +41,12 @@ class Enumeration:
         made.name, made.value, made.enumeration, made.engine = name, self._values[name], self._declared, engine
         setattr(self, name, made)
         return made
+
+    def __iter__(self) -> Iterator[Any]:
+        return (getattr(self, name) for name in self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def __dir__(self) -> list[str]:
         return sorted(self._values)

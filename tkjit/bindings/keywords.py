@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tkjit.bindings.declarations import signature
+from tkjit.bindings.declarations import UNKNOWN_DEFAULT, signature
 from tkjit.errors import ArgumentError
 
 
@@ -37,7 +37,7 @@ def in_order(
             continue
         last = max(names.index(keyword) for keyword in kwargs)
         before = parameters[: last + 1]
-        if all(parameter in kwargs or text for parameter, _, text in before):
+        if all(parameter in kwargs or text not in ("", UNKNOWN_DEFAULT) for parameter, _, text in before):
             rest = (kwargs[parameter] if parameter in kwargs else default(text) for parameter, _, text in before)
             return (*args, *rest)
     known = "".join(f"\n  declared: {signature(name, overload)}" for overload in overloads[:6])

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tkjit.bindings.declarations import UNKNOWN_DEFAULT
 from tkjit.bindings.header_set import HeaderSet
 from tkjit.compile.flags import INCLUDE
 from tkjit.errors import ToolchainError
@@ -21,6 +22,7 @@ Declared = dict[str, Any]
 _NAME = "tkjit_headers.hpp"
 _CLASSES = ("STRUCT_DECL", "CLASS_DECL", "UNION_DECL")
 _TEMPLATES = ("CLASS_TEMPLATE", "CLASS_TEMPLATE_PARTIAL_SPECIALIZATION")
+_REFERENCES = ("DECL_REF_EXPR", "TYPE_REF", "TEMPLATE_REF", "NAMESPACE_REF")
 _PARAMETERS = ("TEMPLATE_TYPE_PARAMETER", "TEMPLATE_NON_TYPE_PARAMETER", "TEMPLATE_TEMPLATE_PARAMETER")
 
 
@@ -128,6 +130,8 @@ class _Reader:
         elif kind == "TYPE_ALIAS_TEMPLATE_DECL":
             names.setdefault(name, {"kind": "class template", "doc": _comment(cursor), "members": {}, "bases": []})
         elif kind == "ENUM_DECL":
+            if name in names and not cursor.is_definition():
+                return
             values = _values(cursor)
             names[name] = {"kind": "enum", "doc": _comment(cursor), "values": values, "scoped": cursor.is_scoped_enum()}
             for value in [] if cursor.is_scoped_enum() else values:
@@ -215,7 +219,10 @@ def _base(specifier: Any) -> Any:
 
 def _base_name(specifier: Any) -> str:
     """The full name of a base, without template arguments."""
-    cursor = _base(specifier)
+    return _full_name(_base(specifier))
+
+
+def _full_name(cursor: Any) -> str:
     parts: list[str] = []
     while cursor is not None and cursor.kind.name not in ("TRANSLATION_UNIT", "NO_DECL_FOUND"):
         if cursor.spelling and not (cursor.kind.name == "NAMESPACE" and clang.is_inline_namespace(cursor)):
@@ -260,8 +267,15 @@ def _default_of(parameter: Any) -> str:
     """What stands behind the equals sign of a parameter; empty without one."""
     if not any(child.kind.is_expression() for child in parameter.get_children()):
         return ""
-    texts = [token.spelling for token in parameter.get_tokens()]
-    return " ".join(texts[texts.index("=") + 1 :]) if "=" in texts else "..."  # a macro's
+    texts, was = [], ""
+    named = {at.location.offset: at.referenced for at in parameter.walk_preorder() if at.kind.name in _REFERENCES}
+    for token in parameter.get_tokens():
+        meant = named.get(token.location.offset) if was != "::" else None
+        # where a call is compiled, names of the parameter's own scope are not known
+        is_elsewhere = meant is not None and meant.kind.name not in _PARAMETERS
+        texts.append(_full_name(meant) if is_elsewhere else token.spelling)
+        was = token.spelling
+    return " ".join(texts[texts.index("=") + 1 :]) if "=" in texts else UNKNOWN_DEFAULT
 
 
 def _comment(cursor: Any) -> str:

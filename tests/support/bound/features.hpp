@@ -192,4 +192,17 @@ inline std::optional<int> perhaps(bool is) { return is ? std::optional<int>(3) :
 inline std::string_view view(std::string_view text) { return text; }
 #endif
 
+enum class Mode : int { slow, fast };
+enum class Mode : int;  // known already
+struct Multiplied {
+    enum Kind { none, some };
+    int by(Kind kind = some, int times = 1) const { return int(kind) * times; }
+};
+template <class T>
+int run(T count, Mode mode = Mode::fast, int times = 1) {
+    return int(count) * int(mode) * times;
+}
+#define FEATURES_DEFAULT = 3
+inline int hidden_default(int one FEATURES_DEFAULT, int two = 4) { return one * two; }
+
 }  // namespace features
