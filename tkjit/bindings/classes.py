@@ -155,7 +155,12 @@ def _ask_for_member(engine: Engine, this: Any, name: str, member: str) -> str:
     own_field = Expression(field(member), given, f"{name}::{member}", is_optional=True)
     held = Expression(f"TKJIT_BIND_HAS_MEMBER({member}, {given[0].type})", (), f"{name}::{member}")
     called = Expression(method(member), given, f"{name}::{member}", is_optional=True)
-    is_field, has = engine.compile([own_field, held], also=[called])
+    try:
+        is_field, has = engine.compile([own_field, held], also=[called])
+    except ArgumentError:  # nothing derives from a final class, a union or a pointer, which is how C++ is asked
+        is_field, is_called = engine.compile([own_field, called])
+        is_method = is_called is not None or member in engine.members(name)
+        return "field" if is_field is not None else "method" if is_method else ""
     if is_field is not None:
         return "field"
     ask = engine.runtime.Function(f"{name}::{member}", None)

@@ -266,7 +266,8 @@ class CompiledCalls:
         try:
             entry = self._loader.find_or_build(plan)
         except CompileError as error:
-            text = self._refused[missing[0]] = refusal(missing[0], error, self._prepared.declarations)
+            refused = next((call for call in missing if not call.is_optional), missing[0])
+            text = self._refused[refused] = refusal(refused, error, self._prepared.declarations)
             raise ArgumentError(text) from error
         if plan.compiled is not None and len(plan.compiled) > len(missing):
             try:

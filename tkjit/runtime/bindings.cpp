@@ -16,16 +16,27 @@ T& as(PyObject* object) {
 
 // ---- objects -------------------------------------------------------------------------------------------------------
 
+/// Whether an object ends with the one reference to it, and nothing of a user's class runs then.
+bool ends_quietly(PyObject* object) {
+    return is_object(object) && Py_REFCNT(object) == 1 && !Py_TYPE(object)->tp_finalize && !as<Object>(object).weak_references;
+}
+
 void free_object(PyObject* self) {
     auto& object = as<Object>(self);
     PyTypeObject* const cls = Py_TYPE(self);
-    Py_TRASHCAN_BEGIN(self, free_object);
     if (object.weak_references) PyObject_ClearWeakRefs(self);
     end_object(&object);
-    Py_CLEAR(object.owner);
+    PyObject* owner = std::exchange(object.owner, nullptr);
     cls->tp_free(self);
     Py_DECREF(cls);
-    Py_TRASHCAN_END;
+    // one by one, since a chain of owners may be longer than the stack is deep
+    while (owner && ends_quietly(owner)) {
+        as<Object>(owner).follows_owner = false;
+        PyObject* const next = std::exchange(as<Object>(owner).owner, nullptr);
+        Py_DECREF(owner);
+        owner = next;
+    }
+    Py_XDECREF(owner);
 }
 
 PyMemberDef object_members[] = {

@@ -114,24 +114,36 @@ inline PyObject* take_text(bind::Result& result) {
     return made;
 }
 
+/// Has a result refer into what an argument of its own type refers into: an iterator's successor, and a copy.
+inline void share_owner(Object* result, const Object* from) {
+    if (!from->owner) return;
+    result->owner = Py_NewRef(from->owner);
+    result->follows_owner = from->follows_owner;
+    result->owner_generation = from->owner_generation;
+}
+
+/// The argument of a result's own type; null where there is none, or two that refer into different objects.
+inline const Object* one_of_its_kind(const Object* result, const Argument* arguments, Py_ssize_t count) {
+    const Object* found = nullptr;
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        const auto* const from = reinterpret_cast<const Object*>(arguments[i].object);
+        if (!from || from->type != result->type) continue;
+        if (found && (from->owner != found->owner || from->owner_generation != found->owner_generation)) return nullptr;
+        found = from;
+    }
+    return found;
+}
+
 /// Makes what a result refers into live as long as it does.
 inline void tie(PyObject* made, const Function& function, const CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
     auto* const result = reinterpret_cast<Object*>(made);
     const bool is_method = Py_TYPE(&function) == method_type;
     if (count == 0) return;
-    PyObject* const first = arguments[0].object;
-    // an iterator's successor refers into what the iterator refers into, and not into the iterator
-    for (Py_ssize_t i = 0; i < count && call.entry.form == bind::Form::object; ++i) {
-        auto* const from = reinterpret_cast<Object*>(arguments[i].object);
-        if (!from || from->type != result->type || (is_method && i > 0)) continue;
-        if (from->owner) {
-            result->owner = Py_NewRef(from->owner);
-            result->follows_owner = from->follows_owner;
-            result->owner_generation = from->owner_generation;
-        }
-        return;
-    }
-    if (is_method && first) return set_owner(result, first, true);
+    if (call.entry.form == bind::Form::object)
+        if (const Object* const from = one_of_its_kind(result, arguments, is_method ? 1 : count)) return share_owner(result, from);
+    // what owns its contents is not ended by a change of the object from which it comes
+    const bool may_end = !(call.entry.form == bind::Form::object && (result->type->described.protocols & bind::owns_contents));
+    if (is_method && arguments[0].object) return set_owner(result, arguments[0].object, may_end);
     Py_ssize_t objects = 0;
     for (Py_ssize_t i = 0; i < count; ++i) objects += arguments[i].object || arguments[i].buffer.obj;
     if (objects == 0) return;

@@ -102,7 +102,8 @@ inline PyTypeObject* library_type = nullptr;
 inline bool is_object(PyObject* object) { return PyObject_TypeCheck(object, object_type); }
 
 inline KnownType* known_type(Library* library, const bind::Type& type) {
-    const char* const name = type.info->name();
+    const char* name = type.info->name();
+    if (type.size == 0 && *name == 'P') ++name;  // of a pointer to a class that is declared alone
     const auto found = library->types->find(name);
     if (found != library->types->end()) {
         KnownType* const known = found->second;
@@ -183,6 +184,18 @@ inline void set_owner(Object* object, PyObject* owner, bool follows) {
     }
 }
 
+/// Leaves out the owners that nobody else can reach, so that who walks along a list does not hold all of it.
+inline void shorten_owners(Object* object) {
+    while (object->follows_owner) {
+        auto* const owner = reinterpret_cast<Object*>(object->owner);
+        if (owner->is_owned || !owner->owner || owner->weak_references || Py_REFCNT(owner) != 1) return;
+        object->owner = Py_NewRef(owner->owner);
+        object->follows_owner = owner->follows_owner;
+        object->owner_generation = owner->owner_generation;
+        Py_DECREF(owner);
+    }
+}
+
 /// Whether an object may be used; says why not.
 inline bool check_usable(Object* object) {
     if (!object->address) {
@@ -203,6 +216,7 @@ inline bool check_usable(Object* object) {
         }
         at = owner;
     }
+    shorten_owners(object);
     return true;
 }
 

@@ -19,7 +19,7 @@
 namespace tkjit {
 namespace bind {
 
-constexpr std::uint32_t abi_version = 3;
+constexpr std::uint32_t abi_version = 4;
 
 /// How a result comes back.
 enum class Form : std::int32_t {
@@ -48,11 +48,12 @@ enum Protocol : std::uint32_t {
     has_dereference = 64,
     has_increment = 128,
     has_extents = 256,  // extent(i), stride(i) and a constant rank
+    owns_contents = 512,  // its destructor does something, and it is no iterator
 };
 
 /// A C++ type.
 struct Type {
-    const std::type_info* info;  // its name is one in all shared objects
+    const std::type_info* info;  // its name is one in all shared objects; where only the type's name is known, a pointer's
     std::size_t size;
     Form form;  // of a value, where it is passed to a call
     std::uint32_t protocols;
@@ -175,6 +176,11 @@ TKJIT_BIND_PROTOCOL(HasIncrement, ++std::declval<T&>())
 TKJIT_BIND_PROTOCOL(HasExtents, std::declval<T&>().extent(0) + std::declval<T&>().stride(0) + int(T::rank))
 #undef TKJIT_BIND_PROTOCOL
 
+template <class T, std::size_t = SizeOf<T>::value>
+struct OwnsContents : std::integral_constant<bool, !std::is_trivially_destructible<T>::value> {};
+template <class T>
+struct OwnsContents<T, 0> : std::false_type {};
+
 template <class T, bool = std::is_class<T>::value || std::is_union<T>::value>
 struct Protocols {
     static constexpr std::uint32_t value = 0;
@@ -186,7 +192,8 @@ struct Protocols<T, true> {
         (HasSubscript<T>::value ? has_subscript : 0) | (HasCall<T>::value || HasCallOfTwo<T>::value ? has_call : 0) |
         (std::is_constructible<bool, T&>::value ? has_truth : 0) | (HasEquality<T>::value ? has_equality : 0) |
         (HasDereference<T>::value ? has_dereference : 0) | (HasIncrement<T>::value ? has_increment : 0) |
-        (HasExtents<T>::value ? has_extents : 0);
+        (HasExtents<T>::value ? has_extents : 0) |
+        (OwnsContents<T>::value && !HasDereference<T>::value ? owns_contents : 0);
 };
 
 template <class T>
@@ -199,8 +206,7 @@ void destroy(void* object) {
     delete static_cast<T*>(object);
 }
 template <class T>
-constexpr std::enable_if_t<std::is_object<T>::value && std::is_destructible<T>::value && !std::is_array<T>::value,
-                           void (*)(void*)>
+constexpr std::enable_if_t<SizeOf<T>::value && std::is_destructible<T>::value && !std::is_array<T>::value, void (*)(void*)>
 destroyer(int) {
     return &destroy<T>;
 }
@@ -222,12 +228,20 @@ constexpr Form form_of() {
                                                   : Form::natural;
 }
 
-template <class T>
+template <class T, bool is_incomplete = std::is_class<T>::value && SizeOf<T>::value == 0>
 struct TypeOf {
     static const Type type;
 };
+template <class T, bool is_incomplete>
+const Type TypeOf<T, is_incomplete>::type{&typeid(T), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
+
+/// A class of which only the name is known.
 template <class T>
-const Type TypeOf<T>::type{&typeid(T), SizeOf<T>::value, form_of<T>(), Protocols<T>::value, destroyer<T>(0)};
+struct TypeOf<T, true> {
+    static const Type type;
+};
+template <class T>
+const Type TypeOf<T, true>::type{&typeid(T*), 0, Form::object, 0, nullptr};
 
 /// The iterator of a container, for calls that are compiled together with the container's constructor.
 struct None {};
