@@ -109,7 +109,7 @@ def rows(runs: int, only: Collection[str]) -> list[Row]:
     for application in every:
         if only and application.name not in only:
             continue
-        if application.kind == "kokkos" and not kokkos.INCLUDE.is_dir():
+        if application.kind == "kokkos" and not kokkos.IS_INSTALLED:
             print(f"{application.name}: left out, {kokkos.INSTALL}", file=sys.stderr)
             continue
         figures[application.name] = found = measure(application, runs)

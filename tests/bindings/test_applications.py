@@ -36,7 +36,7 @@ def test_thrust(name, tmp_path):
     assert sum(map(len, found.values())) > 1
 
 
-@pytest.mark.skipif(not kokkos.INCLUDE.is_dir(), reason=f"no {kokkos.INCLUDE}; {kokkos.INSTALL}")
+@pytest.mark.skipif(not kokkos.IS_INSTALLED, reason=f"no Kokkos Kernels; {kokkos.INSTALL}")
 @pytest.mark.parametrize("name", cases("kokkos"))
 def test_kokkos(name, tmp_path, fresh):
     application = Application("kokkos", name)

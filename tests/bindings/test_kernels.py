@@ -12,7 +12,7 @@ from support.applications import kokkos
 pytestmark = [
     pytest.mark.compiles,
     pytest.mark.slow,
-    pytest.mark.skipif(not kokkos.INCLUDE.is_dir(), reason=f"no {kokkos.INCLUDE}; {kokkos.INSTALL}"),
+    pytest.mark.skipif(not kokkos.IS_INSTALLED, reason=f"no Kokkos Kernels; {kokkos.INSTALL}"),
 ]
 
 TESTS = Path(__file__).parents[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 INCLUDE = Path("/usr/include/trilinos")
+IS_INSTALLED = all((INCLUDE / name).is_file() for name in ("Kokkos_Core.hpp", "KokkosBlas.hpp"))
 MATRICES = (Path(__file__).parent / "matrices.hpp").read_text()
 INSTALL = "apt-get install libtrilinos-kokkos-kernels-dev libtrilinos-kokkos-dev"
 OPTIONS = {
