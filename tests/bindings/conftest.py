@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
-from tkjit.bindings import plans
+from tkjit.bindings import call_plans
 
 HEADERS = Path(__file__).parents[1] / "support" / "bound"
 
@@ -22,9 +22,9 @@ def units(monkeypatch) -> list[int]:
     """How many calls each unit has that is compiled."""
     counts: list[int] = []
 
-    def compile_counted(self, staging, calls, of=plans._UnitPlan._compile):
+    def compile_counted(self, staging, calls, of=call_plans.UnitPlan._compile):
         counts.append(len(calls))
         return of(self, staging, calls)
 
-    monkeypatch.setattr(plans._UnitPlan, "_compile", compile_counted)
+    monkeypatch.setattr(call_plans.UnitPlan, "_compile", compile_counted)
     return counts

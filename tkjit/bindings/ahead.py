@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from tkjit.bindings.call_plans import CallsPlan
 from tkjit.bindings.expressions import Expression
+from tkjit.bindings.header_plans import DeclarationsPlan, LibrariesPlan
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import BindingsPlan, CallsPlan, DeclarationsPlan, LibrariesPlan
 from tkjit.bindings.prepared import PreparedHeaders
+from tkjit.bindings.runtime import BindingsPlan
 from tkjit.cache import Entry
 from tkjit.loader.loader import Loader
 from tkjit.loader.plan import Plan

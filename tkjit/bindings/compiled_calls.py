@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tkjit.bindings.call_plans import CallsPlan, ClassPlan
 from tkjit.bindings.companions import companions_in_batch, companions_of
 from tkjit.bindings.expressions import Expression, Given
-from tkjit.bindings.plans import CallsPlan, ClassPlan
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.record import record_call
 from tkjit.bindings.refusals import refusal

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tkjit.bindings.declarations import Declarations
+from tkjit.bindings.header_plans import PRECOMPILED, DeclarationsPlan, LibrariesPlan, MembersPlan, PrecompiledHeaderPlan
 from tkjit.bindings.header_set import HeaderSet
-from tkjit.bindings.plans import PRECOMPILED, DeclarationsPlan, LibrariesPlan, MembersPlan, PrecompiledHeaderPlan
 from tkjit.cache import Entry, eviction
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.loader.environment import Environment
