@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bindings.conftest import HEADERS
 from support.forking import Server
 
 import tkjit
 from tkjit import ArgumentError, ToolchainError
+from tkjit.config import environment_with
 
 pytestmark = pytest.mark.compiles
 
@@ -140,6 +143,32 @@ def test_without_a_compiler_what_was_compiled_is_found(tmp_path, fresh: Server):
     assert fresh.run(code + "print(library.value(4))", TKJIT_JIT="0") == "4\n"
     refused = fresh.start(code + "library.value(4.0)", TKJIT_JIT="0").wait()
     assert "k::value(double) is not in the cache" in refused.stderr and "TKJIT_JIT=0" in refused.stderr
+
+
+COUNTED = """
+import tkjit
+from tkjit.cache import Cache
+
+found, lookup = [], Cache.lookup
+def counted(*args, **options):
+    entry = lookup(*args, **options)
+    found.extend([entry.directory.name] if entry is not None else [])
+    return entry
+Cache.lookup = counted
+
+tree = tkjit.bind("garden.hpp", namespaces="garden", include_dirs=[{headers!r}]).Tree("oak")
+assert (tree.name, tree.get_name(), tree.next(), tree.number) == ("oak", "oak", 4, 4)
+print(len(found))
+"""
+
+
+def test_the_next_process_reads_no_headers(tmp_path):
+    """Records have been written of all that was built, also of calls whose shared object has got links since."""
+    environment = environment_with(TKJIT_CACHE=str(tmp_path / "cache"))
+    for _ in range(2):
+        code = COUNTED.format(headers=str(HEADERS))
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert (done.stdout, done.stderr) == ("0\n", "")
 
 
 def test_calls_in_threads(garden):

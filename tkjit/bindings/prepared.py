@@ -26,7 +26,6 @@ class PreparedHeaders:
         self.headers = headers
         self._loader = loader
         self._members: dict[str, list[str]] = {}
-        self._built: list[tuple[str, Entry]] = []  # what this process was the one to make, by warm keys
 
     @property
     def env(self) -> Environment:
@@ -39,14 +38,10 @@ class PreparedHeaders:
     @cached_property
     def _declared(self) -> Entry:
         plan = DeclarationsPlan(self.env, self.headers, self.precompiled)
-        if (found := self._loader.find(plan)) is not None:
-            return found
         try:
-            built = self._loader.find_or_build(plan)
+            return self._loader.find_or_build(plan)
         except CompileError as error:
             raise ToolchainError(f"bind: the headers do not compile: {error}") from None
-        self._built.append((plan.warm_key, built))
-        return built
 
     def members(self, type_text: str) -> list[str]:
         """The names of the members of a class and its bases; none where they cannot be found.
@@ -95,18 +90,9 @@ class PreparedHeaders:
     def precompiled(self) -> Entry:
         """The entry of the precompiled header. All of them together stay below a limit."""
         plan, cache = PrecompiledHeaderPlan(self.env, self.headers), self._loader.cache
-        self._record_built()
         if (found := self._loader.find(plan)) is not None:
             return found
         built = self._loader.find_or_build(plan)
-        self._built.append((plan.warm_key, built))
         with suppress(OSError):  # the build itself has succeeded
             eviction.keep_newest(cache, PRECOMPILED, MOST_PRECOMPILED_BYTES)
         return built
-
-    def _record_built(self) -> None:
-        """Write records of what was built. Not at once: one of files that have just been written would be refused."""
-        built, self._built = self._built, []  # other threads ask too
-        for warm_key, entry in built:
-            if self._loader.cache.unchanged(entry.fingerprint):
-                self._loader.cache.write_record(warm_key, [entry], entry.fingerprint)

@@ -80,6 +80,18 @@ def digest_of_file(path: str) -> str:
     return digest
 
 
+def after_linking(fingerprint: bytes, path: str) -> bytes:
+    """A fingerprint, where links to one of its files may have been made since: of that file, they changed one time."""
+    lines = fingerprint.splitlines(keepends=True)
+    end = b" %b\n" % os.fsencode(path)
+    for at, line in enumerate(lines):
+        if line.endswith(end):
+            before, now = line.split(b" ", 4), state_of(path).split(b" ")
+            if [before[i] for i in (0, 1, 3)] == [now[i] for i in (0, 1, 3)]:  # all but the status' time
+                lines[at] = b" ".join(now) + end
+    return b"".join(lines)
+
+
 def unchanged(fingerprint: bytes) -> bool:
     """Whether every file is unchanged."""
     lines = fingerprint.split(b"\n")[:-1]

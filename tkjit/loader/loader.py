@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -40,6 +42,17 @@ class ConcurrentBuild(NamedTuple):
     work: Callable[[], object]
 
 
+class _Built(NamedTuple):
+    """What was built in this process, and when by the monotonic clock."""
+
+    warm_key: str
+    entry: Entry
+    built_ns: int
+
+
+_UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
+
+
 class Loader:
     """Builds and opens the parts of calls, for one set of settings."""
 
@@ -58,6 +71,8 @@ class Loader:
         )
         # the error of a build beside another one, until a call needs that build
         self._failures: dict[Recipe, TkjitError] = {}
+        self._unrecorded: list[_Built] = []
+        self._recorded: list[_Built] = []
         self.warm_starts = WarmStarts(self)
         self.kernels: dict[object, Any] = {}  # of spec files
         self._runtime: Opened | None = None
@@ -201,6 +216,7 @@ class Loader:
         if (kept := self._failures.pop(plan.recipe, None)) is not None:
             raise kept
         check_may_compile(plan, self.settings)
+        self.record_built()
         _preload_sysconfig()
         other = concurrent() if concurrent else None
         with show_progress(other.what if other else plan.what) as say, self._run_concurrently(other):
@@ -217,7 +233,38 @@ class Loader:
             except CompileError as error:
                 explained = plan.explain(error)
                 raise explained from (None if explained is error else error)
-            return replace(built, fingerprint=inputs + built.fingerprint)
+            built = replace(built, fingerprint=inputs + built.fingerprint)
+            self._unrecorded.append(_Built(plan.warm_key, built, time.monotonic_ns()))
+            return built
+
+    def record_built(self, *, at_exit: bool = False) -> None:
+        """Write records of what was built, so that the next process finds it as fast as the one after it.
+
+        Parameters
+        ----------
+        at_exit : bool
+            Wait for the last ones, since files that have just been written have no record, and write those again whose
+            shared objects have got links since.
+        """
+        built, self._unrecorded = self._unrecorded, []  # other threads ask too
+        settled_ns = time.monotonic_ns() - _UNSETTLED_NS
+        if at_exit and built:
+            time.sleep(max(0, built[-1].built_ns - settled_ns) / 1e9)
+        for one in built:
+            if one.built_ns > settled_ns and not at_exit:
+                self._unrecorded.append(one)
+            else:
+                self._record(one.warm_key, one.entry)
+                self._recorded.append(one)
+        for one in self._recorded if at_exit else ():
+            if not self.cache.unchanged(one.entry.fingerprint):
+                self._record(one.warm_key, one.entry)
+
+    def _record(self, warm_key: str, entry: Entry) -> None:
+        fingerprint = fingerprints.after_linking(entry.fingerprint, str(entry.shared_object))
+        with suppress(OSError, CacheError):  # the build itself has succeeded
+            if self.cache.unchanged(fingerprint):
+                self.cache.write_record(warm_key, [entry], fingerprint)
 
     def find(self, plan: Plan, *, exclude: Entry | None = None) -> Entry | None:
         """A plan's entry, if it is in the cache. If no file has changed since the last time, nothing is rendered."""
@@ -306,4 +353,6 @@ def _preload_sysconfig() -> None:
 @cache
 def loader_for(settings: Settings) -> Loader:
     """The process's loader for these settings."""
-    return Loader(settings)
+    loader = Loader(settings)
+    atexit.register(loader.record_built, at_exit=True)
+    return loader
