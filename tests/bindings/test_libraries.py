@@ -171,6 +171,34 @@ def test_the_next_process_reads_no_headers(tmp_path):
         assert (done.stdout, done.stderr) == ("0\n", "")
 
 
+WAITING = """
+#include <atomic>
+#include <chrono>
+#include <thread>
+namespace waiting {
+inline std::atomic<int> reached{0};
+inline void reach(int number) { reached = number; }
+inline int wait_for(int number) {
+    for (int i = 0; i < 10000 && reached < number; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return reached;
+}
+}
+"""
+
+
+def test_a_call_that_was_short_waits_for_another_thread():
+    waiting = tkjit.bind(source=WAITING, namespaces="waiting")
+    waiting.reach(0)
+    for _ in range(300):
+        assert waiting.wait_for(0) == 0
+    go_on = threading.Event()
+    thread = threading.Thread(target=lambda: (go_on.wait(), waiting.reach(1)))
+    thread.start()
+    go_on.set()
+    assert waiting.wait_for(1) == 1
+    thread.join()
+
+
 def test_calls_in_threads(garden):
     results = []
     threads = [threading.Thread(target=lambda n=n: results.append(garden.twice(float(n)))) for n in range(8)]

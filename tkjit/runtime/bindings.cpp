@@ -162,10 +162,13 @@ PyObject* new_function(PyTypeObject* cls, PyObject* args, PyObject* kwargs) {
     function.miss = Py_NewRef(miss);
     function.documentation = Py_NewRef(documentation);
     function.rows = new std::vector<Row>();
+    function.pace = Pace();
     function.is_brief = brief;
     function.invalidates = invalidates;
     function.owns_results = owns_results;
     function.is_constructor = constructor;
+    // before Python 3.12, a class of Python's does not inherit this
+    if (cls->tp_call == PyVectorcall_Call) cls->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     return made;
 }
 

@@ -52,9 +52,9 @@ struct Argument {
         bind::Array<void> array;
         long double largest;
     } value;
-    Py_buffer buffer{};
+    Py_buffer buffer;  // none where it has no object
 
-    Argument() : value{} {}
+    Argument() : value{} { buffer.obj = nullptr; }
     Argument(const Argument&) = delete;
     ~Argument() {
         if (buffer.obj) PyBuffer_Release(&buffer);

@@ -3,6 +3,7 @@
 
 #include "bound_arguments.h"
 
+#include <chrono>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -23,6 +24,20 @@ struct Row {
     CompiledCall* call;
 };
 
+/// Whether a function's calls are short: the first ones are timed, and now and then another.
+class Pace {
+public:
+    bool is_timed() const { return calls_ < first || calls_ % every == 0; }
+    bool is_short() const { return calls_ >= first; }
+    void count() { ++calls_; }
+    void count(std::chrono::nanoseconds taken) { calls_ = taken < most ? calls_ + 1 : 0; }
+
+private:
+    static constexpr std::uint32_t first = 8, every = 256;
+    static constexpr std::chrono::nanoseconds most{2000};
+    std::uint32_t calls_ = 0;
+};
+
 struct Function {
     PyObject_HEAD
     vectorcallfunc vectorcall;
@@ -31,6 +46,7 @@ struct Function {
     PyObject* documentation;
     std::vector<Row>* rows;
     std::size_t last;   // the row that was used last
+    Pace pace;
     bool is_brief;      // so short that the GIL stays held
     bool invalidates;   // what refers into its first argument
     bool owns_results;  // pointers that it returns are Python's
@@ -193,6 +209,29 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
     return PyObject_CallOneArg(call.result->adapter, made);
 }
 
+/// Whether Python has no other thread, which could wait for the GIL.
+inline bool is_only_thread() {
+    PyThreadState* const newest = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+    return newest && !PyThreadState_Next(newest);
+}
+
+/// Makes a call, for which the GIL is released unless that would take longer than the call, and nobody waits for it.
+inline void run_paced(Function& function, const bind::Entry& entry, void* const* arguments, bind::Result* result, Error* error) {
+    Pace& pace = function.pace;
+    const bool is_timed = pace.is_timed();
+    if (function.is_brief || (!is_timed && pace.is_short() && is_only_thread())) {
+        pace.count();
+        return run(entry, arguments, result, error);
+    }
+    std::chrono::nanoseconds taken{};
+    Py_BEGIN_ALLOW_THREADS
+    const auto begin = is_timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    run(entry, arguments, result, error);
+    if (is_timed) taken = std::chrono::steady_clock::now() - begin;
+    Py_END_ALLOW_THREADS
+    is_timed ? pace.count(taken) : pace.count();
+}
+
 inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arguments, Py_ssize_t count) {
     if (call.library->is_stopped) {
         PyErr_SetString(PyExc_ReferenceError, "the library has been stopped");
@@ -202,13 +241,7 @@ inline PyObject* make_call(Function& function, CompiledCall& call, Argument* arg
     for (Py_ssize_t i = 0; i < count; ++i) addresses[i] = arguments[i].address;
     bind::Result result{};
     Error error;
-    if (function.is_brief) {
-        run(call.entry, addresses, &result, &error);
-    } else {
-        Py_BEGIN_ALLOW_THREADS
-        run(call.entry, addresses, &result, &error);
-        Py_END_ALLOW_THREADS
-    }
+    run_paced(function, call.entry, addresses, &result, &error);
     for (Py_ssize_t i = 0; i < count; ++i) {
         auto* const object = reinterpret_cast<Object*>(arguments[i].object);
         if (object && arguments[i].type >= first_object && (arguments[i].type & 2) && !(arguments[i].type & 4)) {
@@ -241,8 +274,12 @@ inline CompiledCall* find_call(Function& function, const Argument* arguments, Py
 /// Arguments in place for the few that most calls have.
 template <class Use>
 PyObject* with_arguments(Py_ssize_t count, const Use& use) {
-    if (count <= 4) {
-        Argument few[4];
+    if (count <= 2) {
+        Argument few[2];
+        return use(few);
+    }
+    if (count <= 6) {
+        Argument few[6];
         return use(few);
     }
     std::vector<Argument> many(static_cast<std::size_t>(count));
