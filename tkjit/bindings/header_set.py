@@ -96,7 +96,10 @@ class HeaderSet:
         # the symbols of templates stay visible: what is static in one is the same in all compiled calls;
         # the places within macros are a quarter of a precompiled header
         quiet = ("-Wno-deprecated-declarations", "-ftrack-macro-expansion=0")
-        common = ("-O2", "-g0", "-fPIC", *quiet, *own)
+        # or a loop's speed would depend on what else is in its unit: a sum of 1,000,000 numbers takes 1.17 of its time
+        # where the loop lies badly
+        aligned = ("-falign-functions=32", "-falign-loops=32")
+        common = ("-O2", "-g0", "-fPIC", *aligned, *quiet, *own)
         return Flags((*self.preprocessor, *common), paths)
 
     @property
