@@ -57,7 +57,7 @@ struct Argument {
     Argument() : value{} { buffer.obj = nullptr; }
     Argument(const Argument&) = delete;
     ~Argument() {
-        if (buffer.obj) PyBuffer_Release(&buffer);
+        if (buffer.obj && PyGILState_Check()) PyBuffer_Release(&buffer);  // see Owned
     }
     PyObject* object = nullptr;  // borrowed; the bound object, of which there is one
 };

@@ -20,7 +20,10 @@ public:
     explicit Owned(PyObject* object) : object_(object) {}
     Owned(const Owned&) = delete;
     Owned& operator=(const Owned&) = delete;
-    ~Owned() { Py_XDECREF(object_); }
+    ~Owned() {
+        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
+        if (object_ && PyGILState_Check()) Py_DECREF(object_);
+    }
     PyObject* get() const { return object_; }
     PyObject* release() { return std::exchange(object_, nullptr); }
     explicit operator bool() const { return object_ != nullptr; }

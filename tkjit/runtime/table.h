@@ -101,7 +101,8 @@ public:
     ~Values() {
         while (last_) {
             Block* const before = last_->before;
-            Py_XDECREF(last_->object);
+            // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
+            if (last_->object && PyGILState_Check()) Py_DECREF(last_->object);
             std::free(last_);
             last_ = before;
         }
