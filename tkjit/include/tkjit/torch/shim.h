@@ -1,0 +1,37 @@
+// The functions of torch's stable C ABI that the stand-ins call. Their own headers cost nvcc five seconds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+struct AtenTensorOpaque;  // an at::Tensor
+using AtenTensorHandle = AtenTensorOpaque*;
+using AOTITorchError = int32_t;
+using StableIValue = uint64_t;
+
+AOTITorchError aoti_torch_new_tensor_handle(AtenTensorHandle from, AtenTensorHandle* to);
+AOTITorchError aoti_torch_delete_tensor_object(AtenTensorHandle tensor);
+AOTITorchError aoti_torch_is_defined(AtenTensorHandle tensor, bool* is);
+AOTITorchError aoti_torch_get_data_ptr(AtenTensorHandle tensor, void** data);
+AOTITorchError aoti_torch_get_dim(AtenTensorHandle tensor, int64_t* dim);
+AOTITorchError aoti_torch_get_numel(AtenTensorHandle tensor, int64_t* count);
+AOTITorchError aoti_torch_get_sizes(AtenTensorHandle tensor, int64_t** sizes);
+AOTITorchError aoti_torch_get_strides(AtenTensorHandle tensor, int64_t** strides);
+AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle tensor, int64_t* offset);
+AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype);
+AOTITorchError aoti_torch_get_device_type(AtenTensorHandle tensor, int32_t* type);
+AOTITorchError aoti_torch_get_device_index(AtenTensorHandle tensor, int32_t* index);
+AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is);
+AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
+                                        int32_t device_type, int32_t device_index, AtenTensorHandle* made);
+AOTITorchError aoti_torch_as_strided(AtenTensorHandle self, const int64_t* sizes, const int64_t* strides, AtenTensorHandle* made);
+AOTITorchError aoti_torch_copy_(AtenTensorHandle to, AtenTensorHandle from, int32_t non_blocking);
+AOTITorchError aoti_torch_zero_(AtenTensorHandle tensor);
+AOTITorchError aoti_torch_clone(AtenTensorHandle from, AtenTensorHandle* made);
+AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack);
+size_t aoti_torch_dtype_element_size(int32_t dtype);
+
+// since torch 2.10; null before it
+const char* torch_exception_get_what_without_backtrace() __attribute__((weak));
+}

@@ -1,0 +1,341 @@
+// at::Tensor as a source for torch uses it: a handle over torch's C ABI, which stays the same from version to version.
+//
+// It is another type than torch's own, in an inline namespace, so that the two can be in one process.
+#pragma once
+
+#include "check.h"
+#include "scalar_type.h"
+#include "shim.h"
+
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+// what sources use without including it, since torch's headers do
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <unordered_map>
+
+namespace c10 {
+inline namespace tkjit_stand_in {
+
+/// Throws what torch says of a call that failed.
+inline void check_call(AOTITorchError failed, const char* what) {
+    if (!failed) return;
+    const char* const text = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
+    throw Error(text && *text ? text : std::string(what) + " failed");
+}
+
+template <class T>
+class ArrayRef {
+public:
+    ArrayRef() = default;
+    ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
+    ArrayRef(const T& one) : data_(&one), size_(1) {}
+    ArrayRef(const std::vector<T>& from) : data_(from.data()), size_(from.size()) {}
+    ArrayRef(const std::initializer_list<T>& from) : data_(from.begin()), size_(from.size()) {}
+    const T* data() const { return data_; }
+    const T* begin() const { return data_; }
+    const T* end() const { return data_ + size_; }
+    size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    const T& operator[](size_t i) const { return data_[i]; }
+    const T& front() const { return data_[0]; }
+    const T& back() const { return data_[size_ - 1]; }
+    std::vector<T> vec() const { return {begin(), end()}; }
+    bool equals(ArrayRef other) const {
+        if (size_ != other.size_) return false;
+        for (size_t i = 0; i < size_; ++i)
+            if (data_[i] != other.data_[i]) return false;
+        return true;
+    }
+    friend bool operator==(ArrayRef a, ArrayRef b) { return a.equals(b); }
+    friend bool operator!=(ArrayRef a, ArrayRef b) { return !a.equals(b); }
+    friend std::ostream& operator<<(std::ostream& to, ArrayRef shown) {
+        to << "[";
+        for (size_t i = 0; i < shown.size(); ++i) to << (i ? ", " : "") << shown[i];
+        return to << "]";
+    }
+
+private:
+    const T* data_ = nullptr;
+    size_t size_ = 0;
+};
+using IntArrayRef = ArrayRef<int64_t>;
+
+template <class T>
+using optional = std::optional<T>;
+using nullopt_t = std::nullopt_t;
+inline constexpr std::nullopt_t nullopt = std::nullopt;
+
+}  // inline namespace tkjit_stand_in
+}  // namespace c10
+
+namespace at {
+inline namespace tkjit_stand_in {
+
+using namespace c10::tkjit_stand_in;
+using c10::BFloat16;
+using c10::Half;
+
+class TensorOptions {
+public:
+    TensorOptions() = default;
+    TensorOptions(ScalarType dtype) : dtype_(dtype) {}
+    TensorOptions(Device device) : device_(device) {}
+    TensorOptions(DeviceType device) : device_(Device(device)) {}
+    TensorOptions dtype(ScalarType dtype) const { return with(&TensorOptions::dtype_, dtype); }
+    TensorOptions device(Device device) const { return with(&TensorOptions::device_, device); }
+    TensorOptions device(DeviceType type, DeviceIndex index = -1) const { return device(Device(type, index)); }
+    TensorOptions requires_grad(bool is) const {
+        TORCH_CHECK(!is, "requires_grad is not supported here");
+        return *this;
+    }
+    ScalarType dtype() const { return dtype_.value_or(kFloat); }
+    Device device() const { return device_.value_or(Device(kCPU)); }
+
+private:
+    template <class T>
+    TensorOptions with(std::optional<T> TensorOptions::*member, T value) const {
+        TensorOptions made = *this;
+        made.*member = value;
+        return made;
+    }
+    std::optional<ScalarType> dtype_;
+    std::optional<Device> device_;
+};
+inline std::ostream& operator<<(std::ostream& to, const TensorOptions& options) {
+    return to << "TensorOptions(dtype=" << options.dtype() << ", device=" << options.device() << ")";
+}
+inline TensorOptions dtype(ScalarType dtype) { return dtype; }
+inline TensorOptions device(Device device) { return device; }
+
+/// A number of any dtype.
+class Scalar {
+public:
+    template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
+    Scalar(T value) : is_integer_(std::is_integral<T>::value), integer_(int64_t(value)), real_(double(value)) {}
+    bool isIntegral(bool) const { return is_integer_; }
+    bool isFloatingPoint() const { return !is_integer_; }
+    template <class T>
+    T to() const {
+        return is_integer_ ? T(integer_) : T(real_);
+    }
+
+private:
+    bool is_integer_;
+    int64_t integer_;
+    double real_;
+};
+
+class Tensor {
+public:
+    Tensor() = default;
+    /// Takes the handle over.
+    explicit Tensor(AtenTensorHandle handle) : handle_(handle, &aoti_torch_delete_tensor_object) {}
+
+    bool defined() const {
+        bool is = false;
+        return handle_ && !aoti_torch_is_defined(handle(), &is) && is;
+    }
+    AtenTensorHandle handle() const {
+        if (!handle_) throw Error("an undefined tensor");
+        return handle_.get();
+    }
+
+    void* data_ptr() const { return ask<void*>(aoti_torch_get_data_ptr, "data_ptr"); }
+    template <class T>
+    T* data_ptr() const {
+        using Element = std::remove_const_t<T>;
+        const ScalarType expected = c10::CppTypeToScalarType<Element>::value;
+        TORCH_CHECK(scalar_type() == expected, "expected scalar type ", expected, " but found ", scalar_type());
+        return static_cast<T*>(data_ptr());
+    }
+    template <class T>
+    T* mutable_data_ptr() const {
+        return data_ptr<T>();
+    }
+    template <class T>
+    const T* const_data_ptr() const {
+        return data_ptr<T>();
+    }
+    void* mutable_data_ptr() const { return data_ptr(); }
+    const void* const_data_ptr() const { return data_ptr(); }
+
+    int64_t dim() const { return ask<int64_t>(aoti_torch_get_dim, "dim"); }
+    int64_t ndimension() const { return dim(); }
+    int64_t numel() const { return ask<int64_t>(aoti_torch_get_numel, "numel"); }
+    int64_t storage_offset() const { return ask<int64_t>(aoti_torch_get_storage_offset, "storage_offset"); }
+    IntArrayRef sizes() const { return {ask<int64_t*>(aoti_torch_get_sizes, "sizes"), size_t(dim())}; }
+    IntArrayRef strides() const { return {ask<int64_t*>(aoti_torch_get_strides, "strides"), size_t(dim())}; }
+    int64_t size(int64_t i) const { return sizes()[position(i)]; }
+    int64_t stride(int64_t i) const { return strides()[position(i)]; }
+    bool is_contiguous() const { return ask<bool>(aoti_torch_is_contiguous, "is_contiguous"); }
+    size_t element_size() const { return aoti_torch_dtype_element_size(int32_t(scalar_type())); }
+    size_t itemsize() const { return element_size(); }
+    size_t nbytes() const { return size_t(numel()) * element_size(); }
+
+    ScalarType scalar_type() const { return ScalarType(ask<int32_t>(aoti_torch_get_dtype, "dtype")); }
+    ScalarType dtype() const { return scalar_type(); }
+    Device device() const {
+        const auto type = DeviceType(ask<int32_t>(aoti_torch_get_device_type, "device"));
+        return {type, DeviceIndex(type == kCPU ? -1 : get_device())};
+    }
+    int64_t get_device() const { return ask<int32_t>(aoti_torch_get_device_index, "get_device"); }
+    bool is_cuda() const { return device().is_cuda(); }
+    bool is_cpu() const { return device().is_cpu(); }
+    TensorOptions options() const { return TensorOptions(device()).dtype(scalar_type()); }
+
+    Tensor clone() const { return made(aoti_torch_clone, "clone"); }
+    Tensor contiguous() const { return is_contiguous() ? *this : made(aoti_torch_clone, "contiguous").as_contiguous(sizes()); }
+    Tensor& zero_() {
+        check_call(aoti_torch_zero_(handle()), "zero_");
+        return *this;
+    }
+    const Tensor& copy_(const Tensor& from, bool non_blocking = false) const {
+        check_call(aoti_torch_copy_(handle(), from.handle(), non_blocking), "copy_");
+        return *this;
+    }
+    Tensor as_strided(IntArrayRef sizes, IntArrayRef strides) const {
+        AtenTensorHandle found = nullptr;
+        check_call(aoti_torch_as_strided(handle(), sizes.data(), strides.data(), &found), "as_strided");
+        return Tensor(found);
+    }
+    Tensor view(IntArrayRef wanted) const {
+        TORCH_CHECK(is_contiguous(), "view: the tensor is not contiguous");
+        std::vector<int64_t> sizes = wanted.vec();
+        int64_t known = 1;
+        for (const int64_t size : sizes) known *= size < 0 ? 1 : size;
+        for (int64_t& size : sizes) size = size < 0 && known ? numel() / known : size;
+        return as_contiguous(sizes);
+    }
+    Tensor reshape(IntArrayRef sizes) const { return contiguous().view(sizes); }
+
+    /// A copy of another dtype or on another device; the tensor itself where it has both.
+    Tensor to(const TensorOptions& options) const;
+    Tensor to(ScalarType dtype) const { return to(options().dtype(dtype)); }
+    Tensor to(Device device) const { return to(options().device(device)); }
+    Tensor to(Device device, ScalarType dtype) const { return to(TensorOptions(device).dtype(dtype)); }
+    Tensor cpu() const { return to(Device(kCPU)); }
+    Tensor cuda() const { return to(Device(kCUDA)); }
+    Scalar item() const;
+    template <class T>
+    T item() const;
+    const Tensor& fill_(const Scalar& value) const;
+
+    bool is_same(const Tensor& other) const { return handle_ == other.handle_; }
+
+private:
+    template <class T, class Function>
+    T ask(Function function, const char* what) const {
+        T found{};
+        check_call(function(handle(), &found), what);
+        return found;
+    }
+    template <class Function>
+    Tensor made(Function function, const char* what) const {
+        AtenTensorHandle found = nullptr;
+        check_call(function(handle(), &found), what);
+        return Tensor(found);
+    }
+    Tensor as_contiguous(IntArrayRef sizes) const;
+    size_t position(int64_t i) const {
+        const int64_t count = dim();
+        if (i < -count || i >= count) throw IndexError(c10::str("Dimension out of range (expected to be in range of [", -count, ", ", count - 1, "], but got ", i, ")"));
+        return size_t(i < 0 ? i + count : i);
+    }
+
+    std::shared_ptr<AtenTensorOpaque> handle_;
+};
+
+inline std::vector<int64_t> contiguous_strides(IntArrayRef sizes) {
+    std::vector<int64_t> strides(sizes.size(), 1);
+    for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * (sizes[i] ? sizes[i] : 1);
+    return strides;
+}
+inline Tensor Tensor::as_contiguous(IntArrayRef sizes) const { return as_strided(sizes, contiguous_strides(sizes)); }
+
+inline Tensor empty(IntArrayRef sizes, const TensorOptions& options = {}) {
+    const std::vector<int64_t> strides = contiguous_strides(sizes);
+    AtenTensorHandle made = nullptr;
+    const Device device = options.device();
+    check_call(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), int32_t(options.dtype()),
+                                        int32_t(device.type()), device.index(), &made), "empty");
+    return Tensor(made);
+}
+inline Tensor zeros(IntArrayRef sizes, const TensorOptions& options = {}) {
+    Tensor made = empty(sizes, options);
+    return made.zero_();
+}
+inline Tensor empty_like(const Tensor& like) { return empty(like.sizes(), like.options()); }
+inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options); }
+inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.options()); }
+
+inline Tensor Tensor::to(const TensorOptions& wanted) const {
+    const Device device = wanted.device(), own = this->device();
+    const bool is_there = device.type() == own.type() && (!device.has_index() || device == own);
+    if (is_there && wanted.dtype() == scalar_type()) return *this;
+    Tensor made = empty(sizes(), wanted);
+    return made.copy_(*this);
+}
+inline Scalar Tensor::item() const {
+    TORCH_CHECK(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
+    if (c10::isFloatingType(scalar_type())) return *to(Device(kCPU), kDouble).data_ptr<double>();
+    return *to(Device(kCPU), kLong).data_ptr<int64_t>();
+}
+template <class T>
+T Tensor::item() const {
+    return item().to<T>();
+}
+
+/// A tensor of given elements.
+template <class T>
+Tensor tensor(ArrayRef<T> values, const TensorOptions& options) {
+    Tensor made = empty({int64_t(values.size())}, TensorOptions(c10::CppTypeToScalarType<T>::value));
+    std::copy(values.begin(), values.end(), made.data_ptr<T>());
+    return made.to(options);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values, const TensorOptions& options) {
+    return tensor(ArrayRef<T>(values), options);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values) {
+    return tensor(ArrayRef<T>(values), TensorOptions(c10::CppTypeToScalarType<T>::value));
+}
+inline const Tensor& Tensor::fill_(const Scalar& value) const {
+    const std::vector<double> one{value.to<double>()};
+    const std::vector<int64_t> whole{value.to<int64_t>()};
+    const Tensor from = value.isIntegral(false) ? tensor(whole) : tensor(one);
+    return copy_(from.as_strided(sizes(), std::vector<int64_t>(size_t(dim()), 0)));
+}
+inline Tensor full(IntArrayRef sizes, const Scalar& value, const TensorOptions& options = {}) { return empty(sizes, options).fill_(value); }
+inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, 1, options); }
+inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.options()); }
+inline Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.sizes(), value, like.options()); }
+
+/// The greatest elements along a dim, and their indices.
+inline std::tuple<Tensor, Tensor> max(const Tensor& from, int64_t dim, bool keepdim = false) {
+    AtenTensorHandle self = nullptr;
+    check_call(aoti_torch_new_tensor_handle(from.handle(), &self), "max");  // which the call takes over
+    StableIValue stack[] = {StableIValue(reinterpret_cast<uintptr_t>(self)), StableIValue(dim), StableIValue(keepdim)};
+    check_call(aoti_torch_call_dispatcher("aten::max", "dim", stack), "max");
+    const auto result = [&](int i) { return Tensor(reinterpret_cast<AtenTensorHandle>(uintptr_t(stack[i]))); };
+    return {result(0), result(1)};
+}
+
+}  // inline namespace tkjit_stand_in
+}  // namespace at
+
+namespace torch {
+inline namespace tkjit_stand_in {
+using namespace at::tkjit_stand_in;
+using c10::BFloat16;
+using c10::Half;
+}  // inline namespace tkjit_stand_in
+}  // namespace torch
