@@ -64,6 +64,8 @@ class Settings:
         ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
         ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``: where header libraries lie.
+    cuda_archs : str
+        ``TORCH_CUDA_ARCH_LIST``: the GPU architecture of extensions; that of the current GPU without it.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
     """
@@ -84,6 +86,7 @@ class Settings:
     sim_bounds: bool = False
     sim_trace: str = ""
     header_roots: tuple[tuple[str, Path], ...] = ()
+    cuda_archs: str = ""
     sync: bool = False
 
     @classmethod
@@ -111,6 +114,7 @@ class Settings:
                 for name in _HEADER_LIBRARIES
                 if (given := environ.get(f"{name.upper()}_ROOT"))
             ),
+            cuda_archs=environ.get("TORCH_CUDA_ARCH_LIST", "").strip(),
             sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,

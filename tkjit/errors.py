@@ -43,7 +43,7 @@ class CppError(TkjitError, RuntimeError):
     """A bound C++ function threw an exception for which Python has no class; the text begins with its C++ type."""
 
 
-class CompileError(TkjitError):
+class CompileError(TkjitError, RuntimeError):
     """A compiler refused what was rendered from a spec.
 
     Parameters

@@ -1,0 +1,165 @@
+"""Sources written for torch's C++ API, compiled with tkjit's stand-ins for its headers."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from tkjit import ArgumentError, CompileError, ToolchainError, cpp_extension
+
+pytestmark = pytest.mark.compiles
+
+SOURCE = """
+#include <torch/extension.h>
+
+torch::Tensor scaled(const torch::Tensor& x, double factor, c10::optional<torch::Tensor> plus) {
+    TORCH_CHECK(x.dim() == 2, "x: expected 2 dims, got ", x.dim());
+    auto y = torch::empty_like(x);
+    const float* from = x.data_ptr<float>();
+    for (int64_t i = 0; i < x.numel(); ++i)
+        y.data_ptr<float>()[i] = factor * from[i] + (plus ? plus->data_ptr<float>()[i] : 0);
+    return y;
+}
+std::tuple<int64_t, std::vector<int64_t>, std::string> about(at::Tensor x) {
+    return {x.size(-1), x.strides().vec(), c10::str(x.options().dtype())};
+}
+void fill(torch::Tensor x, std::vector<int64_t> values, bool negative) {
+    AT_DISPATCH_ALL_TYPES(x.scalar_type(), "fill", [&] {
+        const int sign = negative ? -1 : 1;
+        for (size_t i = 0; i < values.size(); ++i) x.data_ptr<scalar_t>()[i] = scalar_t(sign * values[i]);
+    });
+}
+int number(torch::Tensor x) { return int(x.scalar_type()); }
+std::vector<at::Tensor> both(const std::vector<at::Tensor>& given) { return {given.at(1), given.at(0)}; }
+uint8_t narrow(uint8_t value) { return value; }
+torch::Tensor made(int64_t rows) {
+    return torch::zeros({rows, 3}, torch::TensorOptions().dtype(torch::kInt64).device(torch::kCPU)).view({3, -1});
+}
+
+torch::Tensor converted(torch::Tensor x) {
+    auto [greatest, at] = torch::max(x, 0);
+    const int first = greatest.to(torch::kInt).item().to<int>();
+    auto y = torch::full({2, 2}, first, x.options()).to(torch::kHalf);
+    const int last = int(y.to(torch::kLong).data_ptr<int64_t>()[3]);
+    return torch::tensor(std::vector<int>{first, at.item<int>(), int(y.numel()) * last}, x.options());
+}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+    m.def("scaled", &scaled, "A scaled tensor.", py::arg("x"), py::arg("factor") = 2.0, py::arg("plus") = std::nullopt);
+    m.def("about", &about);
+    m.def("fill", &fill);
+    m.def("number", &number);
+    m.def("both", &both);
+    m.def("narrow", &narrow);
+    m.def("made", &made);
+    m.def("converted", &converted);
+    m.def("twice", [](int64_t n) { return 2 * n; });
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    path = tmp_path_factory.mktemp("extension") / "host.cpp"
+    path.write_text(SOURCE)
+    return cpp_extension.load("host_functions", [path])
+
+
+def test_tensors_and_defaults(module):
+    x = torch.randn(3, 4)
+    assert torch.equal(module.scaled(x), 2 * x)
+    assert torch.allclose(module.scaled(x, plus=x, factor=0.5), 1.5 * x)
+    assert module.scaled.__doc__ == "A scaled tensor."
+    assert module.about(torch.ones(2, 5, dtype=torch.float16).t()) == (2, [1, 5], "Half")
+    first, second = torch.ones(1), torch.zeros(2)
+    again = module.both([first, second])
+    assert again[0].data_ptr() == second.data_ptr() and again[1].shape == (1,)
+    assert module.made(2).tolist() == [[0, 0], [0, 0], [0, 0]]
+    assert module.twice(4) == 8
+    converted = module.converted(torch.tensor([1.0, 7.0, 2.0]))
+    assert converted.dtype == torch.float32 and converted.tolist() == [7, 1, 28]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8])
+def test_a_block_for_each_dtype(module, dtype):
+    x = torch.ones(2, dtype=dtype)
+    module.fill(x, [5, 7], False)
+    assert x.tolist() == [5, 7]
+
+
+DTYPES = (
+    "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 bool"
+    " float8_e5m2 float8_e4m3fn float8_e5m2fnuz float8_e4m3fnuz float8_e8m0fnu"
+).split()
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_numbers_of_dtypes_are_torchs(module, name):
+    library = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    known = getattr(library, f"aoti_torch_dtype_{name}")()
+    assert module.number(torch.empty(1, dtype=getattr(torch, name))) == known
+
+
+def test_arguments_that_do_not_fit(module):
+    x = torch.ones(2, 2)
+    for call, error, text in [
+        (lambda: module.scaled(3), TypeError, r"scaled\(\): x: expected Tensor, got int"),
+        (lambda: module.scaled(), TypeError, "x is missing"),
+        (lambda: module.scaled(x, x=x), TypeError, "x twice"),
+        (lambda: module.scaled(x, other=1), TypeError, "no such argument"),
+        (lambda: module.scaled(x, 1.0, x, x), TypeError, "takes 3 arguments, but 4"),
+        (lambda: module.scaled(x[0]), RuntimeError, "x: expected 2 dims, got 1"),
+        (lambda: module.scaled(x.double()), RuntimeError, "expected scalar type Float but found Double"),
+        (lambda: module.fill(x.bool(), [1], False), NotImplementedError, "\"fill\" not implemented for 'Bool'"),
+        (lambda: module.fill(x, [1.5], False), TypeError, r"expected list\[int\], got list"),
+        (lambda: module.fill(x, [2**64], False), OverflowError, "fit|big"),
+        (lambda: module.narrow(256), OverflowError, "256 does not fit"),
+        (lambda: module.narrow(-1), OverflowError, "fit"),
+        (lambda: module.both([x]), IndexError, "range"),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_references_are_given_back(module):
+    x = torch.ones(4, 4)
+    before = sys.getrefcount(x)
+    for _ in range(100):
+        module.scaled(x, plus=x)
+        with pytest.raises(RuntimeError):
+            module.scaled(x[0])
+    gc.collect()
+    assert sys.getrefcount(x) == before
+
+
+def test_texts(module):
+    text = "torch::Tensor add(torch::Tensor a, torch::Tensor b) { return a.clone().copy_(b); }"
+    inline = cpp_extension.load_inline("inline_add", text, functions={"add": 'A "sum".\n'})
+    assert inline.add(torch.zeros(2), torch.ones(2)).tolist() == [1, 1]
+    assert inline.add.__doc__ == 'A "sum".\n'
+
+
+def test_what_is_refused(tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+    (tmp_path / "a.cu").write_text("")
+    (tmp_path / "a.cpp").write_text("int f( { }\n")
+    for given, error, text in [
+        ({"sources": []}, ArgumentError, "no sources"),
+        ({"sources": [tmp_path / "b.cpp"]}, ArgumentError, "no such file"),
+        ({"sources": ["a.py"]}, ArgumentError, "expected .cu, .cpp"),
+        ({"sources": [tmp_path / "a.cpp"], "with_sycl": True}, ArgumentError, "with_sycl= is not supported"),
+        ({"sources": [tmp_path / "a.cpp"], "is_standalone": True}, ArgumentError, "is_standalone="),
+        ({"sources": [tmp_path / "a.cpp"], "with_cuda": True}, ArgumentError, "no source ends with .cu"),
+        ({"sources": [tmp_path / "a.cpp"]}, CompileError, "a.cpp:1"),
+    ]:
+        with pytest.raises(error, match=text):
+            cpp_extension.load("refused", **given)
+    if not torch.cuda.is_available():
+        with pytest.raises(ToolchainError, match="TORCH_CUDA_ARCH_LIST"):
+            cpp_extension.load("refused", tmp_path / "a.cu")
+    assert issubclass(CompileError, RuntimeError)

@@ -1,0 +1,54 @@
+"""Extensions with kernels, compiled for a GPU: they import on any build of torch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tkjit import cpp_extension
+
+pytestmark = pytest.mark.nvcc
+
+SOURCE = """
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/extension.h>
+
+template <class T>
+__global__ void add_kernel(const T* a, const T* b, T* sum, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) sum[i] = static_cast<float>(a[i]) + static_cast<float>(b[i]);
+}
+torch::Tensor add(torch::Tensor a, torch::Tensor b) {
+    TORCH_CHECK(a.is_cuda(), "a must be a CUDA tensor");
+    const at::cuda::OptionalCUDAGuard guard(device_of(a));
+    auto sum = torch::empty_like(a);
+    const int n = a.numel();
+    AT_DISPATCH_FLOATING_TYPES_AND2(at::ScalarType::Half, at::ScalarType::BFloat16, a.scalar_type(), "add", [&] {
+        add_kernel<scalar_t><<<(n + 255) / 256, 256, 0, at::cuda::getCurrentCUDAStream()>>>(
+            a.data_ptr<scalar_t>(), b.data_ptr<scalar_t>(), sum.data_ptr<scalar_t>(), n);
+    });
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+    return sum;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def arch(monkeypatch):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0a")
+
+
+def test_a_module_with_kernels_imports_without_a_gpu(tmp_path):
+    path = tmp_path / "add.cu"
+    path.write_text(SOURCE + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); }\n')
+    module = cpp_extension.load("add_kernels", path)
+    with pytest.raises(RuntimeError, match="a must be a CUDA tensor"):
+        module.add(torch.ones(3), torch.ones(3))
+
+
+def test_a_declaration_and_a_text_of_cuda():
+    declared = "torch::Tensor add(torch::Tensor a, torch::Tensor b);"
+    module = cpp_extension.load_inline("add_inline", declared, SOURCE, functions=["add"])
+    with pytest.raises(RuntimeError, match="a must be a CUDA tensor"):
+        module.add(torch.ones(3), torch.ones(3))

@@ -1,0 +1,183 @@
+"""``load`` and ``load_inline`` of ``torch.utils.cpp_extension``, with tkjit's cache.
+
+A program changes its import: ``from tkjit import cpp_extension``. Sources that use tensors, and no more of torch than
+``tkjit/include/tkjit/torch`` has, are compiled without torch's headers, which take nvcc a minute and a half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tkjit.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from tkjit.extensions.sources import Extension, Source
+
+_HOST_HEADERS = "#include <torch/extension.h>\n"
+_CUDA_HEADERS = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
+
+
+def load(
+    name: str,
+    sources: str | Path | Sequence[str | Path],
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    extra_sycl_cflags: Sequence[str] | None = None,
+    extra_ldflags: Sequence[str] | None = None,
+    extra_include_paths: str | Path | Sequence[str | Path] | None = None,
+    build_directory: str | Path | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    is_standalone: bool = False,
+    keep_intermediates: bool = True,
+) -> Any:
+    """A module of C++ and CUDA sources, compiled when it is first asked for.
+
+    The arguments are those of ``torch.utils.cpp_extension.load``.
+
+    Parameters
+    ----------
+    build_directory : str or Path, optional
+        A directory for a copy of the shared object. What is kept lies in tkjit's cache.
+    verbose, keep_intermediates : bool
+        Nothing depends on them: progress is always shown, and the cache keeps sources and logs.
+    with_cuda : bool, optional
+        Whether a source is CUDA's is told by its name; True without such a source is refused.
+    is_python_module : bool
+        False: the shared object is loaded for the operators that it registers, and its path returned.
+
+    Raises
+    ------
+    ArgumentError
+        For a source that is not there, and for what tkjit does not do: SYCL, programs.
+    CompileError
+        If the sources do not compile.
+    ToolchainError
+        If a compiler is missing, or no GPU is visible and ``TORCH_CUDA_ARCH_LIST`` names none.
+    """
+    from tkjit.extensions.load import load_extension
+    from tkjit.extensions.sources import files_of
+
+    _refuse({"extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl, "is_standalone": is_standalone})
+    extension = extension_of(
+        name,
+        files_of(sources),
+        extra_cflags,
+        extra_cuda_cflags,
+        extra_ldflags,
+        extra_include_paths,
+        with_cuda=with_cuda,
+    )
+    return load_extension(extension, build_directory, is_python_module=is_python_module)
+
+
+def load_inline(
+    name: str,
+    cpp_sources: str | Sequence[str],
+    cuda_sources: str | Sequence[str] | None = None,
+    sycl_sources: str | Sequence[str] | None = None,
+    functions: Sequence[str] | Mapping[str, str] | str | None = None,
+    extra_cflags: Sequence[str] | None = None,
+    extra_cuda_cflags: Sequence[str] | None = None,
+    extra_sycl_cflags: Sequence[str] | None = None,
+    extra_ldflags: Sequence[str] | None = None,
+    extra_include_paths: str | Path | Sequence[str | Path] | None = None,
+    build_directory: str | Path | None = None,
+    verbose: bool = False,
+    with_cuda: bool | None = None,
+    with_sycl: bool | None = None,
+    is_python_module: bool = True,
+    with_pytorch_error_handling: bool = True,
+    keep_intermediates: bool = True,
+    use_pch: bool = False,
+    no_implicit_headers: bool = False,
+) -> Any:
+    """A module of C++ and CUDA texts; see ``load``.
+
+    The arguments are those of ``torch.utils.cpp_extension.load_inline``.
+
+    Parameters
+    ----------
+    functions : str, sequence or mapping, optional
+        The functions that the module has; with their documentation. Without it the sources define the module.
+    use_pch, with_pytorch_error_handling : bool
+        Nothing depends on them: there is no large header to precompile, and exceptions are always Python's.
+    no_implicit_headers : bool
+        Whether ``torch/extension.h`` and, for CUDA, ``torch/types.h`` are not included by themselves.
+    """
+    from tkjit.extensions.load import load_extension
+    from tkjit.extensions.sources import Source
+
+    _refuse({"sycl_sources": sycl_sources, "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl})
+    cpp, cuda = _texts(cpp_sources), _texts(cuda_sources)
+    if not cpp:
+        raise ArgumentError("cpp_extension: no cpp_sources")
+    host = [] if no_implicit_headers else [_HOST_HEADERS]
+    definition = [] if functions is None else [_module_of(functions)]
+    sources = [Source("main.cpp", None, "\n".join([*host, *cpp, *definition]))]
+    if cuda:
+        headers = [] if no_implicit_headers else [_CUDA_HEADERS]
+        sources.append(Source("cuda.cu", None, "\n".join([*headers, *cuda])))
+    extension = extension_of(
+        name, sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda=with_cuda
+    )
+    return load_extension(extension, build_directory, is_python_module=is_python_module)
+
+
+def extension_of(
+    name: str,
+    sources: Iterable[Source],
+    cflags: Sequence[str] | None = None,
+    cuda_flags: Sequence[str] | None = None,
+    ldflags: Sequence[str] | None = None,
+    include_paths: str | Path | Sequence[str | Path] | None = None,
+    *,
+    with_cuda: bool | None = None,
+) -> Extension:
+    """What is compiled for the arguments of ``load``."""
+    from tkjit.config import Settings
+    from tkjit.extensions.sources import Extension, arch_for
+
+    if not name.isidentifier():
+        raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
+    sources = tuple(sources)
+    arch = arch_for(sources, Settings.from_environment().cuda_archs)
+    if with_cuda and not arch:
+        raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
+    directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
+    return Extension(
+        name,
+        sources,
+        arch,
+        tuple(cflags or ()),
+        tuple(cuda_flags or ()),
+        tuple(ldflags or ()),
+        tuple(Path(directory).absolute() for directory in directories),
+    )
+
+
+def _texts(given: str | Sequence[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def _module_of(functions: Sequence[str] | Mapping[str, str] | str) -> str:
+    """The definition of a module with these functions."""
+    names: Iterable[str] = [functions] if isinstance(functions, str) else functions
+    documented = dict(functions) if isinstance(functions, Mapping) else {each: each for each in names}
+    lines = [f'    m.def("{each}", &{each}, {_quoted(doc)});' for each, doc in documented.items()]
+    return "\n".join(["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _refuse(options: Mapping[str, Any]) -> None:
+    for option, value in options.items():
+        if value:
+            raise ArgumentError(f"cpp_extension: {option}= is not supported; leave it out")

@@ -1,0 +1,33 @@
+"""Tells what the stand-ins for torch's headers lack from a user's own mistake, by the compiler's words."""
+
+from __future__ import annotations
+
+import re
+
+_TORCH = r"(?:torch|at|c10|caffe2|pybind11|py)"
+_SIGNS = [
+    # nvcc's front end
+    rf'(?:namespace|class) "{_TORCH}(?:::[\w:]*)?" has no member "(?P<name>[^"]+)"',
+    r'cannot open source file "(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[^"]+)"',
+    r'identifier "(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)" is undefined',
+    rf"argument list: \((?P<name>[^)]*{_TORCH}::)",
+    # g++, and nvcc's run of it
+    rf"'(?P<name>\w+)' is not a member of '{_TORCH}",
+    rf"'(?:const )?(?:class |struct )?{_TORCH}::[^']*' has no member named '(?P<name>\w+)",
+    r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",
+    r"'(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)' was not declared",
+]
+_IN_STAND_INS = re.compile(r"(?P<name>include/(?:tkjit/torch|stand_ins/torch)/\S+?)[(:]\d+\)?: error")
+
+
+def lacking_in(log: str) -> str:
+    """The first name of torch's that a compiler did not find; empty where the mistake is the source's."""
+    for line in log.translate({0x2018: "'", 0x2019: "'"}).splitlines():
+        if "error" not in line:
+            continue
+        for sign in _SIGNS:
+            if found := re.search(sign, line):
+                return found["name"]
+        if found := _IN_STAND_INS.search(line):
+            return found["name"]
+    return ""

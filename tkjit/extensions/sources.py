@@ -1,0 +1,145 @@
+"""What an extension is compiled from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkjit.compile.targets import Target, arch_of_capability, gpu_target
+from tkjit.errors import ArgumentError, ToolchainError
+
+_CUDA, _CPP = (".cu",), (".cpp", ".cc", ".cxx", ".c++")
+# as torch.utils.cpp_extension has them
+_COMMON = ("-std=c++20", "-DTORCH_API_INCLUDE_EXTENSION_H")
+_NVCC = (
+    "-D__CUDA_NO_HALF_OPERATORS__",
+    "-D__CUDA_NO_HALF_CONVERSIONS__",
+    "-D__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-D__CUDA_NO_HALF2_OPERATORS__",
+    "--expt-relaxed-constexpr",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of an extension, or a text.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    directory : Path or None
+        Where it lies; None for a text.
+    text : str
+        What is compiled: of a file, a line that includes it.
+    """
+
+    name: str
+    directory: Path | None
+    text: str
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.name.endswith(_CUDA)
+
+    @property
+    def path(self) -> Path | None:
+        return self.directory / self.name if self.directory else None
+
+
+@dataclass(frozen=True)
+class Extension:
+    """A module of several sources, with the flags of all of them.
+
+    Parameters
+    ----------
+    name : str
+        Of the Python module.
+    arch : str
+        The GPU architecture of its CUDA sources; empty where there are none.
+    cflags, cuda_flags, ldflags : tuple of str
+        What g++ and nvcc are given besides torch's own flags, and the linker.
+    has_stand_ins : bool
+        Whether the headers of torch are tkjit's own.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    arch: str = ""
+    cflags: tuple[str, ...] = ()
+    cuda_flags: tuple[str, ...] = ()
+    ldflags: tuple[str, ...] = ()
+    include_dirs: tuple[Path, ...] = ()
+    has_stand_ins: bool = True
+
+    @property
+    def target(self) -> Target | None:
+        return gpu_target(self.arch) if self.arch else None
+
+    def flags_of(self, source: Source) -> tuple[str, ...]:
+        """The flags that the compiler is given for a source, without directories."""
+        common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
+        if not source.is_cuda:
+            return (*_last_standard((*common, *self.cflags)), "-O2", "-fPIC", "-fvisibility=hidden")
+        gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
+        host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", gencode)
+        return (*_last_standard((*common, *_NVCC, *self.cuda_flags)), *host)
+
+
+def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags with one ``-std``, of which nvcc takes no second."""
+    standards = [flag for flag in flags if flag.startswith(("-std=", "--std="))]
+    return tuple(flag for flag in flags if flag not in standards[:-1])
+
+
+def files_of(sources: str | Path | Iterable[str | Path]) -> tuple[Source, ...]:
+    """The files that a user names.
+
+    Raises
+    ------
+    ArgumentError
+        If there is none, one is not there, or of an unknown kind.
+    """
+    given = [sources] if isinstance(sources, (str, Path)) else list(sources)
+    if not given:
+        raise ArgumentError("cpp_extension: no sources")
+    return tuple(map(_file, given))
+
+
+def _file(given: str | Path) -> Source:
+    path = Path(given).absolute()
+    if path.suffix not in (*_CUDA, *_CPP):
+        raise ArgumentError(f"cpp_extension: {given}: expected {', '.join((*_CUDA, *_CPP))}")
+    if not path.is_file():
+        raise ArgumentError(f"cpp_extension: {given}: there is no such file")
+    return Source(path.name, path.parent, f'#include "{path.name}"\n')
+
+
+def arch_for(sources: Iterable[Source], listed: str) -> str:
+    """The architecture of CUDA sources: the one that is listed, or the current GPU's; none without such sources.
+
+    Parameters
+    ----------
+    listed : str
+        As ``TORCH_CUDA_ARCH_LIST`` has it.
+
+    Raises
+    ------
+    ToolchainError
+        If there is neither.
+    """
+    if not any(source.is_cuda for source in sources):
+        return ""
+    if listed:
+        if len(re.split(r"[ ;]+", listed)) > 1:
+            raise ToolchainError(
+                f"cpp_extension: TORCH_CUDA_ARCH_LIST={listed!r}: one architecture is compiled; give one"
+            )
+        return gpu_target(listed.removesuffix("+PTX").replace(".", "")).arch
+    import torch
+
+    if not torch.cuda.is_available():
+        raise ToolchainError("cpp_extension: no GPU is visible; give its architecture: TORCH_CUDA_ARCH_LIST=9.0a")
+    return arch_of_capability(*torch.cuda.get_device_capability())
