@@ -1,0 +1,88 @@
+"""Which sources that people have load as they are: ``python -m benchmarks.real_kernels DIRECTORY...``.
+
+Each ``.cu`` file with ``PYBIND11_MODULE`` is compiled as ``tkjit.cpp_extension.load`` does it, for sm_90a where
+``TORCH_CUDA_ARCH_LIST`` names no other, with the stand-ins for torch's headers alone, and imported, in a process of its
+own with a time limit. What is known of a file that has not changed is kept in ``--state``: a run goes on where it was
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+_RUN = """
+import sys
+from pathlib import Path
+from tkjit.extensions.load import build_with_stand_ins
+from tkjit.cpp_extension import extension_of
+from tkjit.extensions.plans import import_module
+from tkjit.extensions.sources import files_of
+path = Path(sys.argv[1])
+name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
+extension = extension_of(name, files_of(path), cuda_flags=sys.argv[2:])
+module = import_module(name, build_with_stand_ins(extension))
+print(sum(callable(each) for each in vars(module).values()))
+"""
+# those that sources like these are compiled with
+FLAGS = (
+    *("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "--use_fast_math"),
+    *(f"-U__CUDA_NO_{name}__" for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS")),
+    "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.real_kernels", description=__doc__.splitlines()[0])
+    parser.add_argument("directories", nargs="+", type=Path)
+    parser.add_argument("--state", type=Path, default=Path("real-kernels.json"), help="what is known of each file")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for a file")
+    parser.add_argument("--flags", nargs="*", default=FLAGS, help="of nvcc")
+    options = parser.parse_args(arguments)
+    state = json.loads(options.state.read_text()) if options.state.is_file() else {}
+    for path in (path for directory in options.directories for path in sorted(directory.rglob("*.cu"))):
+        text = path.read_bytes()
+        key = f"{path.absolute()} {hashlib.sha256(text).hexdigest()[:16]}"
+        if b"PYBIND11_MODULE" in text and key not in state:
+            state[key] = _load(path, options.flags, options.limit)
+            options.state.write_text(json.dumps(state, indent=1))
+        if key in state:
+            found = state[key]
+            print(f"| {path} | {found['functions'] or 'no: ' + found['reason']} | {found['seconds']} |", flush=True)
+    loaded = [found for found in state.values() if found["functions"]]
+    print(f"{len(loaded)} of {len(state)} load as they are")
+
+
+def _load(path: Path, flags: Sequence[str], limit: float) -> dict[str, object]:
+    """How many functions a source's module has, or why there is none."""
+    environment = {"TORCH_CUDA_ARCH_LIST": "9.0a", **os.environ}
+    command = [sys.executable, "-c", _RUN, str(path), *flags]
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        output, errors = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        output, errors = "", f"not done after {limit:.0f} s"
+    functions = int(output) if process.returncode == 0 else 0
+    said = [line for line in errors.splitlines() if "Error: " in line] or errors.splitlines()[-1:]
+    return {
+        "functions": functions,
+        "reason": "" if functions else (said[0] if said else f"it ended with {process.returncode}"),
+        "seconds": round(time.monotonic() - start, 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
