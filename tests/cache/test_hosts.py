@@ -63,7 +63,8 @@ def test_of_two_hosts_one_builds(on_host, entries, header):
     hosts = [on_host(f"node{number % 2}", BUILD, entries.root, header) for number in range(4)]
     said = [host.communicate(timeout=60)[0].split() for host in hosts]
     assert len({name for name, _, _ in said}) == 1
-    assert sorted(calls for _, calls, _ in said) == ["0", "0", "0", "1"]
+    # who builds may do it twice: the header is so young that it may have been read before it was written
+    assert [calls != "0" for _, calls, _ in said].count(True) == 1
     assert {host for _, _, host in said} == {"node0", "node1"}
 
 
