@@ -5,12 +5,14 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 
-from tkjit import ArgumentError, CompileError, ToolchainError, cpp_extension
+from tkjit import ArgumentError, CompileError, TkjitWarning, ToolchainError, cpp_extension
+from tkjit.extensions.fallback import lacking_in
 
 pytestmark = pytest.mark.compiles
 
@@ -142,6 +144,47 @@ def test_texts(module):
     inline = cpp_extension.load_inline("inline_add", text, functions={"add": 'A "sum".\n'})
     assert inline.add(torch.zeros(2), torch.ones(2)).tolist() == [1, 1]
     assert inline.add.__doc__ == 'A "sum".\n'
+
+
+def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
+    path = tmp_path / "kept.cpp"
+    path.write_text(SOURCE)
+    code = f"from tkjit import cpp_extension\nprint(cpp_extension.load('kept', {str(path)!r}).twice(4))"
+    assert fresh.run(code) == "8\n"
+    assert fresh.run(code, TKJIT_JIT="0") == "8\n"
+    path.write_text(SOURCE.replace("2 * n", "3 * n"))
+    refused = fresh.start(code, TKJIT_JIT="0").wait()
+    assert "kept.cpp of the extension kept is not in the cache" in refused.stderr
+    assert fresh.run(code) == "12\n"
+
+
+@pytest.mark.slow  # torch's headers
+def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers():
+    text = "torch::Tensor weights(torch::Tensor x) { return torch::softmax(x, 0); }"
+    with pytest.warns(TkjitWarning, match="tkjit's lack softmax"):
+        module = cpp_extension.load_inline("with_torch", text, functions=["weights"])
+    assert torch.allclose(module.weights(torch.ones(4)), torch.full((4,), 0.25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cpp_extension.load_inline("with_torch", text, functions=["weights"])
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('a.cu(3): error: namespace "torch" has no member "softmax"', "softmax"),
+        ('a.cu(3): error: class "at::tkjit_stand_in::Tensor" has no member "sum"', "sum"),
+        ("a.cpp:3:1: error: \u2018softmax\u2019 is not a member of \u2018torch\u2019", "softmax"),
+        ("a.cpp:3:1: error: \u2018class at::tkjit_stand_in::Tensor\u2019 has no member named \u2018sum\u2019", "sum"),
+        ("a.cpp:1:10: fatal error: torch/library.h: No such file or directory", "torch/library.h"),
+        ('a.cu(3): error: identifier "TORCH_LIBRARY" is undefined', "TORCH_LIBRARY"),
+        ('a.cu(3): error: identifier "sum" is undefined', ""),
+        ('a.cu(3): error: class "Mine" has no member "sum"', ""),
+        ("a.cpp:3:1: error: expected \u2018;\u2019 before \u2018}\u2019 token", ""),
+    ],
+)
+def test_a_name_of_torchs_is_told_from_a_mistake(line, name):
+    assert lacking_in(f"In file included from a:\n{line}\n") == name
 
 
 def test_what_is_refused(tmp_path, monkeypatch):

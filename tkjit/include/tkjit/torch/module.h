@@ -54,7 +54,10 @@ inline PyObject* tensor_function(const char* name) {
 
 /// Reads an argument of a type: ``name`` says what it expects, ``read`` returns false where it is something else.
 template <class T, class = void>
-struct Reader;
+struct Reader {
+    static_assert(sizeof(T) == 0, "an argument of this type is not known; known are tensors, numbers, bool, std::string, and "
+                                  "std::optional and std::vector of them");
+};
 
 template <>
 struct Reader<at::Tensor> {
@@ -65,6 +68,10 @@ struct Reader<at::Tensor> {
             const object torch = check(PyImport_ImportModule("torch"));
             return check(PyObject_GetAttrString(torch.ptr(), "Tensor")).release();
         }();
+        if (given == Py_None) {  // as torch has it
+            to = at::Tensor();
+            return true;
+        }
         const int is_tensor = PyObject_IsInstance(given, type);
         if (is_tensor < 0) throw error_already_set();
         if (!is_tensor) return false;
