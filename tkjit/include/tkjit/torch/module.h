@@ -208,6 +208,8 @@ object cast(const std::pair<A, B>& values) {
 /// The name of an argument, and its default.
 struct arg {
     explicit arg(const char* name) : name(name) {}
+    arg none(bool = true) const { return *this; }      // what is None is said by the argument's type
+    arg noconvert(bool = true) const { return *this; }  // nothing is converted
     template <class T>
     arg operator=(const T& value) const {
         arg made = *this;
