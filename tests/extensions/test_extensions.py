@@ -36,6 +36,10 @@ void fill(torch::Tensor x, std::vector<int64_t> values, bool negative) {
         for (size_t i = 0; i < values.size(); ++i) x.data_ptr<scalar_t>()[i] = scalar_t(sign * values[i]);
     });
 }
+std::vector<float> in_order(torch::Tensor x) {
+    x = x.contiguous();
+    return {x.data_ptr<float>(), x.data_ptr<float>() + x.numel()};
+}
 int number(torch::Tensor x) { return int(x.scalar_type()); }
 std::vector<at::Tensor> both(const std::vector<at::Tensor>& given) { return {given.at(1), given.at(0)}; }
 uint8_t narrow(uint8_t value) { return value; }
@@ -59,6 +63,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("both", &both);
     m.def("narrow", &narrow);
     m.def("made", &made);
+    m.doc() = "Functions on the CPU.";
+    m.def("in_order", &in_order);
     m.def("converted", &converted);
     m.def("twice", [](int64_t n) { return 2 * n; });
 }
@@ -83,6 +89,8 @@ def test_tensors_and_defaults(module):
     assert again[0].data_ptr() == second.data_ptr() and again[1].shape == (1,)
     assert module.made(2).tolist() == [[0, 0], [0, 0], [0, 0]]
     assert module.twice(4) == 8
+    assert module.in_order(torch.arange(6.0).reshape(2, 3).t()) == [0, 3, 1, 4, 2, 5]
+    assert module.__doc__ == "Functions on the CPU."
     converted = module.converted(torch.tensor([1.0, 7.0, 2.0]))
     assert converted.dtype == torch.float32 and converted.tolist() == [7, 1, 28]
 
@@ -205,4 +213,7 @@ def test_what_is_refused(tmp_path, monkeypatch):
     if not torch.cuda.is_available():
         with pytest.raises(ToolchainError, match="TORCH_CUDA_ARCH_LIST"):
             cpp_extension.load("refused", tmp_path / "a.cu")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0 9.0")
+    with pytest.raises(ToolchainError, match="one architecture is compiled"):
+        cpp_extension.load("refused", tmp_path / "a.cu")
     assert issubclass(CompileError, RuntimeError)

@@ -357,6 +357,14 @@ inline PyObject* call_function(PyObject* capsule, PyObject* args, PyObject* kwar
     }
 }
 
+/// ``m.doc() = "text"``.
+struct Documentation {
+    PyObject* module;
+    void operator=(const char* text) const {
+        if (PyModule_SetDocString(module, text) != 0) throw error_already_set();
+    }
+};
+
 class module_ {
 public:
     explicit module_(PyObject* module) : module_pointer_(module) {}
@@ -379,7 +387,7 @@ public:
     auto def(const char* name, const Lambda& lambda, const Extra&... extra) -> decltype(+lambda, std::declval<module_&>()) {
         return def(name, +lambda, extra...);
     }
-    object& doc() { return doc_; }
+    Documentation doc() const { return {module_pointer_}; }
 
 private:
     static void take(const char* text, std::string& doc, std::vector<arg>&) { doc = text; }
@@ -403,7 +411,6 @@ private:
     }
 
     PyObject* module_pointer_;
-    object doc_;
 };
 using module = module_;
 

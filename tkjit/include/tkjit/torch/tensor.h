@@ -192,7 +192,7 @@ public:
     TensorOptions options() const { return TensorOptions(device()).dtype(scalar_type()); }
 
     Tensor clone() const { return made(aoti_torch_clone, "clone"); }
-    Tensor contiguous() const { return is_contiguous() ? *this : made(aoti_torch_clone, "contiguous").as_contiguous(sizes()); }
+    Tensor contiguous() const;
     Tensor& zero_() {
         check_call(aoti_torch_zero_(handle()), "zero_");
         return *this;
@@ -276,6 +276,7 @@ inline Tensor empty_like(const Tensor& like) { return empty(like.sizes(), like.o
 inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options); }
 inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.options()); }
 
+inline Tensor Tensor::contiguous() const { return is_contiguous() ? *this : empty(sizes(), options()).copy_(*this); }
 inline Tensor Tensor::to(const TensorOptions& wanted) const {
     const Device device = wanted.device(), own = this->device();
     const bool is_there = device.type() == own.type() && (!device.has_index() || device == own);
