@@ -24,12 +24,12 @@ import sys
 from pathlib import Path
 from tkjit.extensions.load import build_with_stand_ins
 from tkjit.cpp_extension import extension_of
-from tkjit.extensions.plans import import_module
+from tkjit.loader.modules import ModulePlan
 from tkjit.extensions.sources import files_of
 path = Path(sys.argv[1])
 name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
 extension = extension_of(name, files_of(path), cuda_flags=sys.argv[2:])
-module = import_module(name, build_with_stand_ins(extension))
+module = ModulePlan.import_module(name, build_with_stand_ins(extension))
 print(sum(callable(each) for each in vars(module).values()))
 """
 # those that sources like these are compiled with

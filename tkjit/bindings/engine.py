@@ -252,7 +252,7 @@ class Engine:
         check_not_rehearsed()
         of = of or self._class_of(calls[0])
         found = self._calls.get(self.types, calls, of, lambda: [*also, *filter(None, self._hooks), *self._next(calls)])
-        self._started  # noqa: B018
+        self._start_once()
         return found
 
     def _next(self, calls: Sequence[Expression]) -> list[Expression]:
@@ -280,7 +280,7 @@ class Engine:
         """Compile calls that take each other's results; see ``CompiledCalls.compile_batch``."""
         hooks = tuple(filter(None, self._hooks))
         unit = self._calls.compile_batch(self.types, calls, classes, hooks, names_in_caller())
-        self._started  # noqa: B018
+        self._start_once()
         return unit
 
     def describe(self, name: str, args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Given, ...]]:
@@ -309,9 +309,10 @@ class Engine:
 
     # ---- hooks
 
-    @cached_property
-    def _started(self) -> None:
+    def _start_once(self) -> None:
         """Call the first hook, before the first call is made. The hooks have been compiled with that call."""
+        if self._has_started:
+            return
         with self._starting:  # other threads wait until it has been called
             if not self._has_started:
                 self._start()

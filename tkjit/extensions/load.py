@@ -8,25 +8,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import CompileError, TkjitWarning
 from tkjit.extensions.fallback import lacking_in
-from tkjit.extensions.plans import ModulePlan, ObjectPlan, import_module
+from tkjit.extensions.plans import LinkPlan, ObjectPlan
 from tkjit.extensions.sources import Extension
 from tkjit.loader import Loader, loader_for
+from tkjit.loader.modules import ModulePlan
 
 
-class Built(NamedTuple):
-    """A shared object, and why it was compiled with torch's own headers; empty where it was not."""
-
-    path: Path
-    lacking: str
-
-
-def build(extension: Extension) -> Built:
+def build(extension: Extension) -> Path:
     """The shared object of an extension. What the stand-ins for torch's headers lack is compiled with torch's own.
 
     Raises
@@ -36,10 +29,10 @@ def build(extension: Extension) -> Built:
     """
     loader = loader_for(Settings.from_environment())
     real = replace(extension, has_stand_ins=False)
-    if (known := _find(loader, real)) is not None and _find(loader, extension) is None:
-        return Built(known, "torch's own headers were needed when it was built")
+    if (found := _find(loader, extension) or _find(loader, real)) is not None:
+        return found
     try:
-        return Built(build_with_stand_ins(extension), "")
+        return _build(loader, extension)
     except CompileError as error:
         if not (lacking := lacking_in(error.log)):
             raise
@@ -48,7 +41,7 @@ def build(extension: Extension) -> Built:
             TkjitWarning,
             stacklevel=4,
         )
-        return Built(_build(loader, real), lacking)
+        return _build(loader, real)
 
 
 def build_with_stand_ins(extension: Extension) -> Path:
@@ -65,13 +58,13 @@ def load_extension(
     extension: Extension, build_directory: str | Path | None, *, is_python_module: bool
 ) -> ModuleType | str:
     """Build an extension, and import it, or load it for what it registers."""
-    path = build(extension).path
+    path = build(extension)
     if build_directory is not None:
         shutil.copy2(path, Path(build_directory) / f"{extension.name}.so")
     import torch
 
     if is_python_module:
-        return import_module(extension.name, path)
+        return ModulePlan.import_module(extension.name, path)
     torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
     return str(path)
 
@@ -84,13 +77,13 @@ def _find(loader: Loader, extension: Extension) -> Path | None:
         if entry is None:
             return None
         objects.append(entry)
-    found = loader.find(ModulePlan(loader.env, extension, objects))
+    found = loader.find(LinkPlan(loader.env, extension, objects))
     return found.shared_object if found is not None else None
 
 
 def _build(loader: Loader, extension: Extension) -> Path:
     objects = list(_objects(loader, extension))
-    return loader.find_or_build(ModulePlan(loader.env, extension, objects)).shared_object
+    return loader.find_or_build(LinkPlan(loader.env, extension, objects)).shared_object
 
 
 def _objects(loader: Loader, extension: Extension) -> Iterable[Entry]:

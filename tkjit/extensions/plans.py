@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.machinery import ExtensionFileLoader, ModuleSpec
-from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
@@ -38,11 +35,11 @@ class _ExtensionPlan(Plan):
     def load(self, module: str, path: Path) -> Path:
         return path
 
-    def _unit(self, file: str, source: Path | None = None) -> Unit:
+    def _unit(self, file: str, source: Path | None = None, search: tuple[Path, ...] = ()) -> Unit:
         from tkjit.compile.compiler import Unit
 
         failures = self._env.failure_directory(self.recipe)
-        return Unit(self.what, file, self.recipe.text, failures, source, search=self._env.header_path)
+        return Unit(self.what, file, self.recipe.text, failures, source, search=(*search, *self._env.header_path))
 
 
 class ObjectPlan(_ExtensionPlan):
@@ -87,8 +84,8 @@ class ObjectPlan(_ExtensionPlan):
             files = ["-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]
             return [[*first, *self._flags, *directories, "-isystem", str(python), *files]]
 
-        file = f"unit{Path(self._source.name).suffix}"
-        return compiler.compile_binary(self._unit(file, self._source.path), staging, "object.o", commands)
+        unit = self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
+        return compiler.compile_binary(unit, staging, "object.o", commands)
 
     @property
     def _values(self) -> Sequence[object]:
@@ -104,7 +101,7 @@ class ObjectPlan(_ExtensionPlan):
         return (*own, *self._extension.include_dirs, *_torch_headers(self._extension))
 
 
-class ModulePlan(_ExtensionPlan):
+class LinkPlan(_ExtensionPlan):
     """The module of all objects."""
 
     def __init__(self, env: Environment, extension: Extension, objects: Sequence[Entry]) -> None:
@@ -139,9 +136,6 @@ class ModulePlan(_ExtensionPlan):
 
         return compiler.compile_binary(self._unit("objects.txt"), staging, f"{self._extension.name}.so", commands)
 
-    def load(self, module: str, path: Path) -> Path:
-        return path
-
     @property
     def _identities(self) -> tuple[str, ...]:
         return tuple(f"{entry.directory.parent.name}/{entry.directory.name}" for entry in self._objects)
@@ -157,20 +151,6 @@ class ModulePlan(_ExtensionPlan):
         as_needed = "-Xlinker=--no-as-needed" if has_cuda else "-Wl,--no-as-needed"
         own = [f"-L{Path(torch.__file__).parent / 'lib'}", as_needed, *(f"-l{name}" for name in libraries)]
         return (*(["-cudart=static"] if has_cuda else []), *own, *self._extension.ldflags)
-
-
-def import_module(name: str, path: Path) -> ModuleType:
-    """Import an extension, under the name that its sources have been given.
-
-    Raises
-    ------
-    ImportError
-        If it has no function of that name, or cannot be loaded.
-    """
-    loader = ExtensionFileLoader(name, str(path))
-    module = module_from_spec(ModuleSpec(name, loader, origin=str(path)))
-    loader.exec_module(module)
-    return module
 
 
 def _torch_headers(extension: Extension) -> tuple[Path, ...]:
