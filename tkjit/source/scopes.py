@@ -19,6 +19,7 @@ class Function(NamedTuple):
     start: int  # behind the opening brace
     end: int  # before the closing one
     is_member: bool  # it stands within a class
+    namespace: str = ""  # "a::b::", without those that have no name
 
 
 class Outline(NamedTuple):
@@ -57,8 +58,17 @@ def outline(tokens: list[Token]) -> Outline:
             head = code[_head(code, brace) : brace]
             is_member = any(scope.kind == "class" for scope in scopes)
             body = code[brace + 1 : index]
-            functions.append(Function(head, body, code[brace].end, token.start, is_member))
+            namespace = "".join(_namespace(code, scope) for scope in scopes)
+            functions.append(Function(head, body, code[brace].end, token.start, is_member, namespace))
     return Outline(code, functions, frozenset(outside))
+
+
+def _namespace(code: list[Token], scope: _Scope) -> str:
+    if scope.kind != "namespace":
+        return ""
+    names = [token.text for token in without_brackets(code[_head(code, scope.brace) : scope.brace])]
+    named = names[names.index("namespace") + 1 :] if "namespace" in names else []
+    return f"{''.join(named)}::" if named else ""
 
 
 def _is_outermost(scopes: tuple[_Scope, ...]) -> bool:

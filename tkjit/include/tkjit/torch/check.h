@@ -1,6 +1,8 @@
 // TORCH_CHECK, and the exception that it throws.
 #pragma once
 
+#include "shim.h"
+
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -39,6 +41,13 @@ std::string text_of_check(const char*, const T&... parts) {
 }
 inline std::string text_of_check(const char* condition) {
     return str("Expected ", condition, " to be true, but got false.");
+}
+
+/// Throws what torch says of a call that failed.
+inline void check_call(AOTITorchError failed, const char* what) {
+    if (!failed) return;
+    const char* const text = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
+    throw Error(text && *text ? text : std::string(what) + " failed");
 }
 
 }  // inline namespace tkjit_stand_in

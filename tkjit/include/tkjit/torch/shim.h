@@ -25,12 +25,14 @@ AOTITorchError aoti_torch_get_device_index(AtenTensorHandle tensor, int32_t* ind
 AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is);
 AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                                         int32_t device_type, int32_t device_index, AtenTensorHandle* made);
-AOTITorchError aoti_torch_as_strided(AtenTensorHandle self, const int64_t* sizes, const int64_t* strides, AtenTensorHandle* made);
+AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndim, const int64_t* sizes,
+                                              const int64_t* strides, int64_t added_offset, AtenTensorHandle* made);
 AOTITorchError aoti_torch_copy_(AtenTensorHandle to, AtenTensorHandle from, int32_t non_blocking);
 AOTITorchError aoti_torch_zero_(AtenTensorHandle tensor);
 AOTITorchError aoti_torch_clone(AtenTensorHandle from, AtenTensorHandle* made);
 AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack);
 size_t aoti_torch_dtype_element_size(int32_t dtype);
+AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 
 // since torch 2.10; null before it
 const char* torch_exception_get_what_without_backtrace() __attribute__((weak));

@@ -24,13 +24,6 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
-/// Throws what torch says of a call that failed.
-inline void check_call(AOTITorchError failed, const char* what) {
-    if (!failed) return;
-    const char* const text = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
-    throw Error(text && *text ? text : std::string(what) + " failed");
-}
-
 template <class T>
 class ArrayRef {
 public:
@@ -183,10 +176,17 @@ public:
     ScalarType scalar_type() const { return ScalarType(ask<int32_t>(aoti_torch_get_dtype, "dtype")); }
     ScalarType dtype() const { return scalar_type(); }
     Device device() const {
+#ifdef TKJIT_SIM
+        return {kCUDA, 0};  // the simulator's
+#endif
         const auto type = DeviceType(ask<int32_t>(aoti_torch_get_device_type, "device"));
         return {type, DeviceIndex(type == kCPU ? -1 : get_device())};
     }
-    int64_t get_device() const { return ask<int32_t>(aoti_torch_get_device_index, "get_device"); }
+    int64_t get_device() const {
+#ifdef TKJIT_SIM
+        return 0;
+#endif
+        return ask<int32_t>(aoti_torch_get_device_index, "get_device"); }
     bool is_cuda() const { return device().is_cuda(); }
     bool is_cpu() const { return device().is_cpu(); }
     TensorOptions options() const { return TensorOptions(device()).dtype(scalar_type()); }
@@ -203,7 +203,8 @@ public:
     }
     Tensor as_strided(IntArrayRef sizes, IntArrayRef strides) const {
         AtenTensorHandle found = nullptr;
-        check_call(aoti_torch_as_strided(handle(), sizes.data(), strides.data(), &found), "as_strided");
+        TORCH_CHECK(sizes.size() == strides.size(), "as_strided: as many sizes as strides are needed");
+        check_call(aoti_torch__reinterpret_tensor(handle(), int64_t(sizes.size()), sizes.data(), strides.data(), 0, &found), "as_strided");
         return Tensor(found);
     }
     Tensor view(IntArrayRef wanted) const {
@@ -260,10 +261,18 @@ inline std::vector<int64_t> contiguous_strides(IntArrayRef sizes) {
 }
 inline Tensor Tensor::as_contiguous(IntArrayRef sizes) const { return as_strided(sizes, contiguous_strides(sizes)); }
 
+/// The simulator's device is the CPU.
+inline Device where_memory_is(Device device) {
+#ifdef TKJIT_SIM
+    if (device.is_cuda()) return {kCPU};
+#endif
+    return device;
+}
+
 inline Tensor empty(IntArrayRef sizes, const TensorOptions& options = {}) {
     const std::vector<int64_t> strides = contiguous_strides(sizes);
     AtenTensorHandle made = nullptr;
-    const Device device = options.device();
+    const Device device = where_memory_is(options.device());
     check_call(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), int32_t(options.dtype()),
                                         int32_t(device.type()), device.index(), &made), "empty");
     return Tensor(made);
