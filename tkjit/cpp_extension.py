@@ -140,7 +140,7 @@ def extension_of(
 ) -> Extension:
     """What is compiled for the arguments of ``load``."""
     from tkjit.config import Settings
-    from tkjit.extensions.sources import Extension, arch_for
+    from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, arch_for
 
     if not name.isidentifier():
         raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
@@ -148,6 +148,8 @@ def extension_of(
     arch = arch_for(sources, Settings.from_environment().cuda_archs)
     if with_cuda and not arch:
         raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
+    if arch:
+        sources = (CUDA_SYMBOLS, *sources)
     directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
     return Extension(
         name,

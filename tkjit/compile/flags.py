@@ -151,6 +151,12 @@ def launcher_flags(
     return Flags((*own, *defines, *given), includes, tuple(libraries))
 
 
+def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
+    """The flags of a source that is compiled to an object for the simulator; of those given, the preprocessor's."""
+    preprocessor, _ = common_flags(given)
+    return [*_CXX_FLAGS, *_march(target), "-fPIC", "-fvisibility=hidden", *preprocessor]
+
+
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
     """The flags of the object that is linked with every launcher for the CPU."""
     debug = (

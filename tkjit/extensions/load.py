@@ -4,35 +4,40 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from tkjit.cache import Entry
 from tkjit.config import Settings
-from tkjit.errors import CompileError, TkjitWarning
+from tkjit.errors import ArgumentError, CompileError, TkjitWarning
 from tkjit.extensions.fallback import lacking_in
-from tkjit.extensions.plans import LinkPlan, ObjectPlan
+from tkjit.extensions.functions import read_functions
+from tkjit.extensions.modules import defines_module, with_module
+from tkjit.extensions.plans import FunctionsPlan, LinkPlan, ObjectPlan
 from tkjit.extensions.sources import Extension
 from tkjit.loader import Loader, loader_for
 from tkjit.loader.modules import ModulePlan
 
 
-def build(extension: Extension) -> Path:
+def build(extension: Extension, *, is_python_module: bool = True) -> Path:
     """The shared object of an extension. What the stand-ins for torch's headers lack is compiled with torch's own.
 
     Raises
     ------
+    ArgumentError
+        If it is to be a module, and its sources have neither one nor functions that take tensors.
     CompileError
         If it compiles with neither: the error of torch's headers.
     """
     loader = loader_for(Settings.from_environment())
+    needs_module = is_python_module and not defines_module(extension.sources)
     real = replace(extension, has_stand_ins=False)
-    if (found := _find(loader, extension) or _find(loader, real)) is not None:
-        return found
+    for headers in (extension, real):
+        if (found := _find(loader, headers, needs_module)) is not None:
+            return found
     try:
-        return _build(loader, extension)
+        return _build(loader, extension, needs_module)
     except CompileError as error:
         if not (lacking := lacking_in(error.log)):
             raise
@@ -41,36 +46,46 @@ def build(extension: Extension) -> Path:
             TkjitWarning,
             stacklevel=4,
         )
-        return _build(loader, real)
+        return _build(loader, real, needs_module)
 
 
 def build_with_stand_ins(extension: Extension) -> Path:
-    """The shared object of an extension that needs no header of torch's own.
+    """The shared object of an extension that needs no header of torch's own but those of its stable C++ API.
 
     Raises
     ------
     CompileError
     """
-    return _build(loader_for(Settings.from_environment()), extension)
+    loader = loader_for(Settings.from_environment())
+    return _build(loader, extension, not defines_module(extension.sources))
 
 
 def load_extension(
     extension: Extension, build_directory: str | Path | None, *, is_python_module: bool
 ) -> ModuleType | str:
     """Build an extension, and import it, or load it for what it registers."""
-    path = build(extension)
+    path = build(extension, is_python_module=is_python_module)
     if build_directory is not None:
         shutil.copy2(path, Path(build_directory) / f"{extension.name}.so")
     import torch
 
     if is_python_module:
-        return ModulePlan.import_module(extension.name, path)
-    torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
-    return str(path)
+        loaded: ModuleType | str = ModulePlan.import_module(extension.name, path)
+    else:
+        torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
+        loaded = str(path)
+    if extension.is_simulated:
+        loader_for(Settings.from_environment()).connect_module(path)
+    return loaded
 
 
-def _find(loader: Loader, extension: Extension) -> Path | None:
+def _find(loader: Loader, extension: Extension, needs_module: bool) -> Path | None:
     """The shared object, if all of it is in the cache."""
+    if needs_module:
+        listed = [loader.find(plan) for plan in _functions_plans(loader, extension)]
+        if None in listed:
+            return None
+        extension = with_module(extension, [read_functions(entry.shared_object) for entry in listed if entry])
     objects = []
     for source in extension.sources:
         entry = loader.find(ObjectPlan(loader.env, extension, source))
@@ -81,11 +96,24 @@ def _find(loader: Loader, extension: Extension) -> Path | None:
     return found.shared_object if found is not None else None
 
 
-def _build(loader: Loader, extension: Extension) -> Path:
-    objects = list(_objects(loader, extension))
+def _build(loader: Loader, extension: Extension, needs_module: bool) -> Path:
+    if needs_module:
+        plans = _functions_plans(loader, extension)
+        functions = [read_functions(loader.find_or_build(plan).shared_object) for plan in plans]
+        if not any(functions):
+            _build_objects(loader, extension)  # a mistake in a source may be the reason
+            raise ArgumentError(
+                f"cpp_extension: {extension.name} has no PYBIND11_MODULE, and no function of its sources takes or"
+                " returns a tensor; templates, members and overloaded functions do not count"
+            )
+        extension = with_module(extension, functions)
+    objects = _build_objects(loader, extension)
     return loader.find_or_build(LinkPlan(loader.env, extension, objects)).shared_object
 
 
-def _objects(loader: Loader, extension: Extension) -> Iterable[Entry]:
-    for source in extension.sources:
-        yield loader.find_or_build(ObjectPlan(loader.env, extension, source))
+def _build_objects(loader: Loader, extension: Extension) -> list[Entry]:
+    return [loader.find_or_build(ObjectPlan(loader.env, extension, source)) for source in extension.sources]
+
+
+def _functions_plans(loader: Loader, extension: Extension) -> list[FunctionsPlan]:
+    return [FunctionsPlan(loader.env, extension, source) for source in extension.own_sources]

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
-from tkjit.compile.flags import INCLUDE, STAND_INS
+from tkjit.compile.flags import INCLUDE, SIMULATOR, STAND_INS
+from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import sources
 from tkjit.extensions.sources import Extension, Source
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
+from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
+    from tkjit.compile.targets import Target
 
-OBJECT, MODULE = "extension_object", "extension"
+OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 
 
 class _ExtensionPlan(Plan):
@@ -42,8 +47,10 @@ class _ExtensionPlan(Plan):
         return Unit(self.what, file, self.recipe.text, failures, source, search=(*search, *self._env.header_path))
 
 
-class ObjectPlan(_ExtensionPlan):
-    """The object of one source."""
+class _SourcePlan(_ExtensionPlan):
+    """What is made of one source."""
+
+    kind: str
 
     def __init__(self, env: Environment, extension: Extension, source: Source) -> None:
         super().__init__(env, extension)
@@ -51,41 +58,52 @@ class ObjectPlan(_ExtensionPlan):
 
     @cached_property
     def warm_key(self) -> str:
-        return self._env.warm_key(f"{OBJECT}-{self._extension.name}", (self._source, *self._values))
+        return self._env.warm_key(f"{self.kind}-{self._extension.name}", (self._source, *self._values))
 
     @property
     def what(self) -> str:
         return f"{self._source.name} of the extension {self._extension.name}"
 
+    def inputs(self) -> Iterable[str]:
+        # the simulator's text holds the source itself
+        return [*super().inputs(), *([str(self._source.path)] if self._is_simulated and self._source.path else [])]
+
     def render(self) -> Recipe:
         own = {"source": self._source.directory} if self._source.directory else {}
         parts = {
-            TEXT: self._source.text,
+            TEXT: self._text,
             "flags": "\n".join(self._flags),
             PATHS: "\n".join(map(str, self._include_dirs)),
         }
-        target = self._extension.target if self._source.is_cuda else None
-        return self._env.recipe(OBJECT, self._extension.name, parts, target, own)
+        return self._env.recipe(self.kind, self._extension.name, parts, self._target, own)
 
-    def make(self, staging: Path) -> Product:
-        from tkjit.compile import compiler
+    @property
+    def _unit_of_source(self) -> Unit:
+        return self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
 
+    def _compiler(self) -> list[str]:
+        """The compiler and its flags."""
         toolchain = self._env.toolchain
         python = toolchain.check_python_headers()
-        target = self._extension.target
-        if self._source.is_cuda and target is not None:
-            toolchain.check_arch(target)
+        if self._target is not None and not self._is_simulated:
+            toolchain.check_arch(self._target)
             first = [str(toolchain.nvcc.path), "-x", "cu", f"-ccbin={toolchain.cxx.path}"]
         else:
             first = [str(toolchain.cxx.path), "-x", "c++"]
         directories = [f"-I{directory}" for directory in self._include_dirs]
+        return [*first, *self._flags, *directories, "-isystem", str(python)]
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            files = ["-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]
-            return [[*first, *self._flags, *directories, "-isystem", str(python), *files]]
+    @property
+    def _text(self) -> str:
+        return self._source.text
 
-        unit = self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
-        return compiler.compile_binary(unit, staging, "object.o", commands)
+    @property
+    def _target(self) -> Target | None:
+        return self._extension.target if self._source.is_cuda else None
+
+    @property
+    def _is_simulated(self) -> bool:
+        return self._source.is_cuda and self._extension.is_simulated
 
     @property
     def _values(self) -> Sequence[object]:
@@ -98,7 +116,82 @@ class ObjectPlan(_ExtensionPlan):
     @cached_property
     def _include_dirs(self) -> tuple[Path, ...]:
         own = (self._source.directory,) if self._source.directory else ()
-        return (*own, *self._extension.include_dirs, *_torch_headers(self._extension))
+        torch = _torch_headers(self._extension)
+        if self._extension.is_simulated:
+            return (SIMULATOR, *own, *self._extension.include_dirs, *torch)
+        libraries = self._libraries_without_headers if self._target is not None else ()
+        return (*own, *self._extension.include_dirs, *torch, *libraries)
+
+    @property
+    def _libraries_without_headers(self) -> tuple[Path, ...]:
+        """Stand-ins for the headers of cuBLAS and others, which a toolkit may have been installed without."""
+        try:
+            root = self._env.toolchain.cuda_root
+        except ToolchainError:
+            return ()  # what is in the cache was compiled elsewhere
+        return () if (root / "include/cublas_v2.h").is_file() else (STAND_INS / "cuda_libraries",)
+
+
+class ObjectPlan(_SourcePlan):
+    """The object of one source."""
+
+    kind = OBJECT
+
+    @cached_property
+    def _text(self) -> str:
+        """For the simulator the source itself, adapted, and what its module has behind it."""
+        path = self._source.path
+        if not self._is_simulated:
+            return self._source.text
+        from tkjit.source.adapt import adapt
+
+        if path is None:
+            return adapt(self._source.text)
+        behind = self._source.text.removeprefix(self._source.including)
+        return f"#line 1 {json.dumps(str(path))}\n{adapt(self._source.content)}\n{behind}"
+
+    def explain(self, error: CompileError) -> TkjitError:
+        if not self._is_simulated:
+            return error
+        from tkjit.source.unsupported import why_not_on_the_cpu
+
+        name = str(self._source.path or self._unit_of_source.file)
+        reason = why_not_on_the_cpu(self._source.content, name, error.log)
+        return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            return [[*self._compiler(), "-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]]
+
+        return compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
+
+
+class FunctionsPlan(_SourcePlan):
+    """The functions of one source that a module can have; they are found after the preprocessor."""
+
+    kind = FUNCTIONS
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+        from tkjit.extensions.functions import functions_of, lines_of
+
+        preprocessed = staging / "preprocessed.ii"
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
+            is_nvcc = self._target is not None and not self._is_simulated
+            dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
+            return [[*self._compiler(), "-E", *dependencies, str(source), "-o", str(output)]]
+
+        product = compiler.compile_binary(self._unit_of_source, staging, preprocessed.name, commands)
+        main = self._source.path or staging / self._unit_of_source.file
+        text = lines_of(main, preprocessed.read_text(encoding="utf-8", errors="replace"))
+        preprocessed.unlink()
+        functions = [asdict(function) for function in functions_of(text)]
+        (staging / "functions.json").write_text(json.dumps(functions, indent=1))
+        return replace(product, shared_object="functions.json")
 
 
 class LinkPlan(_ExtensionPlan):
@@ -118,6 +211,8 @@ class LinkPlan(_ExtensionPlan):
 
     def render(self) -> Recipe:
         parts = {TEXT: "\n".join(self._identities), "flags": "\n".join(self._flags)}
+        if self._extension.is_simulated and self._extension.target is not None:
+            parts["simulator"] = simulator_flags_of(self._extension.target)
         return self._env.recipe(MODULE, self._extension.name, parts, self._extension.target)
 
     def make(self, staging: Path) -> Product:
@@ -125,7 +220,10 @@ class LinkPlan(_ExtensionPlan):
 
         toolchain = self._env.toolchain
         objects = [str(entry.shared_object) for entry in self._objects]
-        if self._extension.arch:
+        target = self._extension.target
+        if self._extension.is_simulated and target is not None:
+            objects.append(str(self._env.simulator(target, "")))
+        if self._is_linked_by_nvcc:
             linker = [str(toolchain.nvcc.path), f"-ccbin={toolchain.cxx.path}", f"-L{toolchain.cuda_root / 'lib'}"]
         else:
             linker = [str(toolchain.cxx.path)]
@@ -134,7 +232,12 @@ class LinkPlan(_ExtensionPlan):
             depfile.write_text(f"{output}: {source}\n")
             return [[*linker, "-shared", *objects, "-o", str(output), *self._flags]]
 
-        return compiler.compile_binary(self._unit("objects.txt"), staging, f"{self._extension.name}.so", commands)
+        product = compiler.compile_binary(self._unit("objects.txt"), staging, f"{self._extension.name}.so", commands)
+        return with_simulator_sources(product) if self._extension.is_simulated else product
+
+    @property
+    def _is_linked_by_nvcc(self) -> bool:
+        return bool(self._extension.arch) and not self._extension.is_simulated
 
     @property
     def _identities(self) -> tuple[str, ...]:
@@ -144,7 +247,7 @@ class LinkPlan(_ExtensionPlan):
     def _flags(self) -> tuple[str, ...]:
         import torch
 
-        has_cuda = bool(self._extension.arch)
+        has_cuda = self._is_linked_by_nvcc
         libraries = ["torch_cpu"] if self._extension.has_stand_ins else ["c10", "torch_cpu", "torch", "torch_python"]
         if has_cuda and not self._extension.has_stand_ins and torch.version.cuda:
             libraries += ["c10_cuda", "torch_cuda"]
@@ -159,4 +262,4 @@ def _torch_headers(extension: Extension) -> tuple[Path, ...]:
     include = Path(torch.__file__).parent / "include"
     if extension.has_stand_ins:
         return (INCLUDE, STAND_INS / "torch", include)
-    return (include, include / "torch/csrc/api/include")
+    return (INCLUDE, include, include / "torch/csrc/api/include")

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tkjit.compile.targets import Target, arch_of_capability, gpu_target
+from tkjit.compile.flags import INCLUDE, simulated_flags
+from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
 from tkjit.errors import ArgumentError, ToolchainError
 
+CPU = "cpu"
 _CUDA, _CPP = (".cu",), (".cpp", ".cc", ".cxx", ".c++")
 # as torch.utils.cpp_extension has them
 _COMMON = ("-std=c++20", "-DTORCH_API_INCLUDE_EXTENSION_H")
@@ -20,6 +22,9 @@ _NVCC = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 )
+_SIMULATED = ("-DTKJIT_SIM=1", "-include", "tkjit/torch/simulated.h")
+# the C ABI's functions for CUDA, and the driver's without a link dependency
+_OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,24 @@ class Source:
     def path(self) -> Path | None:
         return self.directory / self.name if self.directory else None
 
+    @property
+    def including(self) -> str:
+        """How the text of a file begins."""
+        return _including(self.name)
+
+    @property
+    def content(self) -> str:
+        """What a person wrote."""
+        return self.path.read_text(encoding="utf-8", errors="replace") if self.path else self.text
+
+
+def _including(name: str) -> str:
+    return f'#include "{name}"\n'
+
+
+_SYMBOLS = INCLUDE / "tkjit/torch/cuda_symbols.cpp"
+CUDA_SYMBOLS = Source(_SYMBOLS.name, _SYMBOLS.parent, _including(_SYMBOLS.name))
+
 
 @dataclass(frozen=True)
 class Extension:
@@ -58,7 +81,7 @@ class Extension:
     name : str
         Of the Python module.
     arch : str
-        The GPU architecture of its CUDA sources; empty where there are none.
+        The GPU architecture of its CUDA sources, or ``"cpu"`` for the simulator; empty where there are none.
     cflags, cuda_flags, ldflags : tuple of str
         What g++ and nvcc are given besides torch's own flags, and the linker.
     has_stand_ins : bool
@@ -76,22 +99,42 @@ class Extension:
 
     @property
     def target(self) -> Target | None:
+        if self.arch == CPU:
+            return cpu_target()
         return gpu_target(self.arch) if self.arch else None
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its kernels run in the simulator."""
+        return self.arch == CPU
+
+    @property
+    def own_sources(self) -> tuple[Source, ...]:
+        """Those that a user gave."""
+        return tuple(source for source in self.sources if source != CUDA_SYMBOLS)
 
     def flags_of(self, source: Source) -> tuple[str, ...]:
         """The flags that the compiler is given for a source, without directories."""
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
         if not source.is_cuda:
-            return (*_last_standard((*common, *self.cflags)), "-O2", "-fPIC", "-fvisibility=hidden")
+            simulated = _SIMULATED if self.is_simulated else ()
+            return (*_last_standard((*common, *simulated, *self.cflags)), "-O2", "-fPIC", "-fvisibility=hidden")
+        if self.is_simulated:
+            own = (*common, *_SIMULATED, *_standards(self.cuda_flags))
+            return _last_standard((*own, *simulated_flags(cpu_target(), self.cuda_flags)))
         gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
         host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", gencode)
-        return (*_last_standard((*common, *_NVCC, *self.cuda_flags)), *host)
+        return (*_last_standard((*common, *_NVCC, *_OWN_NVCC, *self.cuda_flags)), *host)
 
 
 def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags with one ``-std``, of which nvcc takes no second."""
-    standards = [flag for flag in flags if flag.startswith(("-std=", "--std="))]
+    standards = _standards(flags)
     return tuple(flag for flag in flags if flag not in standards[:-1])
+
+
+def _standards(flags: Iterable[str]) -> list[str]:
+    return [flag for flag in flags if flag.startswith(("-std=", "--std="))]
 
 
 def files_of(sources: str | Path | Iterable[str | Path]) -> tuple[Source, ...]:
@@ -114,11 +157,13 @@ def _file(given: str | Path) -> Source:
         raise ArgumentError(f"cpp_extension: {given}: expected {', '.join((*_CUDA, *_CPP))}")
     if not path.is_file():
         raise ArgumentError(f"cpp_extension: {given}: there is no such file")
-    return Source(path.name, path.parent, f'#include "{path.name}"\n')
+    return Source(path.name, path.parent, _including(path.name))
 
 
 def arch_for(sources: Iterable[Source], listed: str) -> str:
     """The architecture of CUDA sources: the one that is listed, or the current GPU's; none without such sources.
+
+    Without a GPU it is the simulator's.
 
     Parameters
     ----------
@@ -128,7 +173,7 @@ def arch_for(sources: Iterable[Source], listed: str) -> str:
     Raises
     ------
     ToolchainError
-        If there is neither.
+        If several are listed, or one that is unknown.
     """
     if not any(source.is_cuda for source in sources):
         return ""
@@ -141,5 +186,5 @@ def arch_for(sources: Iterable[Source], listed: str) -> str:
     import torch
 
     if not torch.cuda.is_available():
-        raise ToolchainError("cpp_extension: no GPU is visible; give its architecture: TORCH_CUDA_ARCH_LIST=9.0a")
+        return CPU
     return arch_of_capability(*torch.cuda.get_device_capability())

@@ -315,6 +315,10 @@ class Loader:
                 self.cache.interrupt(lambda: done.is_set() or thread.ident is None)
             raise
 
+    def connect_module(self, path: Path) -> None:
+        """Make the simulator in an imported module one with the others: interruptions, stacks, traces."""
+        self.runtime.connect_module(str(path), self._trace)
+
     def open_launcher(self, path: Path) -> int:
         return int(self.runtime.open_launcher(str(path), self.settings.sync, self._trace))
 

@@ -318,6 +318,25 @@ sim::Verdict judge(sim::Waits waits) {
 
 sim::Pool launchers_pool;
 
+// Gives a library that the simulator is linked with what all of them share.
+void connect(void* library, bool synchronous, int32_t trace) {
+    if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
+    if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
+    if (auto* const hook = static_cast<sim::Judge*>(dlsym(library, "tkjit_sim_judge"))) *hook = judge;
+    if (auto* const pool = static_cast<sim::Pool**>(dlsym(library, "tkjit_sim_pool"))) {
+        __atomic_store_n(pool, &launchers_pool, __ATOMIC_RELEASE);
+    }
+    if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
+}
+
+// The same for a module that Python has imported.
+void connect_module(const std::string& path, int32_t trace) {
+    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!library) throw py::import_error(path + " is not loaded");
+    connect(library, false, trace);
+    dlclose(library);
+}
+
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
 uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace) {
     void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -327,13 +346,7 @@ uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace
         dlclose(library);  // else the one that is built in its place, which has its name, would be taken for it
         throw py::import_error(path + " has no tkjit_launch");
     }
-    if (auto* const flag = static_cast<int32_t*>(dlsym(library, "tkjit_synchronous"))) *flag = synchronous;
-    if (auto* const descriptor = static_cast<int32_t*>(dlsym(library, "tkjit_sim_trace"))) *descriptor = trace;
-    if (auto* const hook = static_cast<sim::Judge*>(dlsym(library, "tkjit_sim_judge"))) *hook = judge;
-    if (auto* const pool = static_cast<sim::Pool**>(dlsym(library, "tkjit_sim_pool"))) {
-        __atomic_store_n(pool, &launchers_pool, __ATOMIC_RELEASE);
-    }
-    if (void* const give_up = dlsym(library, "tkjit_sim_give_up")) watch_interruptions(reinterpret_cast<GiveUp>(give_up));
+    connect(library, synchronous, trace);
     return reinterpret_cast<uintptr_t>(entry);
 }
 
@@ -377,6 +390,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
 #endif
     rt::define_parallel(module);
     module.def("unchanged", [](const pybind11::bytes& fingerprint) { return rt::unchanged(fingerprint); }, "Whether every file of a fingerprint is as it was.");
+    module.def("connect_module", &rt::connect_module, "Give an imported module with the simulator in it what all share.");
     module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
                pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));
     module.def("capsule_for_torch", &rt::capsule_for_torch, "An array's DLPack capsule; None for one with negative strides.");

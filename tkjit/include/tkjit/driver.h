@@ -79,5 +79,7 @@ Function* find(const char* name) {
 #define cuMulticastGetGranularity TKJIT_DRIVER(cuMulticastGetGranularity)
 #define cuPointerGetAttribute TKJIT_DRIVER(cuPointerGetAttribute)
 #define cuOccupancyMaxActiveClusters TKJIT_DRIVER(cuOccupancyMaxActiveClusters)
+// which cuda.h renames, and the driver knows by the old name
+#define cuGetProcAddress_v2 (::tkjit::driver::find<decltype(cuGetProcAddress_v2)>("cuGetProcAddress"))
 
 #endif  // TKJIT_SIM

@@ -1,22 +1,13 @@
-// The current stream and device as torch knows them. Only a CUDA build of torch has these functions: they are looked up
-// when they are called, so that a module imports on any.
+// The current stream and device as torch knows them. Only a CUDA build of torch has these functions; see cuda_symbols.cpp.
 #pragma once
 
 #include "tensor.h"
 
 #include <cuda_runtime.h>
-#include <dlfcn.h>
 
 namespace c10 {
 namespace cuda {
 inline namespace tkjit_stand_in {
-
-template <class Function>
-Function* torch_function(const char* name) {
-    void* const found = dlsym(RTLD_DEFAULT, name);
-    if (!found) throw Error(str(name, ": this build of torch has no CUDA"));
-    return reinterpret_cast<Function*>(found);
-}
 
 inline void check_cuda(cudaError_t status) {
     if (status != cudaSuccess) throw Error(str("CUDA error: ", cudaGetErrorString(status)));
@@ -42,10 +33,11 @@ private:
 };
 
 inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
-    static auto* const current = torch_function<AOTITorchError(int32_t, void**)>("aoti_torch_get_current_cuda_stream");
     if (device < 0) device = current_device();
     void* stream = nullptr;
-    check_call(current(device, &stream), "getCurrentCUDAStream");
+#ifndef TKJIT_SIM
+    check_call(aoti_torch_get_current_cuda_stream(device, &stream), "getCurrentCUDAStream");
+#endif
     return {static_cast<cudaStream_t>(stream), device};
 }
 

@@ -1,0 +1,134 @@
+"""Extensions with kernels where no GPU is: their functions take tensors on the CPU, and the simulator runs kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tkjit import ArgumentError, LaunchError, ToolchainError, cpp_extension
+
+pytestmark = [
+    pytest.mark.compiles,
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="a visible GPU is preferred; run it where CUDA_VISIBLE_DEVICES is empty"
+    ),
+]
+
+SOURCE = """
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/extension.h>
+#include <torch/types.h>
+
+#define HALF2(value) (reinterpret_cast<half2*>(&(value))[0])
+
+template <class T, bool squared>
+__global__ void scale_kernel(const T* x, T* y, float by, int n) {
+    extern __shared__ float tile[];
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i < n ? static_cast<float>(x[i]) * by : 0;
+    __syncthreads();
+    if (i < n) y[i] = static_cast<T>(squared ? tile[threadIdx.x] * tile[threadIdx.x] : tile[threadIdx.x]);
+}
+__global__ void add_pairs(half* a, half* b, half* sum, int n) {
+    const int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < n) HALF2(sum[i]) = __hadd2(HALF2(a[i]), HALF2(b[i]));
+}
+__global__ void outside(float* x) { x[1 << 28] = 1; }
+
+// a macro defines the function, as many sources have it
+#define DEFINE_SCALE(name, squared)                                                                      \\
+    torch::Tensor name(torch::Tensor x, double by, const c10::optional<torch::Tensor>& like) {           \\
+        TORCH_CHECK(x.is_cuda() && x.device().is_cuda(), "x must be a CUDA tensor");                     \\
+        const at::cuda::OptionalCUDAGuard guard(device_of(x));                                           \\
+        auto y = torch::empty({x.numel()}, torch::TensorOptions().dtype(x.scalar_type()).device(torch::kCUDA)); \\
+        const int n = x.numel(), threads = 64;                                                           \\
+        AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), #name, [&] {          \\
+            auto stream = at::cuda::getCurrentCUDAStream();                                              \\
+            scale_kernel<scalar_t, squared>                                                              \\
+                <<<(n + threads - 1) / threads, threads, threads * sizeof(float), stream>>>(             \\
+                    x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), float(by), n);                       \\
+        });                                                                                              \\
+        C10_CUDA_KERNEL_LAUNCH_CHECK();                                                                  \\
+        return y.view(like ? like->sizes() : x.sizes());                                                 \\
+    }
+DEFINE_SCALE(scaled, false)
+DEFINE_SCALE(squared, true)
+
+namespace pairs {
+void add(torch::Tensor a, torch::Tensor b, torch::Tensor sum) {
+    const int n = a.size(0);
+    add_pairs<<<(n / 2 + 31) / 32, 32>>>(reinterpret_cast<half*>(a.data_ptr()), reinterpret_cast<half*>(b.data_ptr()),
+                                         reinterpret_cast<half*>(sum.data_ptr()), n);
+}
+}  // namespace pairs
+void fail(torch::Tensor x) { outside<<<1, 1>>>(x.data_ptr<float>()); }
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_arch(monkeypatch):
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    path = tmp_path_factory.mktemp("simulated") / "scale.cu"
+    path.write_text(SOURCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+        return cpp_extension.load("simulated_scale", path, extra_cuda_cflags=["-O3", "--use_fast_math"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_kernels_run_on_the_cpu(module, dtype):
+    x = torch.randn(5, 33).to(dtype)
+    assert torch.allclose(module.scaled(x, 2.0, None), 2 * x)
+    assert torch.allclose(module.squared(x, 1.0, like=torch.empty(33, 5)).reshape(5, 33), x * x, rtol=1e-2)
+    a, b, total = torch.randn(3, 66, dtype=torch.float16)
+    module.add(a, b, total)
+    assert torch.equal(total, a + b)
+
+
+def test_schemas_are_the_documentation(module):
+    assert module.scaled.__doc__ == "scaled(Tensor x, float by, Tensor? like) -> Tensor"
+    assert module.add.__doc__ == "add(Tensor(a!) a, Tensor(b!) b, Tensor(c!) sum) -> ()"
+
+
+def test_what_fails_in_a_kernel_is_an_error(module):
+    with pytest.raises(LaunchError, match=r"outside|memory"):
+        module.fail(torch.ones(4))
+    assert torch.equal(module.scaled(torch.ones(4), 1.0, None), torch.ones(4))
+    with pytest.raises(NotImplementedError, match='"scaled" not implemented for'):
+        module.scaled(torch.ones(4, dtype=torch.int32), 1.0, None)
+
+
+def test_an_edit_is_seen(tmp_path):
+    path = tmp_path / "fill.cu"
+    text = """#include <torch/extension.h>
+__global__ void fill_kernel(float* x) { x[threadIdx.x] = 1; }
+void fill(torch::Tensor x) { fill_kernel<<<1, 4>>>(x.data_ptr<float>()); }
+"""
+    for value in (1, 2):
+        path.write_text(text.replace("= 1", f"= {value}"))
+        x = torch.zeros(4)
+        cpp_extension.load("edited_fill", path).fill(x)
+        assert x.tolist() == [value] * 4
+
+
+def test_what_cannot_run_on_the_cpu_says_why(tmp_path):
+    path = tmp_path / "asm.cu"
+    path.write_text(
+        "#include <torch/extension.h>\n"
+        '__global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(*x)); }\n'
+        "void f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<int>()); }\n"
+    )
+    with pytest.raises(ToolchainError, match=r"asm.cu of the extension asm_only cannot run on the CPU.*asm.cu:2"):
+        cpp_extension.load("asm_only", path)
+
+
+def test_sources_without_functions(tmp_path):
+    path = tmp_path / "empty.cpp"
+    path.write_text("int f(int n) { return n; }\n")
+    with pytest.raises(ArgumentError, match="no PYBIND11_MODULE, and no function of its sources takes"):
+        cpp_extension.load("empty_module", path)

@@ -1,0 +1,222 @@
+"""Finds the functions of a source that take or return tensors, and what they take in a schema's words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkjit.importer.tokens import closing_angle, spell, split, with_angles_apart
+from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.source.scopes import Function, outline, without_brackets
+
+_SPECIFIERS = frozenset(["static", "inline", "constexpr", "extern", "const", "__host__", "__forceinline__", "struct"])
+_OF_DEVICES = frozenset(["__global__", "__device__"])
+_KNOWN = {
+    **dict.fromkeys(["Tensor"], "Tensor"),
+    **dict.fromkeys("bool".split(), "bool"),
+    **dict.fromkeys("char short int long signed unsigned size_t ptrdiff_t uintptr_t intptr_t".split(), "int"),
+    **dict.fromkeys([f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)], "int"),
+    **dict.fromkeys(["float", "double"], "float"),
+    **dict.fromkeys(["string", "string_view"], "str"),
+    "ScalarType": "ScalarType",
+    "Device": "Device",
+    "IntArrayRef": "int[]",
+    "IntHeaderOnlyArrayRef": "int[]",
+    "TensorList": "Tensor[]",
+    "void": "",
+}
+_LINE_MARK = re.compile(r'# \d+ "([^"]*)"')
+_LISTS = frozenset(["vector", "ArrayRef", "HeaderOnlyArrayRef"])
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a function.
+
+    Parameters
+    ----------
+    type : str
+        A schema's: ``Tensor?``.
+    is_mutable : bool
+        Whether it is a reference that is not const.
+    """
+
+    name: str
+    type: str
+    is_mutable: bool
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function that runs on the host; ``results`` are the types of a schema."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[str, ...]
+
+    @property
+    def bare_name(self) -> str:
+        return self.name.rsplit("::", 1)[-1]
+
+    @property
+    def schema(self) -> str:
+        """Its schema as PyTorch writes them.
+
+        A reference that is not const counts as written to. Where a function has none and returns nothing, it writes to
+        something all the same, and each tensor counts.
+        """
+        mutable = {p.name for p in self.parameters if p.is_mutable and p.type.startswith("Tensor")}
+        if not mutable and not self.results:
+            mutable = {p.name for p in self.parameters if p.type.startswith("Tensor")}
+        listed = []
+        for position, parameter in enumerate(self.parameters):
+            type_ = parameter.type
+            if parameter.name in mutable:
+                type_ = type_.replace("Tensor", f"Tensor({_letter(position)}!)", 1)
+            listed.append(f"{type_} {parameter.name}")
+        results = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
+        return f"{self.bare_name}({', '.join(listed)}) -> {results}"
+
+
+def functions_of(text: str) -> list[HostFunction]:
+    """The functions of a preprocessed source that have a tensor among their parameters or results.
+
+    Templates, members and overloaded functions are none of them, nor is what has a parameter of another type.
+
+    >>> source = "namespace n { void f(torch::Tensor& out, std::optional<at::Tensor> in, double by) { } }"
+    >>> [(function.name, function.schema) for function in functions_of(source)]
+    [('n::f', 'f(Tensor(a!) out, Tensor? in, float by) -> ()')]
+    """
+    tokens = tokens_of(text)
+    found = outline(tokens)
+    names = _aliases(found.code)
+    functions = [made for each in found.functions if (made := _host_function(each, names)) is not None]
+    spelled = [function.name for function in functions]
+    return [function for function in functions if spelled.count(function.name) == 1]
+
+
+def read_functions(path: Path) -> list[HostFunction]:
+    """Functions as a file has them."""
+    return [
+        HostFunction(made["name"], tuple(Parameter(**each) for each in made["parameters"]), tuple(made["results"]))
+        for made in json.loads(path.read_text())
+    ]
+
+
+def lines_of(file: Path, preprocessed: str) -> str:
+    """The lines of one file in a preprocessed text, whose line marks say where each comes from."""
+    found, is_inside = [], False
+    for line in preprocessed.splitlines():
+        if mark := _LINE_MARK.match(line):
+            is_inside = Path(mark[1]) == file
+        elif is_inside:
+            found.append(line)
+    return "\n".join(found)
+
+
+def _letter(position: int) -> str:
+    return chr(ord("a") + position) if position < 26 else f"a{position}"
+
+
+def _host_function(function: Function, aliases: dict[str, str]) -> HostFunction | None:
+    head = with_angles_apart(function.head)
+    words = {token.text for token in head}
+    if function.is_member or "template" in words or "operator" in words or words & _OF_DEVICES:
+        return None
+    head = without_brackets(head)
+    bracket = next((i for i, token in enumerate(head) if token.text == "(" and i and head[i - 1].kind == "word"), None)
+    if bracket is None or (end := closing(head, bracket)) is None:
+        return None
+    name = head[bracket - 1].text
+    if bracket > 1 and head[bracket - 2].text == "::":
+        return None  # a member that is defined outside
+    result = _results(head[: bracket - 1], aliases)
+    parameters = [_parameter(part, i, aliases) for i, part in enumerate(split(head[bracket + 1 : end]))]
+    known = [each for each in parameters if each is not None]
+    if result is None or len(known) != len(parameters):
+        return None
+    if not any("Tensor" in type_ for type_ in (*result, *(each.type for each in known))):
+        return None
+    return HostFunction(f"{function.namespace}{name}", tuple(known), result)
+
+
+def _results(tokens: Sequence[Token], aliases: dict[str, str]) -> tuple[str, ...] | None:
+    inside = _arguments_of(tokens, ("tuple", "pair"))
+    parts = split(inside) if inside is not None else [list(tokens)]
+    types = [_type(part, aliases) for part in parts]
+    if any(type_ is None for type_ in types):
+        return None
+    return tuple(type_ for type_ in types if type_)
+
+
+def _parameter(part: Sequence[Token], position: int, aliases: dict[str, str]) -> Parameter | None:
+    texts = [token.text for token in part]
+    default = ""
+    if "=" in texts:
+        cut = texts.index("=")
+        part, default = part[:cut], spell(part[cut + 1 :])
+    if not part:
+        return None
+    name = f"arg{position}"
+    # the name is a word behind the type: `unsigned n` has one, `unsigned` none
+    if len(part) > 1 and part[-1].kind == "word" and part[-2].text != "::" and part[-1].text not in (*_KNOWN, "const"):
+        name, part = part[-1].text, part[:-1]
+    texts = [token.text for token in part]
+    if {"*", "[", "&&"} & set(texts) or texts.count("&") > 1:
+        return None
+    is_const = part[0].text == "const" or "const" in [token.text for token in part[-2:]]
+    is_reference = part[-1].text == "&"
+    type_ = _type([token for token in part if token.text != "&"], aliases)
+    return Parameter(name, type_, is_reference and not is_const, default) if type_ else None
+
+
+def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:
+    """A C++ type as a schema has it; None for another one, "" for void."""
+    for wrapped, behind in (("optional", "?"), *((name, "[]") for name in _LISTS)):
+        inside = _arguments_of(tokens, (wrapped,))
+        if inside is not None:
+            inner = _type(inside, aliases)
+            return f"{inner}{behind}" if inner else None
+    if any(token.text in ("<", "*") for token in tokens):
+        return None
+    named = [token.text for token in tokens if token.kind == "word" and token.text not in _SPECIFIERS]
+    if not named:
+        return None
+    return aliases.get(named[-1], _KNOWN.get(named[-1]))
+
+
+def _arguments_of(tokens: Sequence[Token], names: Sequence[str]) -> list[Token] | None:
+    """What stands in the angle brackets of a template of one of these names, if the type is an instance of it."""
+    for i, token in enumerate(tokens):
+        if token.text == "<" and i:
+            end = closing_angle(tokens, i) or len(tokens) - 1
+            return list(tokens[i + 1 : end]) if tokens[i - 1].text in names else None
+    return None
+
+
+def _aliases(code: Sequence[Token]) -> dict[str, str]:
+    """Names that a source gives to known types: ``using fptr_t = int64_t;``."""
+    found: dict[str, str] = {}
+    for name, tokens in _definitions(code):
+        type_ = _type(tokens, found)
+        if type_:
+            found[name] = type_
+    return found
+
+
+def _definitions(code: Sequence[Token]) -> Iterator[tuple[str, Sequence[Token]]]:
+    for i, token in enumerate(code):
+        if token.text not in ("using", "typedef") or token.kind != "word":
+            continue
+        end = i
+        while end < len(code) and code[end].text != ";":
+            end += 1
+        statement = code[i:end]
+        if token.text == "using" and len(statement) > 3 and statement[2].text == "=":
+            yield statement[1].text, with_angles_apart(statement[3:])
+        elif token.text == "typedef" and len(statement) > 2:
+            yield statement[-1].text, with_angles_apart(statement[1:-1])

@@ -1,0 +1,54 @@
+"""Writes the Python module of sources that define none: it has their functions that take or return tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tkjit.extensions.functions import HostFunction
+from tkjit.extensions.sources import Extension, Source
+
+_DEFINES_MODULE = re.compile(r"\b(?:PYBIND11_MODULE|PyMODINIT_FUNC|PyInit_\w+|NB_MODULE|REGISTER_EXTENSION)\b")
+_SIMPLE_DEFAULT = re.compile(r"-?[\d.]+(?:e-?\d+)?[fFlLuU]*|true|false|\"[^\"\\]*\"|(?:std|c10)::nullopt")
+# torch's own headers of its stable C++ API define this macro, and the stand-ins do not
+_HEADER = """
+#ifdef TORCH_ERROR_CODE_CHECK
+#include <tkjit/torch/stable_module.h>
+#else
+#include <torch/extension.h>
+#endif
+"""
+
+
+def defines_module(sources: Sequence[Source]) -> bool:
+    """Whether a source makes a Python module by itself."""
+    return any(_DEFINES_MODULE.search(source.content) for source in sources)
+
+
+def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]]) -> Extension:
+    """An extension whose module has these functions of each of its sources."""
+    header = _HEADER if extension.has_stand_ins else "\n#include <torch/extension.h>\n"
+    own = extension.own_sources
+    last = len(own) - 1
+    sources = [source for source in extension.sources if source not in own]
+    for position, (source, found) in enumerate(zip(own, functions, strict=True)):
+        lines = [_definition(function) for function in found]
+        if position == last:
+            others = [f"tkjit_functions_{other}" for other in range(last) if functions[other]]
+            declared = [f"void {other}(pybind11::module_&);" for other in others]
+            head = [*declared, "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {"]
+            lines = [*head, *(f"    {other}(m);" for other in others), *lines, "}"]
+        elif lines:
+            lines = [f"void tkjit_functions_{position}(pybind11::module_& m) {{", *lines, "}"]
+        text = "\n".join([source.text, header, *lines, ""]) if lines else source.text
+        sources.append(replace(source, text=text))
+    return replace(extension, sources=tuple(sources))
+
+
+def _definition(function: HostFunction) -> str:
+    arguments = []
+    for parameter in function.parameters:
+        default = f" = {parameter.default}" if _SIMPLE_DEFAULT.fullmatch(parameter.default) else ""
+        arguments.append(f', pybind11::arg("{parameter.name}"){default}')
+    return f'    m.def("{function.bare_name}", &::{function.name}, "{function.schema}"{"".join(arguments)});'

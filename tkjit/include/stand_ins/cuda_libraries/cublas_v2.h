@@ -1,0 +1,96 @@
+// What sources need of cuBLAS where the toolkit has no header of it. The library is looked up when a function is called:
+// the names and numbers are those of NVIDIA's documentation (https://docs.nvidia.com/cuda/cublas).
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <library_types.h>
+
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+
+struct cublasContext;
+typedef cublasContext* cublasHandle_t;
+
+enum cublasStatus_t {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_NOT_INITIALIZED = 1,
+    CUBLAS_STATUS_ALLOC_FAILED = 3,
+    CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_ARCH_MISMATCH = 8,
+    CUBLAS_STATUS_MAPPING_ERROR = 11,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13,
+    CUBLAS_STATUS_INTERNAL_ERROR = 14,
+    CUBLAS_STATUS_NOT_SUPPORTED = 15,
+};
+enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 };
+enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
+enum cublasMath_t {
+    CUBLAS_DEFAULT_MATH = 0,
+    CUBLAS_TENSOR_OP_MATH = 1,
+    CUBLAS_PEDANTIC_MATH = 2,
+    CUBLAS_TF32_TENSOR_OP_MATH = 3,
+};
+enum cublasComputeType_t {
+    CUBLAS_COMPUTE_16F = 64,
+    CUBLAS_COMPUTE_32F = 68,
+    CUBLAS_COMPUTE_64F = 70,
+    CUBLAS_COMPUTE_32I = 72,
+    CUBLAS_COMPUTE_32F_FAST_16F = 74,
+    CUBLAS_COMPUTE_32F_FAST_16BF = 75,
+    CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+};
+enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
+typedef cudaDataType cublasDataType_t;
+
+namespace tkjit {
+inline namespace stand_in {
+
+/// A function of cuBLAS: torch has loaded it, or it is where the loader looks.
+inline void* find_in_cublas(const char* name) {
+    for (const char* const library : {"libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "libcublas.so"})
+        if (void* const opened = dlopen(library, RTLD_NOW))
+            if (void* const found = dlsym(opened, name)) return found;
+    throw std::runtime_error(std::string(name) + ": cuBLAS is not found");
+}
+
+}  // inline namespace stand_in
+}  // namespace tkjit
+
+#define TKJIT_CUBLAS(name, exported, parameters, arguments)                                          \
+    inline cublasStatus_t name parameters {                                                          \
+        static const auto found = reinterpret_cast<cublasStatus_t(*) parameters>(tkjit::find_in_cublas(exported)); \
+        return found arguments;                                                                      \
+    }
+#define TKJIT_CUBLAS_GEMM(name, exported, T)                                                                           \
+    TKJIT_CUBLAS(name, exported,                                                                                       \
+                 (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,       \
+                  const T* alpha, const T* a, int lda, const T* b, int ldb, const T* beta, T* c, int ldc),              \
+                 (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc))
+
+TKJIT_CUBLAS(cublasCreate, "cublasCreate_v2", (cublasHandle_t * handle), (handle))
+TKJIT_CUBLAS(cublasDestroy, "cublasDestroy_v2", (cublasHandle_t handle), (handle))
+TKJIT_CUBLAS(cublasSetStream, "cublasSetStream_v2", (cublasHandle_t handle, cudaStream_t stream), (handle, stream))
+TKJIT_CUBLAS(cublasGetStream, "cublasGetStream_v2", (cublasHandle_t handle, cudaStream_t* stream), (handle, stream))
+TKJIT_CUBLAS(cublasSetMathMode, "cublasSetMathMode", (cublasHandle_t handle, cublasMath_t mode), (handle, mode))
+TKJIT_CUBLAS(cublasSetPointerMode, "cublasSetPointerMode_v2", (cublasHandle_t handle, cublasPointerMode_t mode), (handle, mode))
+TKJIT_CUBLAS_GEMM(cublasSgemm, "cublasSgemm_v2", float)
+TKJIT_CUBLAS_GEMM(cublasDgemm, "cublasDgemm_v2", double)
+TKJIT_CUBLAS_GEMM(cublasHgemm, "cublasHgemm", __half)
+TKJIT_CUBLAS(cublasGemmEx, "cublasGemmEx",
+             (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+              const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type, int ldb,
+              const void* beta, void* c, cudaDataType c_type, int ldc, cublasComputeType_t compute, cublasGemmAlgo_t algorithm),
+             (handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm))
+TKJIT_CUBLAS(cublasGemmStridedBatchedEx, "cublasGemmStridedBatchedEx",
+             (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+              const void* alpha, const void* a, cudaDataType a_type, int lda, long long a_stride, const void* b,
+              cudaDataType b_type, int ldb, long long b_stride, const void* beta, void* c, cudaDataType c_type, int ldc,
+              long long c_stride, int batch_count, cublasComputeType_t compute, cublasGemmAlgo_t algorithm),
+             (handle, transa, transb, m, n, k, alpha, a, a_type, lda, a_stride, b, b_type, ldb, b_stride, beta, c, c_type,
+              ldc, c_stride, batch_count, compute, algorithm))
+#undef TKJIT_CUBLAS_GEMM
+#undef TKJIT_CUBLAS
