@@ -25,7 +25,7 @@ _RUN = """
 import sys
 from pathlib import Path
 from tkjit.extensions.load import build_with_stand_ins
-from tkjit.cpp_extension import extension_of
+from tkjit.extensions.sources import extension_of
 from tkjit.loader.modules import ModulePlan
 from tkjit.extensions.sources import files_of
 path = Path(sys.argv[1])

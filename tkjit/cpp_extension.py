@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tkjit.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from tkjit.extensions.sources import Extension, Source
 
 _HOST_HEADERS = "#include <torch/extension.h>\n"
 _CUDA_HEADERS = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
@@ -60,7 +57,7 @@ def load(
         If a compiler is missing, or no GPU is visible and ``TORCH_CUDA_ARCH_LIST`` names none.
     """
     from tkjit.extensions.load import load_extension
-    from tkjit.extensions.sources import files_of
+    from tkjit.extensions.sources import extension_of, files_of
 
     _refuse({"extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl, "is_standalone": is_standalone})
     extension = extension_of(
@@ -110,7 +107,7 @@ def load_inline(
         Whether ``torch/extension.h`` and, for CUDA, ``torch/types.h`` are not included by themselves.
     """
     from tkjit.extensions.load import load_extension
-    from tkjit.extensions.sources import Source
+    from tkjit.extensions.sources import Source, extension_of
 
     _refuse({"sycl_sources": sycl_sources, "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl})
     cpp, cuda = _texts(cpp_sources), _texts(cuda_sources)
@@ -126,40 +123,6 @@ def load_inline(
         name, sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda=with_cuda
     )
     return load_extension(extension, build_directory, is_python_module=is_python_module)
-
-
-def extension_of(
-    name: str,
-    sources: Iterable[Source],
-    cflags: Sequence[str] | None = None,
-    cuda_flags: Sequence[str] | None = None,
-    ldflags: Sequence[str] | None = None,
-    include_paths: str | Path | Sequence[str | Path] | None = None,
-    *,
-    with_cuda: bool | None = None,
-) -> Extension:
-    """What is compiled for the arguments of ``load``."""
-    from tkjit.config import Settings
-    from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, arch_for
-
-    if not name.isidentifier():
-        raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
-    sources = tuple(sources)
-    arch = arch_for(sources, Settings.from_environment().cuda_archs)
-    if with_cuda and not arch:
-        raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
-    if arch:
-        sources = (CUDA_SYMBOLS, *sources)
-    directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
-    return Extension(
-        name,
-        sources,
-        arch,
-        tuple(cflags or ()),
-        tuple(cuda_flags or ()),
-        tuple(ldflags or ()),
-        tuple(Path(directory).absolute() for directory in directories),
-    )
 
 
 def _texts(given: str | Sequence[str] | None) -> list[str]:

@@ -43,6 +43,9 @@ std::vector<float> in_order(torch::Tensor x) {
 }
 int number(torch::Tensor x) { return int(x.scalar_type()); }
 std::vector<at::Tensor> both(const std::vector<at::Tensor>& given) { return {given.at(1), given.at(0)}; }
+torch::Tensor of_kind(at::ScalarType dtype, at::Device device) {
+    return torch::empty({1}, torch::TensorOptions(device).dtype(dtype));
+}
 uint8_t narrow(uint8_t value) { return value; }
 torch::Tensor made(int64_t rows) {
     return torch::zeros({rows, 3}, torch::TensorOptions().dtype(torch::kInt64).device(torch::kCPU)).view({3, 1, -1});
@@ -64,6 +67,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("both", &both);
     m.def("narrow", &narrow);
     m.def("made", &made);
+    m.def("of_kind", &of_kind);
     m.doc() = "Functions on the CPU.";
     m.def("in_order", &in_order);
     m.def("converted", &converted);
@@ -90,6 +94,7 @@ def test_tensors_and_defaults(module):
     assert again[0].data_ptr() == second.data_ptr() and again[1].shape == (1,)
     assert module.made(2).tolist() == [[[0, 0]], [[0, 0]], [[0, 0]]]
     assert module.twice(4) == 8
+    assert module.of_kind(torch.float16, "cpu").dtype == module.of_kind(torch.float16, torch.device("cpu")).dtype
     assert module.in_order(torch.arange(6.0).reshape(2, 3).t()) == [0, 3, 1, 4, 2, 5]
     assert module.in_order(torch.arange(6.0).reshape(3, 2)[1:]) == [2, 3, 4, 5]
     assert module.__doc__ == "Functions on the CPU."
@@ -132,6 +137,8 @@ def test_arguments_that_do_not_fit(module):
         (lambda: module.fill(x, [2**64], False), OverflowError, "fit|big"),
         (lambda: module.narrow(256), OverflowError, "256 does not fit"),
         (lambda: module.narrow(-1), OverflowError, "fit"),
+        (lambda: module.of_kind("float16", "cpu"), TypeError, "expected torch.dtype, got str"),
+        (lambda: module.of_kind(torch.float16, 0), TypeError, "expected torch.device, got int"),
         (lambda: module.both([x]), IndexError, "range"),
     ]:
         with pytest.raises(error, match=text):

@@ -11,6 +11,7 @@ from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.kernel import find, kernels
+from tkjit.kernel.host import HostKernel
 from tkjit.loader import loader_for
 from tkjit.render.text import field_text
 from tkjit.spec import CExpr, Spec
@@ -34,7 +35,7 @@ def _list(arguments: argparse.Namespace) -> int:
     failed = False
     for name in names:
         try:
-            about = find(name).specs[0].doc.split("\n")[0]
+            about = find(name).summary
         except TkjitError as error:
             about, failed = f"cannot be read: {error}", True
         print(f"{name:<{width}}  {about}".rstrip())
@@ -44,6 +45,9 @@ def _list(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     found = find(arguments.name)
     print(found.__doc__)
+    if isinstance(found, HostKernel):
+        print(f"\n{found}\n  schema: {found.schema}")
+        return 0
     for spec in found.specs:
         print("\n".join(["", *_spec_lines(spec)]))
     if builds := _build_lines(found.name):

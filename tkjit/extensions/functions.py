@@ -13,6 +13,7 @@ from tkjit.source.lexer import Token, closing, tokens_of
 from tkjit.source.scopes import Function, outline, without_brackets
 
 _SPECIFIERS = frozenset(["static", "inline", "constexpr", "extern", "const", "__host__", "__forceinline__", "struct"])
+_NO_TYPE = _SPECIFIERS - {"const", "struct"}
 _OF_DEVICES = frozenset(["__global__", "__device__"])
 _KNOWN = {
     **dict.fromkeys(["Tensor"], "Tensor"),
@@ -40,23 +41,46 @@ class Parameter:
     ----------
     type : str
         A schema's: ``Tensor?``.
+    spelling : str
+        The type as the source has it: ``const std::optional<at::Tensor>&``.
     is_mutable : bool
         Whether it is a reference that is not const.
     """
 
     name: str
     type: str
+    spelling: str
     is_mutable: bool
     default: str = ""
 
 
 @dataclass(frozen=True)
 class HostFunction:
-    """A function that runs on the host; ``results`` are the types of a schema."""
+    """A function that runs on the host.
+
+    Parameters
+    ----------
+    name : str
+        With its namespaces.
+    results : tuple of str
+        Types of a schema.
+    result_spelling : str
+        What it returns, as the source has it.
+    """
 
     name: str
     parameters: tuple[Parameter, ...]
     results: tuple[str, ...]
+    result_spelling: str
+
+    @property
+    def namespace(self) -> str:
+        return self.name.rpartition("::")[0]
+
+    @property
+    def pointer(self) -> str:
+        """Its type, as a pointer, for whoever is in its namespace."""
+        return f"{self.result_spelling} (*)({', '.join(parameter.spelling for parameter in self.parameters)})"
 
     @property
     def bare_name(self) -> str:
@@ -76,7 +100,7 @@ class HostFunction:
         for position, parameter in enumerate(self.parameters):
             type_ = parameter.type
             if parameter.name in mutable:
-                type_ = type_.replace("Tensor", f"Tensor({_letter(position)}!)", 1)
+                type_ = type_.replace("Tensor", f"Tensor({alias_letter(position)}!)", 1)
             listed.append(f"{type_} {parameter.name}")
         results = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
         return f"{self.bare_name}({', '.join(listed)}) -> {results}"
@@ -102,7 +126,12 @@ def functions_of(text: str) -> list[HostFunction]:
 def read_functions(path: Path) -> list[HostFunction]:
     """Functions as a file has them."""
     return [
-        HostFunction(made["name"], tuple(Parameter(**each) for each in made["parameters"]), tuple(made["results"]))
+        HostFunction(
+            made["name"],
+            tuple(Parameter(**each) for each in made["parameters"]),
+            tuple(made["results"]),
+            made["result_spelling"],
+        )
         for made in json.loads(path.read_text())
     ]
 
@@ -118,7 +147,17 @@ def lines_of(file: Path, preprocessed: str) -> str:
     return "\n".join(found)
 
 
-def _letter(position: int) -> str:
+def names_in_module(functions: Sequence[HostFunction]) -> dict[str, str]:
+    """What each function is called in a module, by its full name; those that share a name get their namespaces too."""
+    bare = [function.bare_name for function in functions]
+    return {
+        function.name: function.bare_name if bare.count(function.bare_name) == 1 else function.name.replace("::", "_")
+        for function in functions
+    }
+
+
+def alias_letter(position: int) -> str:
+    """What a schema calls the memory of the argument at a position."""
     return chr(ord("a") + position) if position < 26 else f"a{position}"
 
 
@@ -141,7 +180,12 @@ def _host_function(function: Function, aliases: dict[str, str]) -> HostFunction 
         return None
     if not any("Tensor" in type_ for type_ in (*result, *(each.type for each in known))):
         return None
-    return HostFunction(f"{function.namespace}{name}", tuple(known), result)
+    spelling = spell([token for token in head[: bracket - 1] if token.text not in _NO_TYPE])
+    return HostFunction(f"{function.namespace}{name}", tuple(known), result, _without_attributes(spelling))
+
+
+def _without_attributes(spelling: str) -> str:
+    return re.sub(r"\[\[.*?\]\]", "", spelling).strip()
 
 
 def _results(tokens: Sequence[Token], aliases: dict[str, str]) -> tuple[str, ...] | None:
@@ -171,7 +215,7 @@ def _parameter(part: Sequence[Token], position: int, aliases: dict[str, str]) ->
     is_const = part[0].text == "const" or "const" in [token.text for token in part[-2:]]
     is_reference = part[-1].text == "&"
     type_ = _type([token for token in part if token.text != "&"], aliases)
-    return Parameter(name, type_, is_reference and not is_const, default) if type_ else None
+    return Parameter(name, type_, spell(part), is_reference and not is_const, default) if type_ else None
 
 
 def _type(tokens: Sequence[Token], aliases: dict[str, str]) -> str | None:

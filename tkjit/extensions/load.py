@@ -12,7 +12,7 @@ from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, TkjitWarning
 from tkjit.extensions.fallback import lacking_in
-from tkjit.extensions.functions import read_functions
+from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
 from tkjit.extensions.plans import FunctionsPlan, LinkPlan, ObjectPlan
 from tkjit.extensions.sources import Extension
@@ -60,8 +60,21 @@ def build_with_stand_ins(extension: Extension) -> Path:
     return _build(loader, extension, not defines_module(extension.sources))
 
 
+def functions_of_extension(extension: Extension) -> list[HostFunction]:
+    """The functions of an extension's sources that a module can have.
+
+    Raises
+    ------
+    CompileError
+        If a source cannot be preprocessed.
+    """
+    loader = loader_for(Settings.from_environment())
+    plans = _functions_plans(loader, extension)
+    return [made for plan in plans for made in read_functions(loader.find_or_build(plan).shared_object)]
+
+
 def load_extension(
-    extension: Extension, build_directory: str | Path | None, *, is_python_module: bool
+    extension: Extension, build_directory: str | Path | None = None, *, is_python_module: bool = True
 ) -> ModuleType | str:
     """Build an extension, and import it, or load it for what it registers."""
     path = build(extension, is_python_module=is_python_module)

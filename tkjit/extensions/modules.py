@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tkjit.extensions.functions import HostFunction
+from tkjit.extensions.functions import HostFunction, names_in_module
 from tkjit.extensions.sources import Extension, Source
 
 _DEFINES_MODULE = re.compile(r"\b(?:PYBIND11_MODULE|PyMODINIT_FUNC|PyInit_\w+|NB_MODULE|REGISTER_EXTENSION)\b")
@@ -29,26 +29,36 @@ def defines_module(sources: Sequence[Source]) -> bool:
 def with_module(extension: Extension, functions: Sequence[Sequence[HostFunction]]) -> Extension:
     """An extension whose module has these functions of each of its sources."""
     header = _HEADER if extension.has_stand_ins else "\n#include <torch/extension.h>\n"
+    names = names_in_module([function for found in functions for function in found])
     own = extension.own_sources
     last = len(own) - 1
     sources = [source for source in extension.sources if source not in own]
     for position, (source, found) in enumerate(zip(own, functions, strict=True)):
-        lines = [_definition(function) for function in found]
+        named = [(f"tkjit_add_{position}_{number}", function) for number, function in enumerate(found)]
+        lines = [line for name, function in named for line in _adder(name, function, names[function.name])]
+        calls = [f"    {function.namespace}::{name}(m);" for name, function in named]
         if position == last:
             others = [f"tkjit_functions_{other}" for other in range(last) if functions[other]]
-            declared = [f"void {other}(pybind11::module_&);" for other in others]
-            head = [*declared, "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {"]
-            lines = [*head, *(f"    {other}(m);" for other in others), *lines, "}"]
-        elif lines:
-            lines = [f"void tkjit_functions_{position}(pybind11::module_& m) {{", *lines, "}"]
-        text = "\n".join([source.text, header, *lines, ""]) if lines else source.text
+            lines += [f"void {other}(pybind11::module_&);" for other in others]
+            lines += ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {", *(f"    {other}(m);" for other in others)]
+        elif found:
+            lines += [f"void tkjit_functions_{position}(pybind11::module_& m) {{"]
+        text = "\n".join([source.text, header, *lines, *calls, "}", ""]) if lines else source.text
         sources.append(replace(source, text=text))
     return replace(extension, sources=tuple(sources))
 
 
-def _definition(function: HostFunction) -> str:
+def _adder(name: str, function: HostFunction, known_as: str) -> list[str]:
+    """The definition of what adds a function to a module: in its namespace, where its types have their names."""
     arguments = []
     for parameter in function.parameters:
         default = f" = {parameter.default}" if _SIMPLE_DEFAULT.fullmatch(parameter.default) else ""
         arguments.append(f', pybind11::arg("{parameter.name}"){default}')
-    return f'    m.def("{function.bare_name}", &::{function.name}, "{function.schema}"{"".join(arguments)});'
+    chosen = f"static_cast<{function.pointer}>(&{function.bare_name})"
+    return [
+        *([f"namespace {function.namespace} {{"] if function.namespace else []),
+        f"static void {name}(pybind11::module_& m) {{",
+        f'    m.def("{known_as}", {chosen}, "{function.schema}"{"".join(arguments)});',
+        "}",
+        *(["}"] if function.namespace else []),
+    ]

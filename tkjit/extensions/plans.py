@@ -9,20 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
+from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.flags import INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.extensions import sources
+from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import Extension, Source
+from tkjit.importer import tokens
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
+from tkjit.source import lexer, scopes
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
     from tkjit.compile.targets import Target
 
+_PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
+_CUDA_LIBRARIES = STAND_INS / "cuda_libraries"
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 
 
@@ -79,7 +84,15 @@ class _SourcePlan(_ExtensionPlan):
 
     @property
     def _unit_of_source(self) -> Unit:
-        return self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
+        unit = self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
+        return replace(unit, retry_flags=self._retry_flags) if self._is_simulated else unit
+
+    def _retry_flags(self, log: str) -> tuple[str, ...]:
+        """A flag for more headers of torch's that ask for ``__CUDA_ARCH__``; the source's own headers may not."""
+        from tkjit.source.unsupported import only_system_asks
+
+        torch = [str(directory) for directory in _torch_headers(self._extension)]
+        return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if only_system_asks(log, torch) else ()
 
     def _compiler(self) -> list[str]:
         """The compiler and its flags."""
@@ -93,9 +106,18 @@ class _SourcePlan(_ExtensionPlan):
         directories = [f"-I{directory}" for directory in self._include_dirs]
         return [*first, *self._flags, *directories, "-isystem", str(python)]
 
-    @property
+    @cached_property
     def _text(self) -> str:
-        return self._source.text
+        """For the simulator the source itself, adapted, and what its module has behind it."""
+        path = self._source.path
+        if not self._is_simulated:
+            return self._source.text
+        from tkjit.source.adapt import adapt
+
+        if path is None:
+            return adapt(self._source.text)
+        behind = self._source.text.removeprefix(self._source.including)
+        return f"#line 1 {json.dumps(str(path))}\n{adapt(self._source.content)}\n{behind}"
 
     @property
     def _target(self) -> Target | None:
@@ -118,7 +140,7 @@ class _SourcePlan(_ExtensionPlan):
         own = (self._source.directory,) if self._source.directory else ()
         torch = _torch_headers(self._extension)
         if self._extension.is_simulated:
-            return (SIMULATOR, *own, *self._extension.include_dirs, *torch)
+            return (SIMULATOR, *own, *self._extension.include_dirs, *torch, _CUDA_LIBRARIES)
         libraries = self._libraries_without_headers if self._target is not None else ()
         return (*own, *self._extension.include_dirs, *torch, *libraries)
 
@@ -129,26 +151,13 @@ class _SourcePlan(_ExtensionPlan):
             root = self._env.toolchain.cuda_root
         except ToolchainError:
             return ()  # what is in the cache was compiled elsewhere
-        return () if (root / "include/cublas_v2.h").is_file() else (STAND_INS / "cuda_libraries",)
+        return () if (root / "include/cublas_v2.h").is_file() else (_CUDA_LIBRARIES,)
 
 
 class ObjectPlan(_SourcePlan):
     """The object of one source."""
 
     kind = OBJECT
-
-    @cached_property
-    def _text(self) -> str:
-        """For the simulator the source itself, adapted, and what its module has behind it."""
-        path = self._source.path
-        if not self._is_simulated:
-            return self._source.text
-        from tkjit.source.adapt import adapt
-
-        if path is None:
-            return adapt(self._source.text)
-        behind = self._source.text.removeprefix(self._source.including)
-        return f"#line 1 {json.dumps(str(path))}\n{adapt(self._source.content)}\n{behind}"
 
     def explain(self, error: CompileError) -> TkjitError:
         if not self._is_simulated:
@@ -173,9 +182,16 @@ class FunctionsPlan(_SourcePlan):
 
     kind = FUNCTIONS
 
+    def inputs(self) -> Iterable[str]:
+        return [*super().inputs(), *_PARSER]
+
+    def render(self) -> Recipe:
+        made = super().render()
+        parser = "\n".join(digest_of_file(file) for file in _PARSER)
+        return replace(made, parts=tuple(sorted((*made.parts, ("parser", parser)))))
+
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
-        from tkjit.extensions.functions import functions_of, lines_of
 
         preprocessed = staging / "preprocessed.ii"
 
@@ -187,10 +203,10 @@ class FunctionsPlan(_SourcePlan):
 
         product = compiler.compile_binary(self._unit_of_source, staging, preprocessed.name, commands)
         main = self._source.path or staging / self._unit_of_source.file
-        text = lines_of(main, preprocessed.read_text(encoding="utf-8", errors="replace"))
+        text = functions.lines_of(main, preprocessed.read_text(encoding="utf-8", errors="replace"))
         preprocessed.unlink()
-        functions = [asdict(function) for function in functions_of(text)]
-        (staging / "functions.json").write_text(json.dumps(functions, indent=1))
+        found = [asdict(function) for function in functions.functions_of(text)]
+        (staging / "functions.json").write_text(json.dumps(found, indent=1))
         return replace(product, shared_object="functions.json")
 
 

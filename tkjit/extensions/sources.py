@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import filterfalse
 from pathlib import Path
 
 from tkjit.compile.flags import INCLUDE, simulated_flags
 from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
+from tkjit.config import Settings
 from tkjit.errors import ArgumentError, ToolchainError
 
 CPU = "cpu"
@@ -22,7 +24,7 @@ _NVCC = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 )
-_SIMULATED = ("-DTKJIT_SIM=1", "-include", "tkjit/torch/simulated.h")
+_SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
 # the C ABI's functions for CUDA, and the driver's without a link dependency
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
 
@@ -118,10 +120,11 @@ class Extension:
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")
         if not source.is_cuda:
             simulated = _SIMULATED if self.is_simulated else ()
-            return (*_last_standard((*common, *simulated, *self.cflags)), "-O2", "-fPIC", "-fvisibility=hidden")
+            given = filterfalse(_is_standard, self.cflags) if self.is_simulated else self.cflags
+            return (*_last_standard((*common, *simulated, *given)), "-O2", "-fPIC", "-fvisibility=hidden")
         if self.is_simulated:
-            own = (*common, *_SIMULATED, *_standards(self.cuda_flags))
-            return _last_standard((*own, *simulated_flags(cpu_target(), self.cuda_flags)))
+            # whose headers need C++20
+            return (*common, *_SIMULATED, *simulated_flags(cpu_target(), filterfalse(_is_standard, self.cuda_flags)))
         gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
         host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", gencode)
         return (*_last_standard((*common, *_NVCC, *_OWN_NVCC, *self.cuda_flags)), *host)
@@ -129,12 +132,12 @@ class Extension:
 
 def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
     """The flags with one ``-std``, of which nvcc takes no second."""
-    standards = _standards(flags)
-    return tuple(flag for flag in flags if flag not in standards[:-1])
+    standards = [flag for flag in flags if _is_standard(flag)]
+    return (*standards[-1:], *(flag for flag in flags if not _is_standard(flag)))
 
 
-def _standards(flags: Iterable[str]) -> list[str]:
-    return [flag for flag in flags if flag.startswith(("-std=", "--std="))]
+def _is_standard(flag: str) -> bool:
+    return flag.startswith(("-std=", "--std="))
 
 
 def files_of(sources: str | Path | Iterable[str | Path]) -> tuple[Source, ...]:
@@ -160,6 +163,51 @@ def _file(given: str | Path) -> Source:
     return Source(path.name, path.parent, _including(path.name))
 
 
+def extension_of(
+    name: str,
+    sources: Iterable[Source],
+    cflags: Sequence[str] | None = None,
+    cuda_flags: Sequence[str] | None = None,
+    ldflags: Sequence[str] | None = None,
+    include_paths: str | Path | Sequence[str | Path] | None = None,
+    *,
+    with_cuda: bool | None = None,
+    arch: str = "",
+) -> Extension:
+    """What is compiled for the arguments of ``load``.
+
+    Parameters
+    ----------
+    arch : str
+        For what CUDA sources are compiled; without it ``arch_for`` decides.
+    """
+    from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, arch_for
+
+    if not name.isidentifier():
+        raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
+    sources = tuple(sources)
+    arch = arch or arch_for(sources, Settings.from_environment().cuda_archs)
+    if with_cuda and not arch:
+        raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
+    if arch:
+        sources = (CUDA_SYMBOLS, *sources)
+    directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
+    return Extension(
+        name,
+        sources,
+        arch,
+        tuple(cflags or ()),
+        tuple(cuda_flags or ()),
+        tuple(ldflags or ()),
+        tuple(Path(directory).absolute() for directory in directories),
+    )
+
+
+def source_of_kernel(path: Path | None, text: str) -> Source:
+    """A CUDA source by its file, or its text."""
+    return _file(path) if path is not None else Source("kernel.cu", None, text)
+
+
 def arch_for(sources: Iterable[Source], listed: str) -> str:
     """The architecture of CUDA sources: the one that is listed, or the current GPU's; none without such sources.
 
@@ -178,13 +226,22 @@ def arch_for(sources: Iterable[Source], listed: str) -> str:
     if not any(source.is_cuda for source in sources):
         return ""
     if listed:
-        if len(re.split(r"[ ;]+", listed)) > 1:
-            raise ToolchainError(
-                f"cpp_extension: TORCH_CUDA_ARCH_LIST={listed!r}: one architecture is compiled; give one"
-            )
-        return gpu_target(listed.removesuffix("+PTX").replace(".", "")).arch
+        return arch_listed(listed)
     import torch
 
     if not torch.cuda.is_available():
         return CPU
     return arch_of_capability(*torch.cuda.get_device_capability())
+
+
+def arch_listed(listed: str) -> str:
+    """The architecture of a list of one; empty for an empty one.
+
+    Raises
+    ------
+    ToolchainError
+        If several are listed, or one that is unknown.
+    """
+    if len(re.split(r"[ ;]+", listed)) > 1:
+        raise ToolchainError(f"cpp_extension: TORCH_CUDA_ARCH_LIST={listed!r}: one architecture is compiled; give one")
+    return gpu_target(listed.removesuffix("+PTX").replace(".", "")).arch if listed else ""

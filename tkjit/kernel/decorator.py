@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,12 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     args : bool
         The kernel takes plain arguments instead of a struct.
     host : bool
-        The entry is a host function: it is called, and launches by itself.
+        The entry is a host function: it is called, and launches by itself. One for torch's tensors has a schema, or its
+        parameters here have no annotations (docs/torch-sources.md).
+    schema : str, optional
+        What a host function takes, as PyTorch writes it: ``"norm(Tensor! out, Tensor x, float eps) -> ()"``.
+    schema_from : str or Path, optional
+        A file that registers such a schema for the entry: ``"torch_bindings.cpp"``.
     num_devices : int
         Of a kernel over several devices: how many there must be; 0 for any number.
     archs : dict, optional
@@ -100,6 +106,17 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
 
     def make(function: Callable[..., Any]) -> Kernel:
+        if options.get("host") and _is_for_torch(function, options):
+            from tkjit.kernel.host import HostKernel
+
+            return HostKernel(function, source, options)
         return Kernel(spec_of_function(function, source, **options))
 
     return make
+
+
+def _is_for_torch(function: Callable[..., Any], options: Options) -> bool:
+    """Whether a host function takes torch's tensors: it has a schema, or nothing here says what it takes."""
+    parameters = inspect.signature(function).parameters.values()
+    has_schema = "schema" in options or "schema_from" in options
+    return has_schema or all(parameter.annotation is parameter.empty for parameter in parameters)

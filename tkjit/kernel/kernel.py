@@ -78,6 +78,11 @@ class Kernel:
         return self.__name__
 
     @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return self.specs[0].doc.split("\n")[0]
+
+    @property
     def signature(self) -> inspect.Signature:
         """The first overload's signature, as ``inspect`` knows signatures."""
         return signature_of(self.specs[0])
@@ -196,6 +201,10 @@ class Kernel:
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
 
+    def load_with(self, loader: Loader) -> Kernel:
+        """What ``load`` returns of it."""
+        return _loaded(self, loader)
+
     def __copy__(self) -> Kernel:
         return self
 
@@ -267,7 +276,7 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    return _loaded(found, loader)
+    return found.load_with(loader)
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:
@@ -281,7 +290,7 @@ def _load_by_name(name: str, loader: Loader) -> Kernel:
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
         known = loader.kernels[origin] = kernel_of_file(path, name)
         known._origin = origin
-    return _loaded(known, loader)
+    return known.load_with(loader)
 
 
 def _loaded(kernel: Kernel, loader: Loader) -> Kernel:

@@ -37,6 +37,8 @@ class Options(TypedDict, total=False):
     behind: str
     args: bool
     host: bool
+    schema: str
+    schema_from: str | Path
     num_devices: int
     # sources and how they are compiled
     archs: Mapping[str, str | Path]

@@ -43,7 +43,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
             deprecated=options.get("deprecated", ""),
             autocast=options.get("autocast"),
             module=function.__module__,
-            reference=function if _has_body(function) else None,
+            reference=function if has_body(function) else None,
         ),
     )
 
@@ -96,7 +96,7 @@ def _compilation(function: Callable[..., Any], source: str | Path | None, option
     directory = file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
     cpu = options.get("cpu")
     sources = {"": source, **(options.get("archs") or {}), **({"cpu": cpu} if cpu else {})}
-    given = {_arch(name, arch): _source(where, directory) for arch, where in sources.items() if where is not None}
+    given = {_arch(name, arch): source_of(where, directory) for arch, where in sources.items() if where is not None}
     if not given:
         raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
     flags = options.get("flags", ())
@@ -132,7 +132,8 @@ def _arch(kernel: str, arch: str) -> str:
     return short
 
 
-def _source(where: str | Path, directory: Path) -> Source:
+def source_of(where: str | Path, directory: Path) -> Source:
+    """A source by its file's name below a directory, or by its text."""
     if isinstance(where, str) and ("\n" in where or "{" in where):
         return Source(text=where)
     if in_library := re.fullmatch(r"<(\w+)>/(.+)", str(where)):
@@ -191,7 +192,7 @@ def _documented() -> None:
     """A body of nothing but a docstring."""
 
 
-def _has_body(function: Callable[..., Any]) -> bool:
+def has_body(function: Callable[..., Any]) -> bool:
     """Whether a function does anything: a reference, where ``...`` stands for none."""
     code = function.__code__
     returns_none = set(code.co_consts) <= {None, ..., function.__doc__}

@@ -1,5 +1,29 @@
 // Functions of torch's C ABI that only its CUDA build has. An extension that calls one would not import on another build;
-// here each is looked up when it is called.
+// here each is looked up when it is called. The simulator has one device, and one stream.
+#ifdef TKJIT_SIM
+
+#include <cstdint>
+
+// torch's own refuse where no GPU is
+extern "C" {
+int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
+    *stream = nullptr;
+    return 0;
+}
+int32_t aoti_torch_create_device_guard(int32_t, void** guard) {
+    *guard = nullptr;
+    return 0;
+}
+int32_t aoti_torch_delete_device_guard(void*) { return 0; }
+int32_t aoti_torch_device_guard_set_index(void*, int32_t) { return 0; }
+int32_t aoti_torch_get_current_device_index(int32_t* index) {
+    *index = 0;
+    return 0;
+}
+}
+
+#else
+
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -45,3 +69,5 @@ extern "C" void torch_c10_cuda_free_error_msg(char* message) {
     found(message);
 }
 #undef TKJIT_OF_CUDA
+
+#endif

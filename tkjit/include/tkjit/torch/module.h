@@ -21,6 +21,25 @@ struct Reader<at::Tensor> {
     }
 };
 template <>
+struct Reader<at::ScalarType> {
+    static std::string name() { return "torch.dtype"; }
+    static bool read(PyObject* given, at::ScalarType& to) {
+        return read_dtype(given, [&](AtenTensorHandle tensor) { to = at::Tensor(tensor).scalar_type(); });
+    }
+};
+template <>
+struct Kept<at::Device> {
+    struct type {
+        int kind = 0, index = -1;
+        operator at::Device() const { return {static_cast<at::DeviceType>(kind), static_cast<at::DeviceIndex>(index)}; }
+    };
+};
+template <>
+struct Reader<Kept<at::Device>::type> {
+    static std::string name() { return "torch.device"; }
+    static bool read(PyObject* given, Kept<at::Device>::type& to) { return read_device(given, to.kind, to.index); }
+};
+template <>
 struct Writer<at::Tensor> {
     static object write(const at::Tensor& tensor) {
         return tensor.defined() ? object_of(tensor.handle()) : object(Py_NewRef(Py_None));

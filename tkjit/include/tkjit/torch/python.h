@@ -48,6 +48,16 @@ inline object check(PyObject* owned) {
     return object(owned);
 }
 
+/// An attribute of the torch module, for the life of the process.
+inline PyObject* of_torch(const char* name) {
+    const object torch = check(PyImport_ImportModule("torch"));
+    return check(PyObject_GetAttrString(torch.ptr(), name)).release();
+}
+inline bool is_instance(PyObject* given, PyObject* type) {
+    const int is = PyObject_IsInstance(given, type);
+    if (is < 0) throw error_already_set();
+    return is;
+}
 /// A function of torch's Python module that turns tensors into handles, or back.
 inline PyObject* tensor_function(const char* name) {
     const object module = check(PyImport_ImportModule("torch._C"));
@@ -57,13 +67,8 @@ inline PyObject* tensor_function(const char* name) {
 /// A handle that the caller owns; null for what is no tensor.
 inline AtenTensorHandle handle_of(PyObject* given) {
     static PyObject* const function = tensor_function("unsafe_alloc_void_ptr_from_tensor");
-    static PyObject* const type = [] {
-        const object torch = check(PyImport_ImportModule("torch"));
-        return check(PyObject_GetAttrString(torch.ptr(), "Tensor")).release();
-    }();
-    const int is_tensor = PyObject_IsInstance(given, type);
-    if (is_tensor < 0) throw error_already_set();
-    if (!is_tensor) return nullptr;
+    static PyObject* const type = of_torch("Tensor");
+    if (!is_instance(given, type)) return nullptr;
     const object capsule = check(PyObject_CallOneArg(function, given));
     return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
 }
@@ -76,10 +81,38 @@ inline object object_of(AtenTensorHandle handle) {
     return check(PyObject_CallOneArg(function, capsule.ptr()));
 }
 
+/// Gives `take` a tensor of a dtype, whose number is that of its tensors; false for what is none.
+template <class Take>
+bool read_dtype(PyObject* given, const Take& take) {
+    static PyObject* const type = of_torch("dtype");
+    static PyObject* const empty = of_torch("empty");
+    if (!is_instance(given, type)) return false;
+    const object arguments = check(Py_BuildValue("(i)", 0)), options = check(Py_BuildValue("{s:O}", "dtype", given));
+    const object tensor = check(PyObject_Call(empty, arguments.ptr(), options.ptr()));
+    take(handle_of(tensor.ptr()));
+    return true;
+}
+/// The numbers of a device's type and of itself, -1 for the current one; false for what is none.
+inline bool read_device(PyObject* given, int& type, int& index) {
+    static PyObject* const device = of_torch("device");
+    if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;
+    const object made = check(PyObject_CallOneArg(device, given));
+    const object kind = check(PyObject_GetAttrString(made.ptr(), "type")), at = check(PyObject_GetAttrString(made.ptr(), "index"));
+    const std::string name = PyUnicode_AsUTF8(kind.ptr());
+    type = name == "cpu" ? 0 : name == "cuda" ? 1 : name == "meta" ? 12 : -1;
+    index = at.ptr() == Py_None ? -1 : int(PyLong_AsLong(at.ptr()));
+    return type >= 0;
+}
+
 /// What is kept of an argument while the function runs.
 template <class T>
 struct Kept {
     using type = T;
+};
+
+template <class T>
+struct Kept<std::optional<T>> {
+    using type = std::optional<typename Kept<T>::type>;
 };
 
 // ---- arguments -----------------------------------------------------------------------------------------------------
@@ -472,7 +505,13 @@ namespace py = pybind11;
 #define PYBIND11_MODULE(name, variable)                                                                            \
     static void tkjit_define(pybind11::module_& variable);                                                        \
     PyMODINIT_FUNC TKJIT_TORCH_INIT(name)() {                                                                      \
-        static PyModuleDef definition{PyModuleDef_HEAD_INIT, TKJIT_TORCH_TEXT(name), nullptr, -1, nullptr};         \
+        static PyModuleDef definition = [] {                                                                       \
+            PyModuleDef made{};                                                                                    \
+            made.m_base = PyModuleDef_HEAD_INIT;                                                                   \
+            made.m_name = TKJIT_TORCH_TEXT(name);                                                                  \
+            made.m_size = -1;                                                                                      \
+            return made;                                                                                           \
+        }();                                                                                                       \
         PyObject* const made = PyModule_Create(&definition);                                                      \
         if (!made) return nullptr;                                                                                \
         try {                                                                                                     \

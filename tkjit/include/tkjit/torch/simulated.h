@@ -2,9 +2,11 @@
 // host, before the simulator forbids the question.
 #pragma once
 
+#ifndef TKJIT_SIM_SYSTEM_ASKS_ARCH  // which a source has that includes more such headers
 #define TKJIT_SIM_SYSTEM_ASKS_ARCH
+#define TKJIT_TORCH_ASKS_NO_MORE
+#endif
 #include <cuda_runtime.h>
-#undef TKJIT_SIM_SYSTEM_ASKS_ARCH
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,4 +16,7 @@
 #include <torch/headeronly/util/Half.h>
 #undef __CUDACC__
 
+#ifdef TKJIT_TORCH_ASKS_NO_MORE
+#undef TKJIT_SIM_SYSTEM_ASKS_ARCH
 #pragma GCC poison __CUDA_ARCH__
+#endif

@@ -34,25 +34,20 @@ struct Writer<torch::stable::Tensor> {
     }
 };
 
-/// A dtype's number is that of the tensors that have it.
 template <>
 struct Reader<torch::headeronly::ScalarType> {
     static std::string name() { return "torch.dtype"; }
     static bool read(PyObject* given, torch::headeronly::ScalarType& to) {
-        static PyObject* const type = [] {
-            const object torch = check(PyImport_ImportModule("torch"));
-            return check(PyObject_GetAttrString(torch.ptr(), "dtype")).release();
-        }();
-        const int is_dtype = PyObject_IsInstance(given, type);
-        if (is_dtype < 0) throw error_already_set();
-        if (!is_dtype) return false;
-        const object torch = check(PyImport_ImportModule("torch"));
-        const object none = check(PyTuple_New(0));
-        const object empty = check(PyObject_GetAttrString(torch.ptr(), "empty"));
-        const object arguments = check(Py_BuildValue("((i))", 0));
-        const object options = check(Py_BuildValue("{s:O}", "dtype", given));
-        const object tensor = check(PyObject_Call(empty.ptr(), arguments.ptr(), options.ptr()));
-        to = torch::stable::Tensor(handle_of(tensor.ptr())).scalar_type();
+        return read_dtype(given, [&](AtenTensorHandle tensor) { to = torch::stable::Tensor(tensor).scalar_type(); });
+    }
+};
+template <>
+struct Reader<torch::stable::Device> {
+    static std::string name() { return "torch.device"; }
+    static bool read(PyObject* given, torch::stable::Device& to) {
+        int type = 0, index = -1;
+        if (!read_device(given, type, index)) return false;
+        to = torch::stable::Device(static_cast<torch::stable::DeviceType>(type), index);
         return true;
     }
 };

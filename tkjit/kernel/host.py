@@ -1,0 +1,336 @@
+"""Kernels whose entry is a host function for torch's tensors: it launches by itself, and may allocate its results."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError, SpecError, ToolchainError
+from tkjit.kernel.kernel import Kernel, Rendered
+from tkjit.loader import Loader
+from tkjit.spec import Source, Variant
+from tkjit.spec.options import Options
+from tkjit.spec.read import has_body, source_of
+from tkjit.system.fork_safe import ForkSafeLock, cached_property
+
+_OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "defines", "include_dirs", "libraries", "std"])
+
+
+class HostKernel(Kernel):
+    """A host function of a source that was written for torch's C++ API, as a kernel.
+
+    What it takes is said by a schema: a given one, one that another file registers, or that of the C++ function. The
+    decorated function gives the name, the defaults, the documentation, and with its body the reference, which also says
+    the shapes of results where a call is traced.
+
+    Parameters
+    ----------
+    function : callable
+        What was decorated.
+    source : str, Path or None
+        The source's file, beside the function's, or its text.
+    options : mapping
+        Those of ``tkjit.kernel``.
+    """
+
+    def __init__(self, function: Callable[..., Any], source: str | Path | None, options: Options) -> None:
+        name = function.__name__
+        if source is None:
+            raise SpecError(f"{name}: no source; give a file name, or the text itself")
+        if strange := sorted(set(options) - _OPTIONS):
+            raise SpecError(f"{name}: {strange[0]}= is not for a host function with a schema: it launches by itself")
+        if "schema" in options and "schema_from" in options:
+            raise SpecError(f"{name}: schema= and schema_from= exclude each other")
+        self._function = function
+        self._given = source
+        self._options = options
+        file = Path(function.__code__.co_filename)
+        self._directory = file.parent if file.is_file() else Path.cwd()
+        self._source: Source = source_of(source, self._directory)
+        self._modules: dict[str, Callable[..., Any]] = {}  # by what it was compiled for
+        self._building = ForkSafeLock()
+        self._prepare(name, inspect.getdoc(function) or "")
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "specs" and "_source" in self.__dict__:
+            entry = self.__dict__["_options"]["entry"]
+            raise SpecError(f"{self.name} is the host function {entry} of {self._source.name}, which has no spec")
+        raise AttributeError(f"a kernel that is a host function has no attribute {name!r}")
+
+    # ---- what it is
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """The arguments of the schema, with the function's defaults."""
+        listed = []
+        for argument in self._schema.arguments:
+            default = self._defaults.get(argument.name, inspect.Parameter.empty)
+            kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            listed.append(inspect.Parameter(argument.name, kind, default=default, annotation=str(argument.type)))
+        return inspect.Signature(listed)
+
+    @property
+    def schema(self) -> str:
+        """Its schema as PyTorch writes it."""
+        from tkjit.extensions.schemas import schema_text
+
+        return f"tkjit::{self.name}{schema_text(self._schema, self._defaults)}"
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (self.__doc__ or "").split("\n")[0]
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """None: the host function decides what it launches."""
+        return ()
+
+    @property
+    def reference(self) -> Callable[..., Any]:
+        """The body of the decorated function.
+
+        Raises
+        ------
+        SpecError
+            If it has none.
+        """
+        if not has_body(self._function):
+            raise SpecError(f"{self.name} has no reference: the body of its function is empty")
+        return self._function
+
+    def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:
+        """Nothing is rendered for a host function but the module that it is in."""
+        raise SpecError(f"{self.name} is a host function of its source, and nothing is rendered for it")
+
+    def overload(self, *given: Any, **options: Any) -> Callable[[Callable[..., Any]], Kernel]:
+        """A host function has one signature."""
+        raise SpecError(f"{self.name} is a host function, which has no overloads")
+
+    def __repr__(self) -> str:
+        return f"<tkjit kernel {self.name}: {self._options['entry']} of {self._source.name}>"
+
+    # ---- its call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        import torch
+
+        if torch.compiler.is_compiling():
+            return self._traced_call(*args, **kwargs)
+        given = self._in_order(args, kwargs)
+        tensors = list(_tensors_of(given))
+        if _needs_dispatcher(tensors):
+            return self.operator(*given)
+        return self._call(*given)
+
+    @property
+    def operator(self) -> Any:
+        """``torch.ops.tkjit.NAME``, registered if it was not."""
+        return _operator_of(self.register_operator())
+
+    def register_operator(self) -> str:
+        """Register it with ``torch.library``; the operator's name below ``torch.ops.tkjit``."""
+        with self._building:
+            if not self._operator:
+                from tkjit.torchlib.host import register_host_operator
+
+                # torch leaves out arguments that have their defaults
+                def call(*args: Any, **kwargs: Any) -> Any:
+                    return self._call(*self._in_order(args, kwargs))
+
+                def shapes(*args: Any, **kwargs: Any) -> Any:
+                    return self._function(*self._in_order(args, kwargs))
+
+                known = shapes if has_body(self._function) else None
+                self._operator = register_host_operator(self.name, self._schema, self._defaults, call, known)
+                self._traced_callable = _operator_of(self._operator)
+        return self._operator
+
+    def load_with(self, loader: Loader) -> HostKernel:
+        """The kernel, which looks at its files anew if it has been called."""
+        return HostKernel(self._function, self._given, self._options) if self._modules else self
+
+    def _call(self, *given: Any) -> Any:
+        tensors = list(_tensors_of(given))
+        if not tensors:
+            raise ArgumentError(f"{self.name}: no tensor is given, which would say the device")
+        function = self._modules.get(tensors[0].device.type) or self._compiled_for(tensors[0].device)
+        result = function(*given)
+        _mark_written(self._schema, given)
+        if self._schema.returns:
+            _refuse_aliases(self.name, result, tensors)
+        return result
+
+    def _in_order(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments in the schema's order, with defaults."""
+        if len(args) == len(self._schema.arguments) and not kwargs:
+            return args
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArgumentError(f"{self.name}: {error}") from None
+        bound.apply_defaults()
+        return tuple(bound.arguments.values())
+
+    # ---- what is compiled
+
+    def _compiled_for(self, device: Any) -> Callable[..., Any]:
+        """The module's function for a device."""
+        from tkjit.extensions.load import load_extension
+
+        with self._building:
+            if device.type not in self._modules:
+                extension = self._extension(_arch_of(self.name, device))
+                self._modules[device.type] = getattr(load_extension(extension), self._name_in_module)
+        return self._modules[device.type]
+
+    def _extension(self, arch: str) -> Any:
+        from tkjit.extensions.sources import extension_of, source_of_kernel
+
+        options = self._options
+        flags = options.get("flags", ())
+        flags = flags.split() if isinstance(flags, str) else list(flags)
+        defines = [f"-D{key}={value}" for key, value in (options.get("defines") or {}).items()]
+        include = options.get("include_dirs", ())
+        directories = [include] if isinstance(include, (str, Path)) else include
+        libraries = options.get("libraries", ())
+        listed = [libraries] if isinstance(libraries, str) else libraries
+        return extension_of(
+            f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', self._source.path.stem if self._source.path else 'text')}",
+            [source_of_kernel(self._source.path, self._source.text or "")],
+            cuda_flags=[f"-std={options.get('std', 'c++20')}", *defines, *flags],
+            ldflags=[f"-l{library}" for library in listed],
+            include_paths=[str(self._directory / path) for path in directories],
+            arch=arch,
+        )
+
+    @cached_property
+    def _functions(self) -> list[Any]:
+        """The C++ functions of the source, which are all in one module: kernels of one source share it."""
+        from tkjit.extensions.load import functions_of_extension
+
+        return functions_of_extension(self._extension(_any_arch()))
+
+    @property
+    def _name_in_module(self) -> str:
+        from tkjit.extensions.functions import names_in_module
+
+        return names_in_module(self._functions)[self._host_function.name]
+
+    @cached_property
+    def _host_function(self) -> Any:
+        """The C++ function that it is."""
+        entry = self._options["entry"].removeprefix("::")
+        functions = self._functions
+        for function in functions:
+            if entry in (function.name, function.bare_name):
+                return function
+        known = ", ".join(function.schema for function in functions) or "none"
+        raise SpecError(
+            f"{self.name}: {self._source.name} has no host function {entry} that can be taken; it has {known}."
+            " Parameters are tensors, numbers, bool, texts, dtypes, and std::optional and std::vector of them"
+        )
+
+    @cached_property
+    def _schema(self) -> Any:
+        """torch's own reading of the schema."""
+        from tkjit.extensions.schemas import check_agreement, parse_schema, schema_in
+
+        text = self._options.get("schema", "")
+        if where := self._options.get("schema_from"):
+            text = schema_in(self.name, self._directory / where, self._options["entry"].rpartition("::")[2])
+        function = self._host_function
+        parsed = parse_schema(self.name, text or function.schema)
+        check_agreement(self.name, parsed, function)
+        names = [argument.name for argument in parsed.arguments]
+        for name, parameter in inspect.signature(self._function).parameters.items():
+            if parameter.kind is parameter.VAR_POSITIONAL or parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            if name not in names:
+                raise SpecError(f"{self.name} takes {name}, which the schema lacks; it has {', '.join(names)}")
+        return parsed
+
+    @cached_property
+    def _defaults(self) -> dict[str, Any]:
+        found = {each.name: each.default_value for each in self._schema.arguments if each.has_default_value()}
+        given = inspect.signature(self._function).parameters.values()
+        return found | {each.name: each.default for each in given if each.default is not each.empty}
+
+
+def _operator_of(name: str) -> Any:
+    import torch
+
+    return getattr(torch.ops.tkjit, name)
+
+
+def _tensors_of(given: Any) -> Any:
+    import torch
+
+    for value in given:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors_of(value)
+
+
+def _needs_dispatcher(tensors: list[Any]) -> bool:
+    """Whether torch has more to do with a call than to pass it on: gradients, tensors of another kind, modes."""
+    import torch
+
+    if torch._C._len_torch_dispatch_stack() or torch._C._is_torch_function_mode_enabled():
+        return True
+    plain = all(type(tensor) in (torch.Tensor, torch.nn.Parameter) for tensor in tensors)
+    return not plain or (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+
+
+def _mark_written(schema: Any, given: tuple[Any, ...]) -> None:
+    """Tell autograd which tensors have other values now."""
+    import torch
+
+    for argument, value in zip(schema.arguments, given, strict=True):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            for tensor in _tensors_of([value]):
+                if not tensor.is_inference():
+                    torch.autograd.graph.increment_version(tensor)
+
+
+def _refuse_aliases(kernel: str, result: Any, tensors: list[Any]) -> None:
+    """An operator's results are its own: torch would take the memory of an input for another's."""
+    storages = {tensor.untyped_storage().data_ptr() for tensor in tensors if tensor.numel()}
+    for made in _tensors_of([result]):
+        if made.numel() and made.untyped_storage().data_ptr() in storages:
+            raise ArgumentError(
+                f"{kernel}: the function returned one of its arguments, or a view of it; an operator's results are its"
+                " own: let it return nothing, or a copy"
+            )
+
+
+def _arch_of(kernel: str, device: Any) -> str:
+    import torch
+
+    from tkjit.compile.targets import arch_of_capability
+    from tkjit.extensions.sources import CPU
+
+    if device.type == "cpu":
+        return CPU
+    if device.type != "cuda":
+        raise ArgumentError(f"{kernel}: the tensors are on {device}; expected cpu or cuda")
+    return arch_of_capability(*torch.cuda.get_device_capability(device))
+
+
+def _any_arch() -> str:
+    """What a source is preprocessed for: its functions are the same everywhere."""
+    import torch
+
+    from tkjit.extensions.sources import CPU, arch_listed
+
+    if arch := arch_listed(Settings.from_environment().cuda_archs):
+        return arch
+    try:
+        return _arch_of("", torch.device("cuda")) if torch.cuda.is_available() else CPU
+    except ToolchainError:
+        return CPU
