@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--state", type=Path, default=Path("real-kernels.json"), help="what is known of each file")
     parser.add_argument("--limit", type=float, default=300, help="seconds for a file")
     parser.add_argument("--flag", action="append", default=[], help="one more flag of nvcc: --flag=-DENABLE_FP8")
-    parser.add_argument("--include", nargs="*", default=[], help="directories of headers")
+    parser.add_argument("--include", nargs="*", type=Path, default=[], help="directories of headers")
+    parser.add_argument("--beside", nargs="*", default=[], help="directories of headers above a source: utils")
     parser.add_argument("--exclude", nargs="*", default=[], help="parts of the names of files that are left out")
     options = parser.parse_args(arguments)
     state = json.loads(options.state.read_text()) if options.state.is_file() else {}
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _load(path: Path, options: argparse.Namespace) -> dict[str, object]:
     """How many functions a source's module has, or why there is none."""
     environment = {"TORCH_CUDA_ARCH_LIST": "9.0a", **os.environ}
-    directories = ":".join(str(Path(directory).absolute()) for directory in options.include)
+    near = [parent / name for name in options.beside for parent in path.absolute().parents]
+    directories = ":".join(map(str, [*map(Path.absolute, options.include), *filter(Path.is_dir, near)]))
     command = [sys.executable, "-c", _RUN, str(path), directories, *FLAGS, *options.flag]
     start = time.monotonic()
     process = subprocess.Popen(

@@ -59,7 +59,21 @@ torch::Tensor converted(torch::Tensor x) {
     return torch::tensor(std::vector<int>{first, at.item<int>(), int(y.numel()) * last}, x.options());
 }
 
+std::vector<at::Tensor> views(const at::Tensor& x) {
+    return {x.transpose(0, -1), x.permute({2, 0, 1}), x.unsqueeze(1), x.unsqueeze(-1), x.unsqueeze(1).squeeze(1),
+            x.narrow(1, 1, 2), x.slice(2, 1, -1, 2), x.select(1, -1), x[1], x[0][0].expand({3, -1}), x.flatten(1),
+            x[0].t(), x.slice(1, 5, 9), x.view_as(x)};
+}
+std::vector<at::Tensor> computed(const at::Tensor& x) {
+    auto [values, order] = x.sort(-1, /*descending=*/true);
+    return {x.sum(), x.sum({0, -1}), x.sum({1}, true), values, order, x + x, x - x * x, x / (x.abs() + x * x),
+            x.max(), x.min(), x.abs().sqrt(), torch::matmul(x, x.transpose(1, 2)), std::get<1>(torch::min(x, 1)),
+            x.clone().add_(x)};
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+    m.def("views", &views);
+    m.def("computed", &computed);
     m.def("scaled", &scaled, "A scaled tensor.", py::arg("x"), py::arg("factor") = 2.0, py::arg("plus") = std::nullopt);
     m.def("about", &about);
     m.def("fill", &fill);
@@ -100,6 +114,29 @@ def test_tensors_and_defaults(module):
     assert module.__doc__ == "Functions on the CPU."
     converted = module.converted(torch.tensor([1.0, 7.0, 2.0]))
     assert converted.dtype == torch.float32 and converted.tolist() == [7, 1, 28]
+
+
+@pytest.mark.parametrize("first", [0, 1])  # a view of what begins elsewhere than its memory
+def test_views(module, first):
+    x = torch.randn(2 + first, 3, 4)[first:]
+    expected = [x.transpose(0, -1), x.permute(2, 0, 1), x.unsqueeze(1), x.unsqueeze(-1), x, x.narrow(1, 1, 2)]
+    expected += [x[:, :, 1:-1:2], x.select(1, -1), x[1], x[0][0].expand(3, -1), x.flatten(1), x[0].t(), x[:, 5:9], x]
+    for got, view in zip(module.views(x), expected, strict=True):
+        assert got.shape == view.shape and torch.equal(got, view)
+        assert got.numel() == 0 or got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    with pytest.raises(RuntimeError, match="permute: expected 2 dims, got 3"):
+        module.views(x[0])
+
+
+def test_operators_of_torch(module):
+    x = torch.randn(2, 3, 4)
+    values, order = x.sort(-1, descending=True)
+    expected = [
+        *(x.sum(), x.sum([0, -1]), x.sum(1, keepdim=True), values, order, x + x, x - x * x, x / (x.abs() + x * x)),
+        *(x.max(), x.min(), x.abs().sqrt(), x @ x.transpose(1, 2), x.min(1).indices, 2 * x),
+    ]
+    for got, value in zip(module.computed(x), expected, strict=True):
+        assert got.dtype == value.dtype and torch.allclose(got, value)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8])

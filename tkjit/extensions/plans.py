@@ -104,7 +104,15 @@ class _SourcePlan(_ExtensionPlan):
         else:
             first = [str(toolchain.cxx.path), "-x", "c++"]
         directories = [f"-I{directory}" for directory in self._include_dirs]
-        return [*first, *self._flags, *directories, "-isystem", str(python)]
+        system = [python]
+        if self._extension.arch and not self._extension.is_simulated and self._target is None:
+            system.append(toolchain.cuda_root / "include")  # a C++ source beside CUDA's may call the runtime
+        return [
+            *first,
+            *self._flags,
+            *directories,
+            *(word for directory in system for word in ("-isystem", str(directory))),
+        ]
 
     @cached_property
     def _text(self) -> str:

@@ -53,10 +53,11 @@ inline void check_call(AOTITorchError failed, const char* what) {
 }  // inline namespace tkjit_stand_in
 }  // namespace c10
 
+// sources leave out the semicolon behind it, which torch's own allows
 #define TKJIT_TORCH_CHECK(error, condition, ...) \
-    do {                                         \
-        if (!(condition)) throw c10::error(c10::text_of_check(#condition, ##__VA_ARGS__)); \
-    } while (false)
+    if (!(condition)) {                          \
+        throw c10::error(c10::text_of_check(#condition, ##__VA_ARGS__)); \
+    }
 #define TORCH_CHECK(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) TKJIT_TORCH_CHECK(IndexError, condition, ##__VA_ARGS__)

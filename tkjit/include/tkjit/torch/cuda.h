@@ -68,10 +68,11 @@ private:
 
 }  // inline namespace tkjit_stand_in
 }  // namespace cuda
+using DeviceGuard = cuda::OptionalCUDAGuard;
 }  // namespace c10
 
 namespace at {
-using DeviceGuard = c10::cuda::OptionalCUDAGuard;
+using c10::DeviceGuard;
 inline c10::cuda::OptionalCUDAGuard device_of(const Tensor& tensor) { return c10::cuda::OptionalCUDAGuard(tensor.device()); }
 namespace cuda {
 inline namespace tkjit_stand_in {

@@ -4,6 +4,22 @@
 #include "python.h"
 #include "tensor.h"
 
+namespace at {
+inline namespace tkjit_stand_in {
+
+/// torch's global settings, as Python has them.
+struct Context {
+    bool deterministicAlgorithms() const {
+        static PyObject* const ask = pybind11::of_torch("are_deterministic_algorithms_enabled");
+        const pybind11::object answer = pybind11::check(PyObject_CallNoArgs(ask));
+        return answer.ptr() == Py_True;
+    }
+};
+inline Context globalContext() { return {}; }
+
+}  // inline namespace tkjit_stand_in
+}  // namespace at
+
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 

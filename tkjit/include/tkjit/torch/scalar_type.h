@@ -3,6 +3,7 @@
 
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
+#include <torch/headeronly/version.h>
 
 #include <complex>
 #include <cstdint>

@@ -35,5 +35,10 @@ size_t aoti_torch_dtype_element_size(int32_t dtype);
 AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 
 // since torch 2.10; null before it
+struct StableListOpaque;
+AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list) __attribute__((weak));
+AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element) __attribute__((weak));
+AOTITorchError aoti_torch_aten_subtract_Tensor(AtenTensorHandle self, AtenTensorHandle other, double alpha,
+                                               AtenTensorHandle* made) __attribute__((weak));
 const char* torch_exception_get_what_without_backtrace() __attribute__((weak));
 }

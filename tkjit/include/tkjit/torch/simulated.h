@@ -10,11 +10,8 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-
-#define __CUDACC__  // for their conversions from and to __half and __nv_bfloat16
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
-#undef __CUDACC__
 
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH

@@ -7,6 +7,7 @@
 #include "scalar_type.h"
 #include "shim.h"
 
+#include <array>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -201,12 +202,6 @@ public:
         check_call(aoti_torch_copy_(handle(), from.handle(), non_blocking), "copy_");
         return *this;
     }
-    Tensor as_strided(IntArrayRef sizes, IntArrayRef strides) const {
-        AtenTensorHandle found = nullptr;
-        TORCH_CHECK(sizes.size() == strides.size(), "as_strided: as many sizes as strides are needed");
-        check_call(aoti_torch__reinterpret_tensor(handle(), int64_t(sizes.size()), sizes.data(), strides.data(), 0, &found), "as_strided");
-        return Tensor(found);
-    }
     Tensor view(IntArrayRef wanted) const {
         TORCH_CHECK(is_contiguous(), "view: the tensor is not contiguous");
         std::vector<int64_t> sizes = wanted.vec();
@@ -216,6 +211,39 @@ public:
         return as_contiguous(sizes);
     }
     Tensor reshape(IntArrayRef sizes) const { return contiguous().view(sizes); }
+    Tensor view_as(const Tensor& like) const { return view(like.sizes()); }
+    Tensor reshape_as(const Tensor& like) const { return reshape(like.sizes()); }
+
+    // what follows is defined in operators.h
+    Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, int64_t added_offset = 0) const;
+    Tensor transpose(int64_t a, int64_t b) const;
+    Tensor t() const;
+    Tensor permute(IntArrayRef order) const;
+    Tensor unsqueeze(int64_t i) const;
+    Tensor squeeze(int64_t i) const;
+    Tensor narrow(int64_t i, int64_t start, int64_t length) const;
+    Tensor slice(int64_t i, int64_t start, int64_t end, int64_t step = 1) const;
+    Tensor select(int64_t i, int64_t index) const;
+    Tensor operator[](int64_t index) const { return select(0, index); }
+    Tensor expand(IntArrayRef sizes) const;
+    Tensor flatten(int64_t start = 0, int64_t end = -1) const;
+    std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;
+    Tensor argsort(int64_t dim = -1, bool descending = false) const;
+    Tensor max() const;
+    Tensor min() const;
+    Tensor abs() const;
+    Tensor sqrt() const;
+    Tensor sum() const;
+    Tensor sum(IntArrayRef dims, bool keepdim = false) const;
+    Tensor add(const Tensor& other) const;
+    Tensor sub(const Tensor& other) const;
+    Tensor mul(const Tensor& by) const;
+    Tensor div(const Tensor& by) const;
+    Tensor matmul(const Tensor& other) const;
+    const Tensor& add_(const Tensor& other) const;
+    const Tensor& sub_(const Tensor& other) const;
+    const Tensor& mul_(const Tensor& by) const;
+    const Tensor& div_(const Tensor& by) const;
 
     /// A copy of another dtype or on another device; the tensor itself where it has both.
     Tensor to(const TensorOptions& options) const;
@@ -329,18 +357,10 @@ inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { retur
 inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.options()); }
 inline Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.sizes(), value, like.options()); }
 
-/// The greatest elements along a dim, and their indices.
-inline std::tuple<Tensor, Tensor> max(const Tensor& from, int64_t dim, bool keepdim = false) {
-    AtenTensorHandle self = nullptr;
-    check_call(aoti_torch_new_tensor_handle(from.handle(), &self), "max");  // which the call takes over
-    StableIValue stack[] = {StableIValue(reinterpret_cast<uintptr_t>(self)), StableIValue(dim), StableIValue(keepdim)};
-    check_call(aoti_torch_call_dispatcher("aten::max", "dim", stack), "max");
-    const auto result = [&](int i) { return Tensor(reinterpret_cast<AtenTensorHandle>(uintptr_t(stack[i]))); };
-    return {result(0), result(1)};
-}
-
 }  // inline namespace tkjit_stand_in
 }  // namespace at
+
+#include "operators.h"
 
 namespace torch {
 inline namespace tkjit_stand_in {
