@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench gpu thunderkittens golden wheel clean
+.PHONY: demo test test-all check bench gpu thunderkittens real-kernels golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -44,6 +44,12 @@ gpu: $(VENV)/.installed-for-benchmarks
 # without the variable: what `python -m tkjit headers add thunderkittens` (and curand) has installed
 thunderkittens: $(VENV)/.installed-for-tests
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
+
+# which of the sources in some directories load as they are, and the references of those that are known: docs/real-kernels.md
+#   make real-kernels DIRECTORIES="LeetCUDA/kernels vllm/csrc" OPTIONS="--include cutlass/include --flag=-DENABLE_FP8"
+real-kernels: $(VENV)/.installed-for-benchmarks
+	$(BIN)/python -m benchmarks.real_kernels $(DIRECTORIES) $(OPTIONS)
+	$(BIN)/python -m benchmarks.real_references $(DIRECTORIES)
 
 # the rendered texts that tests/render/golden holds, after a change that was meant
 golden: $(VENV)/.installed-for-tests

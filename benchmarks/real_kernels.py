@@ -31,8 +31,20 @@ from tkjit.extensions.sources import files_of
 path = Path(sys.argv[1])
 name = "".join(letter if letter.isalnum() else "_" for letter in path.stem)
 directories, flags = sys.argv[2].split(":"), sys.argv[3:]
-extension = extension_of(name, files_of(path), cuda_flags=flags, include_paths=[each for each in directories if each])
-module = ModulePlan.import_module(name, build_with_stand_ins(extension))
+
+
+def load(files):
+    extension = extension_of(name, files_of(files), cuda_flags=flags, include_paths=filter(None, directories))
+    return ModulePlan.import_module(name, build_with_stand_ins(extension))
+
+
+try:
+    module = load([path])
+except ImportError as error:
+    others = [each for each in sorted(path.parent.glob("*.cu")) if each != path]
+    if "undefined symbol" not in str(error) or not others:
+        raise
+    module = load([path, *others])  # what it calls is defined beside it
 print(sum(callable(each) for each in vars(module).values()))
 """
 _IS_WANTED = re.compile(rb"__global__|PYBIND11_MODULE")

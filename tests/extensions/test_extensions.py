@@ -38,7 +38,7 @@ void fill(torch::Tensor x, std::vector<int64_t> values, bool negative) {
 }
 std::vector<float> in_order(torch::Tensor x) {
     x = x.contiguous();
-    x = x.view({-1});
+    x = x.view({-1}).to(torch::kCPU);
     return {x.data_ptr<float>(), x.data_ptr<float>() + x.size(0)};
 }
 int number(torch::Tensor x) { return int(x.scalar_type()); }
@@ -68,12 +68,21 @@ std::vector<at::Tensor> computed(const at::Tensor& x) {
     auto [values, order] = x.sort(-1, /*descending=*/true);
     return {x.sum(), x.sum({0, -1}), x.sum({1}, true), values, order, x + x, x - x * x, x / (x.abs() + x * x),
             x.max(), x.min(), x.abs().sqrt(), torch::matmul(x, x.transpose(1, 2)), std::get<1>(torch::min(x, 1)),
-            x.clone().add_(x)};
+            x.clone().add_(x), std::get<0>(x.sort(true, 1, false)), torch::cat({x, x.neg()}, 1), torch::stack({x, x}),
+            x.sigmoid().tanh().exp(), x.index_select(1, std::get<1>(torch::max(x[0], 0))), x.chunk(2, 1)[1]};
+}
+double traced(const at::Tensor& x) {
+    const auto rows = x.accessor<float, 2>();
+    const auto packed = x.packed_accessor32<float, 2, torch::RestrictPtrTraits>();
+    double sum = 0;
+    for (int i = 0; i < rows.size(0); ++i) sum += rows[i][i] + packed[i][packed.size(1) - 1 - i];
+    return sum;
 }
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("views", &views);
     m.def("computed", &computed);
+    m.def("traced", &traced);
     m.def("scaled", &scaled, "A scaled tensor.", py::arg("x"), py::arg("factor") = 2.0, py::arg("plus") = std::nullopt);
     m.def("about", &about);
     m.def("fill", &fill);
@@ -133,10 +142,15 @@ def test_operators_of_torch(module):
     values, order = x.sort(-1, descending=True)
     expected = [
         *(x.sum(), x.sum([0, -1]), x.sum(1, keepdim=True), values, order, x + x, x - x * x, x / (x.abs() + x * x)),
-        *(x.max(), x.min(), x.abs().sqrt(), x @ x.transpose(1, 2), x.min(1).indices, 2 * x),
+        *(x.max(), x.min(), x.abs().sqrt(), x @ x.transpose(1, 2), x.min(1).indices, 2 * x, x.sort(1).values),
+        *(torch.cat([x, -x], 1), torch.stack([x, x]), x.sigmoid().tanh().exp(), x[:, x[0].argmax(0)], x.chunk(2, 1)[1]),
     ]
     for got, value in zip(module.computed(x), expected, strict=True):
         assert got.dtype == value.dtype and torch.allclose(got, value)
+    square = torch.randn(4, 4).t()
+    assert module.traced(square) == pytest.approx(float(square.trace() + square.fliplr().trace()))
+    with pytest.raises(RuntimeError, match="expected 2 dims but tensor has 3"):
+        module.traced(x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8, torch.int64, torch.uint8])

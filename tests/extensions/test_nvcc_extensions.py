@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from support.stable_source import SOURCE as STABLE
 
 from tkjit import cpp_extension
 
@@ -52,3 +53,14 @@ def test_a_declaration_and_a_text_of_cuda():
     module = cpp_extension.load_inline("add_inline", declared, SOURCE, functions=["add"])
     with pytest.raises(RuntimeError, match="a must be a CUDA tensor"):
         module.add(torch.ones(3), torch.ones(3))
+
+
+def test_a_source_for_torchs_stable_api(tmp_path):
+    path = tmp_path / "stable.cu"
+    path.write_text(STABLE)
+    module = cpp_extension.load("nvcc_stable", path)
+    with pytest.raises(RuntimeError, match="expected 2 dims"):
+        module.add(torch.ones(3), torch.ones(3), None, "add", None)
+    if not torch.cuda.is_available():  # the guard, or the stream, is torch's
+        with pytest.raises(RuntimeError, match=r"CUDA|accelerator|API call failed"):
+            module.one_more(torch.ones(3, 3), [3, 3])

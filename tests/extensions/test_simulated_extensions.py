@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
+from support.stable_source import SOURCE as STABLE
 
 from tkjit import ArgumentError, LaunchError, ToolchainError, cpp_extension
 
@@ -125,6 +128,34 @@ def test_what_cannot_run_on_the_cpu_says_why(tmp_path):
     )
     with pytest.raises(ToolchainError, match=r"asm.cu of the extension asm_only cannot run on the CPU.*asm.cu:2"):
         cpp_extension.load("asm_only", path)
+
+
+@pytest.fixture(scope="module")
+def stable(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stable") / "add.cu"
+    path.write_text(STABLE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+        return cpp_extension.load("simulated_stable", path)
+
+
+def test_a_source_for_torchs_stable_api(stable):
+    a, b = torch.randn(2, 5, 33)
+    stable.add(out := torch.empty_like(a), a, b, "add", None)
+    assert torch.equal(out, a + b)
+    stable.add(out := torch.empty_like(a).half(), a.half(), None, "add", torch.float16)
+    assert torch.equal(out, a.half() + 1)
+    assert torch.equal(stable.one_more(a, [5, 33]), a + 1)
+    assert stable.add.__doc__ == "add(Tensor(a!) out, Tensor a, Tensor? b, str name, ScalarType? dtype) -> ()"
+    for arguments, error, text in [
+        ((out, a[0], None, "sum", None), RuntimeError, "sum: expected 2 dims"),
+        ((out, a, None, "sum", torch.int8), RuntimeError, "sum: another dtype"),
+        ((out, a, None, "sum", 3), TypeError, "dtype: expected torch.dtype | None, got int"),
+        ((out, None, None, "sum", None), TypeError, "a: expected Tensor, got NoneType"),
+        ((out, a.int(), None, "sum", None), RuntimeError, "not implemented for 'Int'"),
+    ]:
+        with pytest.raises(error, match=re.escape(text)):
+            stable.add(*arguments)
 
 
 def test_sources_without_functions(tmp_path):

@@ -84,6 +84,13 @@ inline Tensor Tensor::expand(IntArrayRef wanted) const {
     }
     return as_strided(sizes, strides);
 }
+inline std::vector<Tensor> Tensor::chunk(int64_t count, int64_t i) const {
+    TORCH_CHECK(count > 0, "chunk expects `chunks` to be greater than 0, got: ", count);
+    const int64_t all = size(i), each = std::max((all + count - 1) / count, int64_t(1));
+    std::vector<Tensor> parts;
+    for (int64_t start = 0; start < all; start += each) parts.push_back(narrow(i, start, std::min(each, all - start)));
+    return parts;
+}
 inline Tensor Tensor::flatten(int64_t start, int64_t end) const {
     if (dim() == 0) return reshape({1});
     std::vector<int64_t> sizes;
@@ -103,13 +110,16 @@ inline StableIValue stacked(const Tensor& tensor) {
 inline StableIValue stacked(int64_t value) { return StableIValue(value); }
 inline StableIValue stacked(bool value) { return StableIValue(value); }
 inline StableIValue stacked(std::nullopt_t) { return 0; }
-inline StableIValue stacked(IntArrayRef values) {
+template <class List>
+StableIValue stacked_list(const List& values) {
     TORCH_CHECK(torch_new_list_reserve_size, "this version of torch takes no lists through its C ABI");
     StableListOpaque* list = nullptr;
     check_call(torch_new_list_reserve_size(values.size(), &list), "list");
-    for (const int64_t value : values) check_call(torch_list_push_back(list, StableIValue(value)), "list");
+    for (const auto& value : values) check_call(torch_list_push_back(list, stacked(value)), "list");
     return StableIValue(reinterpret_cast<uintptr_t>(list));
 }
+inline StableIValue stacked(IntArrayRef values) { return stacked_list(values); }
+inline StableIValue stacked(const std::vector<Tensor>& tensors) { return stacked_list(tensors); }
 /// The same for what the operator takes as optional.
 template <class T>
 StableIValue stacked_optional(const T& value) {
@@ -139,11 +149,28 @@ inline std::tuple<Tensor, Tensor> Tensor::sort(int64_t dim, bool descending) con
     auto [values, indices] = call_operator<2>("aten::sort", "", {stacked(*this), stacked(dim), stacked(descending)});
     return {values, indices};
 }
+inline std::tuple<Tensor, Tensor> Tensor::sort(std::optional<bool> stable, int64_t dim, bool descending) const {
+    const StableIValue is_stable = stacked_optional(stable.value_or(false));
+    auto [values, indices] = call_operator<2>("aten::sort", "stable", {stacked(*this), is_stable, stacked(dim), stacked(descending)});
+    return {values, indices};
+}
 inline Tensor Tensor::argsort(int64_t dim, bool descending) const { return std::get<1>(sort(dim, descending)); }
 inline Tensor Tensor::max() const { return call_operator<1>("aten::max", "", {stacked(*this)})[0]; }
 inline Tensor Tensor::min() const { return call_operator<1>("aten::min", "", {stacked(*this)})[0]; }
-inline Tensor Tensor::abs() const { return call_operator<1>("aten::abs", "", {stacked(*this)})[0]; }
-inline Tensor Tensor::sqrt() const { return call_operator<1>("aten::sqrt", "", {stacked(*this)})[0]; }
+#define TKJIT_TORCH_DEFINED(name)                                                                              \
+    inline Tensor Tensor::name() const { return call_operator<1>("aten::" #name, "", {stacked(*this)})[0]; } \
+    inline Tensor name(const Tensor& of) { return of.name(); }
+TKJIT_TORCH_UNARY(TKJIT_TORCH_DEFINED)
+#undef TKJIT_TORCH_DEFINED
+inline Tensor Tensor::index_select(int64_t dim, const Tensor& index) const {
+    return call_operator<1>("aten::index_select", "", {stacked(*this), stacked(dim), stacked(index)})[0];
+}
+inline Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+    return call_operator<1>("aten::cat", "", {stacked(tensors), stacked(dim)})[0];
+}
+inline Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0) {
+    return call_operator<1>("aten::stack", "", {stacked(tensors), stacked(dim)})[0];
+}
 inline Tensor Tensor::sum() const { return call_operator<1>("aten::sum", "", {stacked(*this), stacked(std::nullopt)})[0]; }
 inline Tensor Tensor::sum(IntArrayRef dims, bool keepdim) const {
     return call_operator<1>("aten::sum", "dim_IntList", {stacked(*this), stacked_optional(dims), stacked(keepdim), stacked(std::nullopt)})[0];

@@ -13,6 +13,12 @@
 #include <torch/headeronly/util/BFloat16.h>
 #include <torch/headeronly/util/Half.h>
 
+// nvcc's compilers get Thrust's complex numbers too, which the simulator lacks
+#pragma push_macro("__CUDACC__")
+#undef __CUDACC__
+#include <torch/headeronly/util/complex.h>
+#pragma pop_macro("__CUDACC__")
+
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH
 #pragma GCC poison __CUDA_ARCH__

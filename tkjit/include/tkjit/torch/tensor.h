@@ -127,6 +127,11 @@ private:
     double real_;
 };
 
+template <class T>
+struct DefaultPtrTraits;
+template <class T, size_t N, template <class> class Traits, class Index>
+class PackedTensorAccessor;
+
 class Tensor {
 public:
     Tensor() = default;
@@ -214,6 +219,14 @@ public:
     Tensor view_as(const Tensor& like) const { return view(like.sizes()); }
     Tensor reshape_as(const Tensor& like) const { return reshape(like.sizes()); }
 
+    // defined in accessor.h
+    template <class T, size_t N>
+    PackedTensorAccessor<T, N, DefaultPtrTraits, int64_t> accessor() const;
+    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+    PackedTensorAccessor<T, N, Traits, int64_t> packed_accessor64() const;
+    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
+    PackedTensorAccessor<T, N, Traits, int32_t> packed_accessor32() const;
+
     // what follows is defined in operators.h
     Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, int64_t added_offset = 0) const;
     Tensor transpose(int64_t a, int64_t b) const;
@@ -228,11 +241,17 @@ public:
     Tensor expand(IntArrayRef sizes) const;
     Tensor flatten(int64_t start = 0, int64_t end = -1) const;
     std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;
+    std::tuple<Tensor, Tensor> sort(std::optional<bool> stable, int64_t dim, bool descending) const;
     Tensor argsort(int64_t dim = -1, bool descending = false) const;
     Tensor max() const;
     Tensor min() const;
-    Tensor abs() const;
-    Tensor sqrt() const;
+#define TKJIT_TORCH_UNARY(each) \
+    each(abs) each(sqrt) each(rsqrt) each(exp) each(log) each(sigmoid) each(tanh) each(relu) each(neg) each(square) each(sin) each(cos)
+#define TKJIT_TORCH_DECLARED(name) Tensor name() const;
+    TKJIT_TORCH_UNARY(TKJIT_TORCH_DECLARED)
+#undef TKJIT_TORCH_DECLARED
+    Tensor index_select(int64_t dim, const Tensor& index) const;
+    std::vector<Tensor> chunk(int64_t count, int64_t dim = 0) const;
     Tensor sum() const;
     Tensor sum(IntArrayRef dims, bool keepdim = false) const;
     Tensor add(const Tensor& other) const;
@@ -249,6 +268,7 @@ public:
     Tensor to(const TensorOptions& options) const;
     Tensor to(ScalarType dtype) const { return to(options().dtype(dtype)); }
     Tensor to(Device device) const { return to(options().device(device)); }
+    Tensor to(DeviceType type) const { return to(Device(type)); }
     Tensor to(Device device, ScalarType dtype) const { return to(TensorOptions(device).dtype(dtype)); }
     Tensor cpu() const { return to(Device(kCPU)); }
     Tensor cuda() const { return to(Device(kCUDA)); }
@@ -360,6 +380,7 @@ inline Tensor full_like(const Tensor& like, const Scalar& value) { return full(l
 }  // inline namespace tkjit_stand_in
 }  // namespace at
 
+#include "accessor.h"
 #include "operators.h"
 
 namespace torch {
