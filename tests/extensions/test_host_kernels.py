@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -228,3 +230,9 @@ def test_a_spec_file(tmp_path, monkeypatch, x):
     assert torch.allclose(tkjit.load("file_norm")(x), 2 * reference(x), atol=1e-6)
     with pytest.raises(SpecError, match=r"file_norm is the host function made of norm.cu, which has no spec"):
         _ = loaded.specs
+
+
+def test_a_copy_and_a_pickle_are_the_kernel(x):
+    assert copy.deepcopy(host_made) is host_made
+    again = pickle.loads(pickle.dumps(host_made))
+    assert torch.equal(again(x), host_made(x))

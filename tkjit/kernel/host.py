@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, SpecError, ToolchainError
-from tkjit.kernel.kernel import Kernel, Rendered
+from tkjit.kernel.kernel import Kernel, Rendered, found_again
 from tkjit.loader import Loader
 from tkjit.spec import Source, Variant
 from tkjit.spec.options import Options
@@ -51,7 +52,7 @@ class HostKernel(Kernel):
         file = Path(function.__code__.co_filename)
         self._directory = file.parent if file.is_file() else Path.cwd()
         self._source: Source = source_of(source, self._directory)
-        self._modules: dict[str, Callable[..., Any]] = {}  # by what it was compiled for
+        self._modules: dict[Any, Callable[..., Any]] = {}  # by the device
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")
 
@@ -111,6 +112,9 @@ class HostKernel(Kernel):
         """A host function has one signature."""
         raise SpecError(f"{self.name} is a host function, which has no overloads")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return found_again, (self.name, self._function.__module__)
+
     def __repr__(self) -> str:
         return f"<tkjit kernel {self.name}: {self._options['entry']} of {self._source.name}>"
 
@@ -158,8 +162,10 @@ class HostKernel(Kernel):
         tensors = list(_tensors_of(given))
         if not tensors:
             raise ArgumentError(f"{self.name}: no tensor is given, which would say the device")
-        function = self._modules.get(tensors[0].device.type) or self._compiled_for(tensors[0].device)
-        result = function(*given)
+        device = tensors[0].device
+        function = self._modules.get(device) or self._compiled_for(device)
+        with _current(device):
+            result = function(*given)
         _mark_written(self._schema, given)
         if self._schema.returns:
             _refuse_aliases(self.name, result, tensors)
@@ -183,10 +189,10 @@ class HostKernel(Kernel):
         from tkjit.extensions.load import load_extension
 
         with self._building:
-            if device.type not in self._modules:
+            if device not in self._modules:
                 extension = self._extension(_arch_of(self.name, device))
-                self._modules[device.type] = getattr(load_extension(extension), self._name_in_module)
-        return self._modules[device.type]
+                self._modules[device] = getattr(load_extension(extension), self._name_in_module)
+        return self._modules[device]
 
     def _extension(self, arch: str) -> Any:
         from tkjit.extensions.sources import extension_of, source_of_kernel
@@ -265,6 +271,14 @@ def _operator_of(name: str) -> Any:
     import torch
 
     return getattr(torch.ops.tkjit, name)
+
+
+def _current(device: Any) -> AbstractContextManager[Any]:
+    """Makes a GPU the current one; nothing where it is, or the tensors are on the CPU."""
+    import torch
+
+    is_other = device.type == "cuda" and device.index != torch.cuda.current_device()
+    return torch.cuda.device(device) if is_other else nullcontext()
 
 
 def _tensors_of(given: Any) -> Any:

@@ -212,7 +212,7 @@ class Kernel:
         return self  # it does not change, and a model that holds one may be copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _found_again, (self.name, self.specs[0].module)
+        return found_again, (self.name, self.specs[0].module)
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         """The call where torch.compile traces it."""
@@ -225,7 +225,7 @@ class Kernel:
         return f"<tkjit kernel {' | '.join(signature_text(spec) for spec in self.specs)}>"
 
 
-def _found_again(name: str, module: str) -> Kernel:
+def found_again(name: str, module: str) -> Kernel:
     """What a kernel is pickled as, as functions are: its name, and where it is defined."""
     if registry.is_spec_module(module):
         return load(name)
