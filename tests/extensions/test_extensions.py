@@ -216,11 +216,12 @@ def test_texts(module):
 
 def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
     path = tmp_path / "kept.cpp"
-    path.write_text(SOURCE)
+    source = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", [](int64_t n) { return 2 * n; }); }\n'
+    path.write_text(f"#include <torch/extension.h>\n{source}")
     code = f"from tkjit import cpp_extension\nprint(cpp_extension.load('kept', {str(path)!r}).twice(4))"
     assert fresh.run(code) == "8\n"
     assert fresh.run(code, TKJIT_JIT="0") == "8\n"
-    path.write_text(SOURCE.replace("2 * n", "3 * n"))
+    path.write_text(path.read_text().replace("2 * n", "3 * n"))
     refused = fresh.start(code, TKJIT_JIT="0").wait()
     assert "kept.cpp of the extension kept is not in the cache" in refused.stderr
     assert fresh.run(code) == "12\n"

@@ -137,7 +137,7 @@ def test_without_a_body_it_runs_and_is_not_traced(x):
 
 
 def test_lists_namespaces_and_tuples(x):
-    @kernel("own::normed", flags="-O3")
+    @kernel("own::normed")
     def host_listed(rows, epsilon): ...
 
     out, count = host_listed([x, x], 1e-6)
@@ -219,15 +219,16 @@ def test_a_result_that_is_an_argument_is_refused(x):
 
 
 def test_a_spec_file(tmp_path, monkeypatch, x):
-    (tmp_path / "norm.cu").write_text(SOURCE)
+    source = "torch::Tensor made(const torch::Tensor& x) { return x + x; }"  # quick to compile
+    (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source}\n")
     (tmp_path / "file_norm.py").write_text(
         'import tkjit\n\n\n@tkjit.kernel("norm.cu", host=True, entry="made")\ndef file_norm(x):\n    """A norm."""\n'
     )
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     loaded = tkjit.load("file_norm")
-    assert torch.allclose(loaded(x), reference(x), atol=1e-6)
-    (tmp_path / "norm.cu").write_text(SOURCE.replace("rsqrtf(", "2 * rsqrtf("))
-    assert torch.allclose(tkjit.load("file_norm")(x), 2 * reference(x), atol=1e-6)
+    assert torch.equal(loaded(x), 2 * x)
+    (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source.replace('x + x', 'x - x')}\n")
+    assert torch.equal(tkjit.load("file_norm")(x), 0 * x)
     with pytest.raises(SpecError, match=r"file_norm is the host function made of norm.cu, which has no spec"):
         _ = loaded.specs
 
