@@ -11,6 +11,7 @@ import torch
 
 import tkjit
 from tkjit import ArgumentError, SpecError
+from tkjit.cli import main
 
 pytestmark = [
     pytest.mark.compiles,
@@ -237,3 +238,20 @@ def test_a_copy_and_a_pickle_are_the_kernel(x):
     assert copy.deepcopy(host_made) is host_made
     again = pickle.loads(pickle.dumps(host_made))
     assert torch.equal(again(x), host_made(x))
+
+
+def test_the_command_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "shown.cu").write_text(
+        "#include <torch/extension.h>\ntorch::Tensor made(torch::Tensor x) { return x; }\n"
+    )
+    (tmp_path / "shown.py").write_text(
+        'import tkjit\n\n\n@tkjit.kernel("shown.cu", host=True, entry="made")\ndef shown(x):\n    """What it does."""\n'
+    )
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    for command in (["list"], ["show", "shown"], ["stubs", "-o", str(tmp_path / "stubs")]):
+        assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "What it does." in printed and "schema: tkjit::shown(Tensor x) -> Tensor" in printed
+    assert "shown" not in (tmp_path / "stubs/tkjit/__init__.pyi").read_text()
+    assert main(["warmup", "shown", "--device", "cpu"]) != 0
+    assert "shown is the host function made of shown.cu, which has no spec" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from typing import Any
 
 from tkjit.errors import SpecError, TkjitError
 from tkjit.kernel import Kernel, find, kernels
+from tkjit.kernel.host import HostKernel
 from tkjit.render.stubs import MARK, render_module_stub, render_package_stub
 
 SEARCHED = Path("typings")  # where pyright looks for stubs; mypy is told in mypy_path
@@ -40,7 +41,8 @@ def _stubs(arguments: argparse.Namespace) -> int:
     if arguments.module:
         stubs = dict(_module_stub(module, arguments.output) for module in arguments.module)
     else:
-        stubs = dict([_package_stub(arguments.names or kernels(), arguments.output or SEARCHED)])
+        described = [name for name in kernels() if not isinstance(find(name), HostKernel)]
+        stubs = dict([_package_stub(arguments.names or described, arguments.output or SEARCHED)])
     outdated = {path: text for path, text in stubs.items() if _content(path) != text}
     if arguments.check:
         for path in outdated:
@@ -67,7 +69,8 @@ def _module_stub(given: str, directory: Path | None) -> tuple[Path, str]:
     if directory is not None:
         below = Path(*module.__name__.split("."))
         path = directory / (below / path.name if path.name == "__init__.py" else below.with_suffix(".py"))
-    own = {name: value.specs for name, value in vars(module).items() if isinstance(value, Kernel)}
+    kernels_there = {name: value for name, value in vars(module).items() if isinstance(value, Kernel)}
+    own = {name: value.specs for name, value in kernels_there.items() if not isinstance(value, HostKernel)}
     try:
         return path.with_suffix(".pyi"), render_module_stub(_source(Path(str(module.__file__))), own)
     except SpecError as error:
