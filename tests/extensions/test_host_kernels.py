@@ -186,6 +186,7 @@ def test_errors_keep_torchs_types(x):
             {"schema": SCHEMA.replace("-> ()", "-> Tensor")},
             "returns Tensor, and norm returns nothing",
         ),
+        ("norm", {"schema": SCHEMA.replace("float epsilon=1e-06", "int epsilon")}, "epsilon is int .* takes float"),
         ("norm", {"schema": "norm(Tensr x) -> ()"}, "schema= is 'norm"),
         ("nothing", {}, "has no host function nothing that can be taken; it has norm"),
         ("norm", {"schema_from": "nothing.cpp"}, "schema_from= is .*nothing.cpp: No such file"),
@@ -255,3 +256,13 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     assert "shown" not in (tmp_path / "stubs/tkjit/__init__.pyi").read_text()
     assert main(["warmup", "shown", "--device", "cpu"]) != 0
     assert "shown is the host function made of shown.cu, which has no spec" in capsys.readouterr().err
+
+
+def test_a_module_of_the_sources_own_has_the_function(x):
+    own = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("other", &made); }\n'
+
+    @tkjit.kernel(SOURCE + own, host=True, entry="made")
+    def host_hidden(x): ...
+
+    with pytest.raises(SpecError, match=r"the module that inline.cu defines has no made"):
+        host_hidden(x)

@@ -74,13 +74,17 @@ def no_arch(monkeypatch):
     monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
 
 
-@pytest.fixture(scope="module")
-def module(tmp_path_factory):
-    path = tmp_path_factory.mktemp("simulated") / "scale.cu"
-    path.write_text(SOURCE)
+def load(tmp_path_factory, name, source, **options):
+    path = tmp_path_factory.mktemp(name) / "source.cu"
+    path.write_text(source)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
-        return cpp_extension.load("simulated_scale", path, extra_cuda_cflags=["-O3", "--use_fast_math"])
+        return cpp_extension.load(f"simulated_{name}", path, **options)
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory):
+    return load(tmp_path_factory, "scale", SOURCE, extra_cuda_cflags=["-O3", "--use_fast_math", "-std=c++17"])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
@@ -132,11 +136,7 @@ def test_what_cannot_run_on_the_cpu_says_why(tmp_path):
 
 @pytest.fixture(scope="module")
 def stable(tmp_path_factory):
-    path = tmp_path_factory.mktemp("stable") / "add.cu"
-    path.write_text(STABLE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
-        return cpp_extension.load("simulated_stable", path)
+    return load(tmp_path_factory, "stable", STABLE)
 
 
 def test_a_source_for_torchs_stable_api(stable):
@@ -156,6 +156,21 @@ def test_a_source_for_torchs_stable_api(stable):
     ]:
         with pytest.raises(error, match=re.escape(text)):
             stable.add(*arguments)
+
+
+def test_what_needs_torchs_own_headers_is_for_gpus(tmp_path):
+    path = tmp_path / "softmax.cu"
+    path.write_text("#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { return torch::softmax(x, 0); }\n")
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs softmax of torch's own headers"):
+        cpp_extension.load("only_for_gpus", path)
+
+
+def test_a_header_that_asks_for_the_architecture_is_named(tmp_path):
+    (tmp_path / "asks.h").write_text("#if __CUDA_ARCH__ > 800\n#endif\n")
+    path = tmp_path / "asks.cu"
+    path.write_text('#include <torch/extension.h>\n#include "asks.h"\nvoid f(torch::Tensor x) {}\n')
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: .*asks.h:1 asks for __CUDA_ARCH__"):
+        cpp_extension.load("asking", path)
 
 
 def test_sources_without_functions(tmp_path):

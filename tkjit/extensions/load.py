@@ -10,7 +10,7 @@ from types import ModuleType
 
 from tkjit.cache import Entry
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError, CompileError, TkjitWarning
+from tkjit.errors import ArgumentError, CompileError, TkjitWarning, ToolchainError
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
@@ -29,11 +29,13 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
         If it is to be a module, and its sources have neither one nor functions that take tensors.
     CompileError
         If it compiles with neither: the error of torch's headers.
+    ToolchainError
+        If its kernels would run in the simulator, for which torch's headers are not.
     """
     loader = loader_for(Settings.from_environment())
-    needs_module = is_python_module and not defines_module(extension.sources)
+    needs_module = is_python_module and not defines_module(extension.own_sources)
     real = replace(extension, has_stand_ins=False)
-    for headers in (extension, real):
+    for headers in (extension,) if extension.is_simulated else (extension, real):
         if (found := _find(loader, headers, needs_module)) is not None:
             return found
     try:
@@ -41,6 +43,11 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
     except CompileError as error:
         if not (lacking := lacking_in(error.log)):
             raise
+        if extension.is_simulated:
+            raise ToolchainError(
+                f"{extension.name} cannot run on the CPU: it needs {lacking} of torch's own headers, with which sources"
+                f" are for GPUs alone; give one: TORCH_CUDA_ARCH_LIST=9.0a\n{error}"
+            ) from None
         warnings.warn(
             f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
             TkjitWarning,
@@ -57,7 +64,7 @@ def build_with_stand_ins(extension: Extension) -> Path:
     CompileError
     """
     loader = loader_for(Settings.from_environment())
-    return _build(loader, extension, not defines_module(extension.sources))
+    return _build(loader, extension, not defines_module(extension.own_sources))
 
 
 def functions_of_extension(extension: Extension) -> list[HostFunction]:

@@ -94,6 +94,15 @@ class _SourcePlan(_ExtensionPlan):
         torch = [str(directory) for directory in _torch_headers(self._extension)]
         return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if only_system_asks(log, torch) else ()
 
+    def explain(self, error: CompileError) -> TkjitError:
+        if not self._is_simulated:
+            return error
+        from tkjit.source.unsupported import why_not_on_the_cpu
+
+        name = str(self._source.path or self._unit_of_source.file)
+        reason = why_not_on_the_cpu(self._source.content, name, error.log)
+        return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
+
     def _compiler(self) -> list[str]:
         """The compiler and its flags."""
         toolchain = self._env.toolchain
@@ -166,15 +175,6 @@ class ObjectPlan(_SourcePlan):
     """The object of one source."""
 
     kind = OBJECT
-
-    def explain(self, error: CompileError) -> TkjitError:
-        if not self._is_simulated:
-            return error
-        from tkjit.source.unsupported import why_not_on_the_cpu
-
-        name = str(self._source.path or self._unit_of_source.file)
-        reason = why_not_on_the_cpu(self._source.content, name, error.log)
-        return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler

@@ -62,18 +62,17 @@ def check_agreement(kernel: str, schema: Any, function: HostFunction) -> None:
         With the first difference.
     """
     own = parse_schema(kernel, function.schema)
-    told = f"the schema has {len(schema.arguments)} arguments, and {function.bare_name} takes {len(own.arguments)}"
-    if len(schema.arguments) != len(own.arguments):
-        raise SpecError(f"{kernel}: {told}")
-    for given, parameter in zip(schema.arguments, own.arguments, strict=True):
-        if not _fits(str(given.type), str(parameter.type)):
+    if (given := len(schema.arguments)) != (taken := len(own.arguments)):
+        raise SpecError(f"{kernel}: the schema has {given} arguments, and {function.bare_name} takes {taken}")
+    for argument, parameter in zip(schema.arguments, own.arguments, strict=True):
+        told, takes = str(argument.type), str(parameter.type)
+        if told != takes and (told, takes) != ("number", "float"):  # a Scalar
             raise SpecError(
-                f"{kernel}: {given.name} is {given.type} in the schema, and {function.bare_name} takes {parameter.type}"
+                f"{kernel}: {argument.name} is {told} in the schema, and {function.bare_name} takes {takes}"
             )
-    results = [str(result.type) for result in schema.returns], [str(result.type) for result in own.returns]
-    if results[0] != results[1]:
-        told, taken = (", ".join(types) or "nothing" for types in results)
-        raise SpecError(f"{kernel}: the schema returns {told}, and {function.bare_name} returns {taken}")
+    told, returns = (", ".join(str(one.type) for one in each.returns) or "nothing" for each in (schema, own))
+    if told != returns:
+        raise SpecError(f"{kernel}: the schema returns {told}, and {function.bare_name} returns {returns}")
 
 
 def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({})) -> str:
@@ -92,11 +91,6 @@ def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({}))
             part = f"{part.partition('=')[0]}={_literal(defaults[argument.name])}"
         listed.append(part)
     return f"({', '.join(listed)}) -> {results}"
-
-
-def _fits(given: str, taken: str) -> bool:
-    # a schema has no word for a dtype but int, and none for a number of either kind but Scalar
-    return given == taken or (given, taken) in (("int", "bool"), ("number", "float"), ("List[int]", "int[]"))
 
 
 def _definitions(tokens: list[Token]) -> list[str]:

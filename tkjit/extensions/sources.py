@@ -181,8 +181,6 @@ def extension_of(
     arch : str
         For what CUDA sources are compiled; without it ``arch_for`` decides.
     """
-    from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, arch_for
-
     if not name.isidentifier():
         raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
     sources = tuple(sources)

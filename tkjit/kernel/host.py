@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from tkjit.config import Settings
-from tkjit.errors import ArgumentError, SpecError, ToolchainError
+from tkjit.errors import ArgumentError, SpecError
 from tkjit.kernel.kernel import Kernel, Rendered, found_again
 from tkjit.loader import Loader
-from tkjit.spec import Source, Variant
+from tkjit.spec import Variant
 from tkjit.spec.options import Options
-from tkjit.spec.read import has_body, source_of
+from tkjit.spec.read import compilation_of, directory_of, has_body
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
 
 _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "defines", "include_dirs", "libraries", "std"])
@@ -40,8 +39,6 @@ class HostKernel(Kernel):
 
     def __init__(self, function: Callable[..., Any], source: str | Path | None, options: Options) -> None:
         name = function.__name__
-        if source is None:
-            raise SpecError(f"{name}: no source; give a file name, or the text itself")
         if strange := sorted(set(options) - _OPTIONS):
             raise SpecError(f"{name}: {strange[0]}= is not for a host function with a schema: it launches by itself")
         if "schema" in options and "schema_from" in options:
@@ -49,9 +46,8 @@ class HostKernel(Kernel):
         self._function = function
         self._given = source
         self._options = options
-        file = Path(function.__code__.co_filename)
-        self._directory = file.parent if file.is_file() else Path.cwd()
-        self._source: Source = source_of(source, self._directory)
+        self._compilation = compilation_of(function, source, options)
+        self._source = self._compilation.sources[0][1]
         self._modules: dict[Any, Callable[..., Any]] = {}  # by the device
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")
@@ -129,7 +125,7 @@ class HostKernel(Kernel):
         tensors = list(_tensors_of(given))
         if _needs_dispatcher(tensors):
             return self.operator(*given)
-        return self._call(*given)
+        return self._call(given, tensors)
 
     @property
     def operator(self) -> Any:
@@ -144,7 +140,8 @@ class HostKernel(Kernel):
 
                 # torch leaves out arguments that have their defaults
                 def call(*args: Any, **kwargs: Any) -> Any:
-                    return self._call(*self._in_order(args, kwargs))
+                    given = self._in_order(args, kwargs)
+                    return self._call(given, list(_tensors_of(given)))
 
                 def shapes(*args: Any, **kwargs: Any) -> Any:
                     return self._function(*self._in_order(args, kwargs))
@@ -158,15 +155,14 @@ class HostKernel(Kernel):
         """The kernel, which looks at its files anew if it has been called."""
         return HostKernel(self._function, self._given, self._options) if self._modules else self
 
-    def _call(self, *given: Any) -> Any:
-        tensors = list(_tensors_of(given))
+    def _call(self, given: tuple[Any, ...], tensors: list[Any]) -> Any:
         if not tensors:
             raise ArgumentError(f"{self.name}: no tensor is given, which would say the device")
         device = tensors[0].device
         function = self._modules.get(device) or self._compiled_for(device)
         with _current(device):
             result = function(*given)
-        _mark_written(self._schema, given)
+        _mark_written(given[position] for position in self._written)
         if self._schema.returns:
             _refuse_aliases(self.name, result, tensors)
         return result
@@ -190,27 +186,25 @@ class HostKernel(Kernel):
 
         with self._building:
             if device not in self._modules:
-                extension = self._extension(_arch_of(self.name, device))
-                self._modules[device] = getattr(load_extension(extension), self._name_in_module)
+                module = load_extension(self._extension(_arch_of(self.name, device)))
+                found = getattr(module, self._name_in_module, None)
+                if found is None:
+                    raise SpecError(
+                        f"{self.name}: the module that {self._source.name} defines has no {self._name_in_module}"
+                    )
+                self._modules[device] = found
         return self._modules[device]
 
-    def _extension(self, arch: str) -> Any:
+    def _extension(self, arch: str = "") -> Any:
         from tkjit.extensions.sources import extension_of, source_of_kernel
 
-        options = self._options
-        flags = options.get("flags", ())
-        flags = flags.split() if isinstance(flags, str) else list(flags)
-        defines = [f"-D{key}={value}" for key, value in (options.get("defines") or {}).items()]
-        include = options.get("include_dirs", ())
-        directories = [include] if isinstance(include, (str, Path)) else include
-        libraries = options.get("libraries", ())
-        listed = [libraries] if isinstance(libraries, str) else libraries
+        how, path = self._compilation, self._source.path
         return extension_of(
-            f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', self._source.path.stem if self._source.path else 'text')}",
-            [source_of_kernel(self._source.path, self._source.text or "")],
-            cuda_flags=[f"-std={options.get('std', 'c++20')}", *defines, *flags],
-            ldflags=[f"-l{library}" for library in listed],
-            include_paths=[str(self._directory / path) for path in directories],
+            f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem if path else 'text')}",
+            [source_of_kernel(path, self._source.text or "")],
+            cuda_flags=[f"-std={how.std}", *(f"-D{key}={value}" for key, value in how.defines), *how.flags],
+            ldflags=[f"-l{library}" for library in how.libraries],
+            include_paths=how.include_dirs,
             arch=arch,
         )
 
@@ -219,7 +213,7 @@ class HostKernel(Kernel):
         """The C++ functions of the source, which are all in one module: kernels of one source share it."""
         from tkjit.extensions.load import functions_of_extension
 
-        return functions_of_extension(self._extension(_any_arch()))
+        return functions_of_extension(self._extension())  # which are the same for each device
 
     @property
     def _name_in_module(self) -> str:
@@ -248,7 +242,9 @@ class HostKernel(Kernel):
 
         text = self._options.get("schema", "")
         if where := self._options.get("schema_from"):
-            text = schema_in(self.name, self._directory / where, self._options["entry"].rpartition("::")[2])
+            text = schema_in(
+                self.name, directory_of(self._function) / where, self._options["entry"].rpartition("::")[2]
+            )
         function = self._host_function
         parsed = parse_schema(self.name, text or function.schema)
         check_agreement(self.name, parsed, function)
@@ -259,6 +255,12 @@ class HostKernel(Kernel):
             if name not in names:
                 raise SpecError(f"{self.name} takes {name}, which the schema lacks; it has {', '.join(names)}")
         return parsed
+
+    @cached_property
+    def _written(self) -> tuple[int, ...]:
+        """The positions of the arguments that are written to."""
+        arguments = [argument.alias_info for argument in self._schema.arguments]
+        return tuple(position for position, alias in enumerate(arguments) if alias is not None and alias.is_write)
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
@@ -301,15 +303,13 @@ def _needs_dispatcher(tensors: list[Any]) -> bool:
     return not plain or (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 
 
-def _mark_written(schema: Any, given: tuple[Any, ...]) -> None:
+def _mark_written(given: Iterable[Any]) -> None:
     """Tell autograd which tensors have other values now."""
     import torch
 
-    for argument, value in zip(schema.arguments, given, strict=True):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            for tensor in _tensors_of([value]):
-                if not tensor.is_inference():
-                    torch.autograd.graph.increment_version(tensor)
+    for tensor in _tensors_of(given):
+        if not tensor.is_inference():
+            torch.autograd.graph.increment_version(tensor)
 
 
 def _refuse_aliases(kernel: str, result: Any, tensors: list[Any]) -> None:
@@ -334,17 +334,3 @@ def _arch_of(kernel: str, device: Any) -> str:
     if device.type != "cuda":
         raise ArgumentError(f"{kernel}: the tensors are on {device}; expected cpu or cuda")
     return arch_of_capability(*torch.cuda.get_device_capability(device))
-
-
-def _any_arch() -> str:
-    """What a source is preprocessed for: its functions are the same everywhere."""
-    import torch
-
-    from tkjit.extensions.sources import CPU, arch_listed
-
-    if arch := arch_listed(Settings.from_environment().cuda_archs):
-        return arch
-    try:
-        return _arch_of("", torch.device("cuda")) if torch.cuda.is_available() else CPU
-    except ToolchainError:
-        return CPU

@@ -36,7 +36,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
         name,
         _parameters(function, options),
         _launch(name, options),
-        _compilation(function, source, options),
+        compilation_of(function, source, options),
         Operator(
             doc=inspect.getdoc(function) or "",
             backward=_backward(name, options.get("backward")),
@@ -89,14 +89,19 @@ def _launch(name: str, options: Options) -> Launch:
     )
 
 
-def _compilation(function: Callable[..., Any], source: str | Path | None, options: Options) -> Compilation:
+def compilation_of(function: Callable[..., Any], source: str | Path | None, options: Options) -> Compilation:
+    """The sources of a kernel, beside the file of its function, and how they are compiled.
+
+    Raises
+    ------
+    SpecError
+        If there is no source.
+    """
     name = function.__name__
-    # a notebook's cell has no file, or a temporary one: sources are beside the notebook then
-    file = Path(function.__code__.co_filename)
-    directory = file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
+    directory = directory_of(function)
     cpu = options.get("cpu")
     sources = {"": source, **(options.get("archs") or {}), **({"cpu": cpu} if cpu else {})}
-    given = {_arch(name, arch): source_of(where, directory) for arch, where in sources.items() if where is not None}
+    given = {_arch(name, arch): _source(where, directory) for arch, where in sources.items() if where is not None}
     if not given:
         raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
     flags = options.get("flags", ())
@@ -110,6 +115,13 @@ def _compilation(function: Callable[..., Any], source: str | Path | None, option
         libraries=tuple(_as_list(options.get("libraries", ()))),
         forbid_spills=options.get("forbid_spills", False),
     )
+
+
+def directory_of(function: Callable[..., Any]) -> Path:
+    """Where a kernel's files are looked for."""
+    # a notebook's cell has no file, or a temporary one: sources are beside the notebook then
+    file = Path(function.__code__.co_filename)
+    return file.parent if file.is_file() and "ipykernel" not in file.parent.name else Path.cwd()
 
 
 def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backward | None:
@@ -132,8 +144,7 @@ def _arch(kernel: str, arch: str) -> str:
     return short
 
 
-def source_of(where: str | Path, directory: Path) -> Source:
-    """A source by its file's name below a directory, or by its text."""
+def _source(where: str | Path, directory: Path) -> Source:
     if isinstance(where, str) and ("\n" in where or "{" in where):
         return Source(text=where)
     if in_library := re.fullmatch(r"<(\w+)>/(.+)", str(where)):
