@@ -197,9 +197,10 @@ def test_a_program_ends_while_its_clubs_are_open(python):
     assert python(f"{PROGRAM}\nclub = tkjit.Club(['cpu'] * 3)\nclub.execute(lambda i: None)\nprint('done')") == "done\n"
 
 
-def test_a_program_ends_while_a_thread_of_its_is_in_a_step(python):
+def test_a_program_ends_in_silence_while_a_thread_of_its_is_in_a_step(python):
     code = """
 import threading, time
+threading.excepthook = lambda raised: os.write(1, repr(raised.exc_value).encode())
 out = gather(rows, flags)
 def steps():
     while True:

@@ -239,7 +239,10 @@ private:
     }
 
     std::shared_ptr<State> own_state() {
-        if (all_ended.load()) throw std::runtime_error("the interpreter is ending, and its clubs have ended");
+        if (all_ended.load()) {
+            await_end();
+            throw std::runtime_error("the interpreter is ending, and its clubs have ended");
+        }
         const std::lock_guard lock(starting());
         if (state_ && state_->of_fork == forks.load()) return state_;
         if (state_) forget(std::move(state_));
@@ -252,6 +255,13 @@ private:
         }
         state_ = std::move(state);
         return state_;
+    }
+
+    // Only the main thread is still of use to an interpreter that ends. Any other is a daemon, which the process ends;
+    // a traceback that it prints meanwhile may be the end of all: CPython aborts where it cannot lock stderr.
+    static void await_end() {
+        constexpr auto patience = std::chrono::seconds(10);  // somebody waits for this thread after all
+        if (syscall(SYS_gettid) != getpid()) std::this_thread::sleep_for(patience);
     }
 
     void work(State& state, int dev_idx) {
