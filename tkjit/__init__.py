@@ -18,7 +18,21 @@ from tkjit.errors import (
 )
 from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals
 from tkjit.parallel import Club, ParallelTensor, enable_peer_access
-from tkjit.spec import Align, CExpr, CType, HeaderLibrary, In, InOut, MaxLength, Member, Out, Scalar, Spec, Tensor
+from tkjit.spec import (
+    Align,
+    CExpr,
+    CType,
+    HeaderLibrary,
+    In,
+    InOut,
+    MaxLength,
+    Member,
+    Out,
+    Scalar,
+    Spec,
+    Strided,
+    Tensor,
+)
 
 __version__ = "0.1.0"
 
@@ -44,6 +58,7 @@ __all__ = [
     "ShapeError",
     "Spec",
     "SpecError",
+    "Strided",
     "Tensor",
     "TkjitError",
     "TkjitWarning",

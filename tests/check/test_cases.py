@@ -126,7 +126,7 @@ def test_arguments_become_bytes_and_written_tensors_come_back():
     packed = pack(spec, case.arguments)
     names = [name for name, _ in tensors_in_order(spec, case.arguments)]
     assert names == ["a", "b", "c"]
-    header = 64  # of each argument, before its name and its bytes
+    header = 168  # of each argument, before its name and its bytes
     assert len(packed) == sum(header + 1 + tensor.nbytes for _, tensor in tensors_in_order(spec, case.arguments))
     after = b"".join(
         bytes(tensor.reshape(-1).view(torch.uint8).tolist()) for _, tensor in tensors_in_order(spec, case.arguments)

@@ -100,7 +100,7 @@ def test_the_structs_order_is_the_arguments_order():
     for i, name in enumerate(["y", "x", "alpha"]):
         assert f"&arg_{name} = args[{i}]" in text
         assert f".{name} = tkjit::convert<decltype(Globals::{name})>(arg_{name})," in text
-    assert "const tkjit::Int v_N = arg_x.extents[3];" in text
+    assert "const tkjit::Int v_N = arg_x.extents[0];" in text
     glue = tkjit.kernel(SOURCE, **{**OPTIONS, "fields": "y x alpha"})(f).render().glue
     assert "set(args[0], v_y);" in glue and "set(args[1], v_x);" in glue and "set(args[2], v_alpha);" in glue
 
@@ -118,7 +118,7 @@ def test_a_name_that_the_launcher_has_too_is_a_dim_like_any_other(name):
     space = {"In": In[Tensor, F32, name]}
     exec(compile("def f(x: In): ...", __file__, "exec", dont_inherit=True), space)
     text = launcher(space["f"], grid=f"cdiv({name}, 32)")
-    assert f"const tkjit::Int v_{name} = arg_x.extents[3];" in text
+    assert f"const tkjit::Int v_{name} = arg_x.extents[0];" in text
     assert f"shape.set_grid(cdiv(v_{name}, 32));" in text
 
 
@@ -152,7 +152,7 @@ def test_plain_arguments_are_named_where_a_dim_is_read_from_them():
 def test_extents_of_a_tensor():
     text = launcher(plain, grid="x.batch * x.depth, x.rows, x.cols", block="min(x.numel, 32)")
     for axis, extent in enumerate(["batch", "depth", "rows", "cols"]):
-        assert f"const tkjit::Int {extent}_of_x = arg_x.extents[{axis}];" in text
+        assert f"const tkjit::Int {extent}_of_x = tkjit::padded_extent(arg_x, {axis});" in text
     assert "const tkjit::Int numel_of_x = tkjit::numel(arg_x);" in text
 
 
@@ -194,11 +194,15 @@ def test_integers_that_no_call_gives():
 
     text = launcher(f, struct="globals", grid=1, block=1, computed={"half": "N // 2"}, fields="half x n", behind="n")
     assert "has_fields<TkjitGlobals, 2>()" in text
-    assert 'if (const char* error = tkjit::check_computed(v_N / 2, "half")) return error;' in text
+    assert (
+        'if (const char* error = tkjit::check_computed<decltype(TkjitGlobals::half)>(v_N / 2, "half")) return error;'
+        in text
+    )
     assert ".half = tkjit::convert<decltype(TkjitGlobals::half)>(v_N / 2)," in text
     assert "tkjit::launch(scale, shape, device, stream, globals, tkjit::convert<int>(arg_n));" in text
     text = launcher(f, args=True, computed={"half": "N // 2"}, fields="x half n")
-    assert "static_assert(tkjit::takes<decltype(&scale), float, int, int>()" in text
+    assert "static_assert(tkjit::takes<decltype(&scale), float, tkjit::computed, int>()" in text
+    assert 'tkjit::check_computed<int64_t>(v_N / 2, "half")' in text
     assert "const TkjitArg all[] = {arg_x, tkjit::integer_arg(v_N / 2), arg_n};" in text
 
 

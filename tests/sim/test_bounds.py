@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, LaunchError, Out, Tensor
+from tkjit import In, LaunchError, Out, Strided, Tensor
 
 pytestmark = pytest.mark.compiles
 SOURCE = r"""
@@ -81,3 +81,24 @@ def test_without_the_variable_nothing_is_compared(monkeypatch):
     monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
     assert edges(*_arguments(1), out=y[:64])[63] == 3  # another entry of the cache than with it
     assert y[64] == 1
+
+
+STRIDED = """
+__global__ void past(Globals g) {
+    const int i = threadIdx.x;
+    g.y[i] = g.x(1, i + g.by);
+}
+"""
+
+
+def test_an_index_outside_of_a_strided_layout(monkeypatch):
+    @tkjit.kernel(STRIDED, entry="past", grid=1, block=3)
+    def past(x: In[Strided, "float32", "M", "N"], by: int, *, y: Out[Tensor, "float32", 3]): ...
+
+    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "1")
+    x = torch.arange(12.0).reshape(2, 6)[:, ::2]
+    assert past(x, 0).tolist() == [6, 8, 10]
+    with pytest.raises(LaunchError, match=r"x: dim 1 3 is out of bounds: the extent is 3"):
+        past(x, 1)
+    with pytest.raises(LaunchError, match=r"x: dim 1 -1 is out of bounds: the extent is 3"):
+        past(x, -1)

@@ -12,7 +12,8 @@ from tkjit.errors import SpecError
 from tkjit.spec import DTYPES, Field, Spec
 from tkjit.spec.values import ValueType
 
-_HEADER = struct.Struct("<4i4q2q")  # kind, dtype, present, starts_blank, extents, bytes of the name, of the payload
+# kind, dtype, present, starts_blank, rank, nothing; 8 extents, 8 strides; bytes of the name, of the payload
+_HEADER = struct.Struct("<6i8q8q2q")
 _SCALAR, _TENSOR, _LIST, _TEXT = range(4)
 _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 
@@ -39,17 +40,17 @@ def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str,
     written = {f.name for f in spec.tensors if f.is_written}
     after, position = {}, 0
     for name, before in tensors_in_order(spec, arguments):
-        size = before.numel() * before.element_size()
+        size = _span(before) * before.element_size()
         if name.split("[")[0] in written:
             piece = torch.frombuffer(bytearray(packed[position : position + size] or b"\0"), dtype=torch.uint8)
-            after[name] = piece[:size].view(before.dtype).reshape(before.shape)
+            after[name] = piece[:size].view(before.dtype).as_strided(before.shape, before.stride())
         position += size
     return after
 
 
 def _field(f: Field, value: Any) -> bytes:
     if value is None:
-        return _record(_SCALAR, payload=bytes(8), present=0, extents=(0, 0, 0, 0), dtype=_dtype(f))
+        return _record(_SCALAR, payload=bytes(8), present=0, dtype=_dtype(f))
     if f.is_list:
         items = [_tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)]
         return _list(items)
@@ -65,11 +66,18 @@ def _dtype(f: Field) -> int:
 
 
 def _tensor(name: str, tensor: torch.Tensor, starts_blank: bool) -> bytes:
-    extents = (*(1,) * (4 - tensor.dim()), *tensor.shape)
-    flat = tensor.detach().contiguous().reshape(-1)
+    flat = tensor.detach().as_strided((_span(tensor),), (1,))
     payload = flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
     number = _DTYPE_NUMBERS[str(tensor.dtype).removeprefix("torch.")]
-    return _record(_TENSOR, name, payload, extents=extents, dtype=number, starts_blank=int(starts_blank))
+    blank = int(starts_blank)
+    return _record(
+        _TENSOR, name, payload, extents=tensor.shape, strides=tensor.stride(), dtype=number, starts_blank=blank
+    )
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """How many elements there are from a tensor's first to its last."""
+    return tensor.numel() and 1 + sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _number(value: Any) -> bytes:
@@ -83,7 +91,7 @@ def _value(kind: ValueType, value: Any) -> bytes:
         return _number(float(value))
     if kind.code == "s":
         text = value.encode()
-        return _record(_TEXT, payload=text, extents=(len(text), 0, 0, 0))
+        return _record(_TEXT, payload=text, extents=(len(text),))
     if kind.code == "t":
         return _number(_DTYPE_NUMBERS[str(value).removeprefix("torch.")])
     if kind.item is not None:
@@ -93,7 +101,7 @@ def _value(kind: ValueType, value: Any) -> bytes:
 
 def _list(items: Iterable[bytes]) -> bytes:
     items = list(items)
-    return _record(_LIST, extents=(len(items), 0, 0, 0)) + b"".join(items)
+    return _record(_LIST, extents=(len(items),)) + b"".join(items)
 
 
 def _record(
@@ -101,10 +109,16 @@ def _record(
     name: str = "",
     payload: bytes = b"",
     *,
-    extents: tuple[int, ...] = (0, 0, 0, 0),
+    extents: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
     dtype: int = 0,
     present: int = 1,
     starts_blank: int = 0,
 ) -> bytes:
     text = name.encode()
-    return _HEADER.pack(kind, dtype, present, starts_blank, *extents, len(text), len(payload)) + text + payload
+    layout = (len(extents), 0, *_eight(extents), *_eight(strides))
+    return _HEADER.pack(kind, dtype, present, starts_blank, *layout, len(text), len(payload)) + text + payload
+
+
+def _eight(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return (*numbers, *(0,) * (8 - len(numbers)))

@@ -189,6 +189,12 @@ class _CaseGenerator:
         for name, expr in self._spec.derived:
             known.setdefault(name, expr.evaluate(known))
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
+        if f.is_strided:
+            shape = (*shape[:-1], shape[-1] + 3)  # what is sliced off below lies between the rows
+        tensor = self._random_tensor(f, shape, extents)
+        return tensor[..., : shape[-1] - 3] if f.is_strided else tensor
+
+    def _random_tensor(self, f: Field, shape: tuple[int, ...], extents: Mapping[str, int]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
         if str(dtype) == "torch.float4_e2m1fn_x2":  # to which torch converts nothing
             return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)

@@ -25,6 +25,24 @@ class GlobalLayout(NamedTuple):
     dtype: str
 
 
+class StridedLayout(NamedTuple):
+    """A strided layout as a launch passes it.
+
+    Parameters
+    ----------
+    data_ptr : int
+    extents, strides : tuple of int
+        Of each dim, leftmost first; strides in elements.
+    dtype : str
+        torch's name.
+    """
+
+    data_ptr: int
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+
 class ParallelGlobalLayout(NamedTuple):
     """A parallel global layout as a launch passes it.
 
@@ -103,7 +121,8 @@ def _shown(
     field: Field,
     integer: int,
     real: float,
-    extents: tuple[int, int, int, int],
+    extents: tuple[int, ...],
+    strides: tuple[int, ...],
     dtype: int,
     present: int,
     pointers: tuple[int, ...] | None,
@@ -114,12 +133,20 @@ def _shown(
     if not present:
         return None
     if pointers is not None:
-        return ParallelGlobalLayout(pointers, extents, DTYPES[dtype].name, dev_idx, multicast)
+        return ParallelGlobalLayout(pointers, _padded(extents), DTYPES[dtype].name, dev_idx, multicast)
+    if field.is_strided:
+        return StridedLayout(integer, extents, strides, DTYPES[dtype].name)
     if field.is_tensor and not field.is_list:
-        return GlobalLayout(integer, extents, DTYPES[dtype].name)
+        return GlobalLayout(integer, _padded(extents), DTYPES[dtype].name)
     if field.is_list or field.value_type is not None:
         return f"{field.dtype} at {integer:#x}"
     if field.dtype in ("float", "double"):
         return real
     signed = integer - (1 << 64) if integer >= 1 << 63 else integer
     return bool(signed) if field.dtype == "bool" else signed
+
+
+def _padded(extents: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """Extents by the axes of a global layout."""
+    batch, depth, rows, cols = (*(1,) * (4 - len(extents)), *extents)
+    return batch, depth, rows, cols

@@ -22,15 +22,20 @@ class Layout:
         The C++ type of its elements.
     extents : tuple of int or str
         As its type fixes them, -1 for one that it leaves open; empty if it leaves all open.
+    rank : int
+        Of a strided layout.
     """
 
     element: str
     extents: tuple[int | str, ...] = ()
     is_parallel: bool = False
+    rank: int = 0
 
     @property
     def cpp_type(self) -> str:
         """The type: ``tkjit::gl<float, 1, 1, 1, -1>``."""
+        if self.rank:
+            return f"tkjit::strided<{self.element}, {self.rank}>"
         arguments = ", ".join(map(str, (self.element, *self.extents)))
         return f"tkjit::{'pgl' if self.is_parallel else 'gl'}<{arguments}>"
 
@@ -41,6 +46,8 @@ def _element(spec: Spec, variant: Variant, tensor: Field) -> str:
 
 def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
     """A tensor's layout, or that of each tensor of a list."""
+    if field.is_strided:
+        return Layout(_element(spec, variant, field), rank=len(field.dims))
     constants = dict(variant.values)
     # an absent tensor has no extents, so its type can fix none
     extents = [-1 if field.optional else _static_extent(dim, constants) for dim in field.dims]
@@ -53,6 +60,8 @@ def _expected_type(spec: Spec, variant: Variant, field: Field) -> str:
     if not field.is_tensor:
         return field.dtype
     element = _element(spec, variant, field)
+    if field.is_strided:
+        return Layout(element, rank=len(field.dims)).cpp_type
     return f"std::vector<{Layout(element).cpp_type}>" if field.is_list else element
 
 
@@ -116,7 +125,7 @@ def argument_checks(spec: Spec, variant: Variant) -> list[str]:
     if not spec.args:
         return []
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
-    taken = [types.get(name, "int") for name in spec.order]
+    taken = [types.get(name, "tkjit::computed") for name in spec.order]
     listed = ", ".join([f"decltype(&{spec.entry})", *taken])
     said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
     return [f"static_assert(tkjit::takes<{listed}>(), {said});", ""]

@@ -14,7 +14,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import argument, indent, literal, repr_text, speller, wrap
+from tkjit.render.text import argument, indent, literal, repr_text, speller, stride_axis, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.derived import derived_in_order
@@ -80,7 +80,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     takes_containers = spec.host and any(f.value_type or f.is_list for f in spec.fields)
     return [
         f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
-        "// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.",
+        "// arg_x is the argument x; v_N is the value of N.",
         "#include <tkjit/launcher.h>",
         *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if takes_containers else []),
@@ -198,16 +198,27 @@ def _value(spec: Spec, name: str) -> str:
         return f"{arg}.integer"
     if "." in name:
         _, extent = name.split(".")
-        return f"tkjit::numel({arg})" if extent == "numel" else f"{arg}.extents[{EXTENTS.index(extent)}]"
-    axis = 4 - len(origin.dims) + spec.binder(name)[1]
-    return f"tkjit::items_of({arg})->extents[{axis}]" if origin.is_list else f"{arg}.extents[{axis}]"
+        if axis := stride_axis(extent, len(origin.dims)):
+            return f"{arg}.strides[{axis}]"
+        return f"tkjit::numel({arg})" if extent == "numel" else f"tkjit::padded_extent({arg}, {EXTENTS.index(extent)})"
+    dim = spec.binder(name)[1]
+    tensor = f"tkjit::items_of({arg})->" if origin.is_list else f"{arg}."
+    from_end = len(origin.dims) - dim
+    return f"{tensor}extents[{tensor}rank - {from_end}]" if origin.leading else f"{tensor}extents[{dim}]"
 
 
 def _computed_checks(spec: Spec) -> list[str]:
     """Refuse computed members that overflow, before anything is filled."""
     spell = speller(spec)
+
+    # of plain arguments the types are looked at where the entry is called
+    def member(name: str) -> str:
+        if name in spec.behind or not spec.struct:
+            return "int64_t" if spec.args else "int"
+        return f"decltype({_filled(spec)}::{name})"
+
     checks = [
-        f"tkjit::check_computed({render_expression(expr, spell)}, {repr_text(name)})"
+        f"tkjit::check_computed<{member(name)}>({render_expression(expr, spell)}, {repr_text(name)})"
         for name, expr in computed_members(spec).items()
     ]
     return [f"if (const char* error = {check}) return error;" for check in checks]

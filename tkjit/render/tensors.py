@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tkjit.render.expressions import render_expression
-from tkjit.render.text import field_text, given, indent, literal, local, repr_text, whole
+from tkjit.render.text import field_text, given, indent, literal, local, repr_text, stride_axis, whole
 from tkjit.spec import BY_NAME, Field, Spec
 from tkjit.spec.checks import DEV_IDX, NUM_DEVICES
 from tkjit.spec.derived import derived_in_order
@@ -62,15 +62,19 @@ class TensorChecks:
             return self._parallel(f)
         body = self._check_tensor(f, self._place(f))
         if not f.optional:
-            return ["", f"// {field_text(f)}", f"TensorView {local(f.name)};", *body]
+            return ["", f"// {field_text(f)}", *self._view(f), *body]
         return [
             "",
             f"// {field_text(f)}",
-            f"TensorView {local(f.name)};",
+            *self._view(f),
             f"if ({given(f.name)}) {{",
             *indent(body),
             "}",
         ]
+
+    @staticmethod
+    def _view(f: Field) -> list[str]:
+        return [f"TensorView {local(f.name)};", *([f"{local(f.name)}.strided = true;"] if f.is_strided else [])]
 
     def _place(self, f: Field) -> _Place:
         if f.is_parallel:
@@ -147,6 +151,8 @@ class TensorChecks:
             )
         if f.is_written:
             lines.append(f"if (!writable(call, {view})) return nullptr;")
+        if f.is_written and f.is_strided:
+            lines.append(f"if (!distinct(call, {view})) return nullptr;")
         if f.align_bytes:
             lines.append(f"if (!aligned(call, {view}, {f.align_bytes})) return nullptr;")
         return lines
@@ -242,14 +248,16 @@ class TensorChecks:
         """An expression's value, as what converts to ``Int``."""
         if expr.is_name:
             return local(expr.text)
-        tensors = {f.name for f in self.spec.tensors}
+        ranks = {f.name: len(f.dims) for f in self.spec.tensors}
         derived = dict(self.spec.derived)
 
         def spell(name: str) -> str:
             field, _, extent = name.partition(".")
-            if field not in tensors or not extent:
+            if field not in ranks or not extent:
                 return local(name) if name in derived else f"Int({local(name)})"
             view = local(field)
+            if axis := stride_axis(extent, ranks[field]):
+                return f"Int({view}.strides[{axis}])"
             return f"numel({view})" if extent == "numel" else f"Int(extent({view}, {EXTENTS.index(extent)}))"
 
         return render_expression(expr, spell)
@@ -301,7 +309,7 @@ class TensorChecks:
             f"// {field_text(f)}",
             f"Shape shape_of_{f.name};",
             f"if (!shape_of_{f.name}.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
-            f"TensorView {local(f.name)};",
+            *self._view(f),
             f"Object object_of_{f.name};",
             f"if ({given(f.name)}) {{",
             *indent(

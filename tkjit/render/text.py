@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 
 from tkjit.spec import Field, Spec
@@ -17,11 +18,22 @@ def local(name: str) -> str:
 
     What is made of one is called ``shape_of_x``, ``object_of_x`` and so on.
 
-    >>> local("N"), local("x.rows")
-    ('v_N', 'rows_of_x')
+    >>> local("N"), local("x.rows"), local("x.stride(-1)")
+    ('v_N', 'rows_of_x', 'stride_m1_of_x')
     """
     field, _, extent = name.partition(".")
+    extent = re.sub(r"\((-?)(\d)\)", lambda axis: f"_{'m' * bool(axis[1])}{axis[2]}", extent)
     return f"{extent}_of_{field}" if extent else f"v_{name}"
+
+
+def stride_axis(extent: str, rank: int) -> str:
+    """The number of the dim whose stride ``stride(-1)`` is; empty for what is no stride.
+
+    >>> stride_axis("stride(-1)", 4), stride_axis("rows", 4)
+    ('3', '')
+    """
+    found = re.fullmatch(r"stride\((-?\d)\)", extent)
+    return str(int(found[1]) % rank) if found else ""
 
 
 def argument(name: str) -> str:
@@ -47,7 +59,8 @@ def field_text(field: Field) -> str:
         align += [f"CType({repr_text(field.cpp_type)})"] if field.cpp_type else []
         align += [f"Member({repr_text(field.member)})"] if field.member else []
         direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
-        text = f"{field.name}: {direction}[{', '.join([python_type(field), repr_text(field.dtype), *dims, *align])}]"
+        kind = "Strided" if field.is_strided else python_type(field)
+        text = f"{field.name}: {direction}[{', '.join([kind, repr_text(field.dtype), *dims, *align])}]"
     elif field.value_type is not None:
         text = f"{field.name}: {field.value_type.text}"
     else:

@@ -51,14 +51,28 @@ inline DeviceType device_type_of(int dlpack_type) {
 
 // Copies the sizes: a tensor's own may change, and move, before the launch.
 inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
+    const int most = view->strided ? kMaxRank : kMaxDims;
     view->ndim = ndim;
-    if (ndim > kMaxDims) view->problems |= kTooManyDims;
+    if (ndim > most) view->problems |= kTooManyDims;
     int64_t all = 0;
     for (int i = 0; i < ndim; ++i) {
         all |= sizes[i];
-        if (i < kMaxDims) view->sizes[i] = sizes[i];
+        if (i < most) view->sizes[i] = sizes[i];
     }
     if (all > INT32_MAX) view->problems |= kTooLarge;
+}
+
+// The strides, and how many elements there are from the first to the last. Null strides are those of rows in a row.
+inline int64_t note_strides(const int64_t* strides, TensorView* view) {
+    int64_t last = 0, next = 1;
+    bool empty = false;
+    for (int i = view->ndim; i-- > 0; next *= view->sizes[i]) {
+        view->strides[i] = strides ? strides[i] : next;
+        if (view->strides[i] < 0 && view->sizes[i] > 1) view->problems |= kBackwards;
+        last += (view->sizes[i] - 1) * view->strides[i];
+        empty |= view->sizes[i] == 0;
+    }
+    return empty ? 0 : last + 1;
 }
 
 // Strides as row-major tensors have them; those of extents of 1 are of no consequence.
@@ -80,6 +94,11 @@ inline void note(const DLTensor& tensor, TensorView* view) {
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     note_sizes(tensor.shape, tensor.ndim, view);
     view->bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+    if (view->strided) {
+        if (!(view->problems & kTooManyDims)) view->bytes *= size_t(note_strides(tensor.strides, view));
+        return;
+    }
+    if (!is_contiguous(tensor)) view->problems |= kNotContiguous;
     for (int i = 0; i < tensor.ndim; ++i) view->bytes *= size_t(tensor.shape[i]);
 }
 
@@ -120,7 +139,6 @@ inline bool view_through_method(PyObject* object, TensorView* view, Values* valu
     const DLTensor* const tensor = shown_by(capsule, &view->read_only);
     if (!tensor) return false;
     note(*tensor, view);
-    if (!is_contiguous(*tensor)) view->problems |= kNotContiguous;
     return values->keep(capsule.inc_ref().ptr());
 }
 

@@ -40,4 +40,9 @@ inline const char* dtype_name(int32_t dtype) {
     return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
 }
 
+inline int64_t bytes_of(int32_t dtype) {
+    static constexpr int8_t bytes[TKJIT_DTYPE_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1};
+    return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? bytes[dtype] : 1;
+}
+
 }  // namespace tkjit

@@ -19,7 +19,11 @@ inline void set(TkjitArg& arg, const TensorView& view) {
     arg.data = view.data;
     arg.dtype = view.dtype;
     arg.present = 1;
-    for (int axis = 0; axis < kMaxDims; ++axis) arg.extents[axis] = extent(view, axis);
+    arg.rank = view.ndim;
+    std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
+    if (!view.strided) return;
+    std::memcpy(arg.extents, view.sizes, sizeof arg.extents);
+    std::memcpy(arg.strides, view.strides, sizeof arg.strides);
 }
 inline bool set(TkjitArg& arg, const TensorList& list, Call& call) {
     auto* const items = call.values.make<TkjitArg>(size_t(list.count));
@@ -37,9 +41,20 @@ inline bool written(const Call& call, const TensorList& list) {
     return true;
 }
 inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
-inline void set(TkjitArg& arg, double value) { arg = real_value(value); }
-inline void set(TkjitArg& arg, int64_t value) { arg = number_value(value); }
-inline void set(TkjitArg& arg, bool value) { arg = number_value(value); }
+inline void set_number(TkjitArg& arg) {
+    arg.rank = 0;
+    arg.dtype = 0;
+    arg.present = 1;
+}
+inline void set(TkjitArg& arg, double value) {
+    arg.real = value;
+    set_number(arg);
+}
+inline void set(TkjitArg& arg, int64_t value) {
+    arg.integer = value;
+    set_number(arg);
+}
+inline void set(TkjitArg& arg, bool value) { set(arg, int64_t(value)); }
 inline void set_absent(TkjitArg& arg) { arg = {}; }
 
 // The variant's launcher for the device of `on`: remembered, found in the cache, or built.
@@ -216,18 +231,27 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
 
 // ---- looking at a call ---------------------------------------------------------------------------------------------
 
-// An argument as Python looks at it: (data or number, as a float, extents, dtype, whether it was given, the pointers of a
-// parallel layout, its multicast pointer, its device's index).
+inline PyObject* shown(const int64_t* numbers, int count) {
+    PyObject* const tuple = PyTuple_New(count);
+    for (int i = 0; tuple && i < count; ++i) PyTuple_SET_ITEM(tuple, i, PyLong_FromLongLong(numbers[i]));
+    return tuple;
+}
+
+// An argument as Python looks at it: (data or number, as a float, extents, strides, dtype, whether it was given, the pointers
+// of a parallel layout, its multicast pointer, its device's index). Only a strided layout's strides mean anything.
 inline PyObject* shown(const TkjitArg& arg, bool parallel) {
+    const int rank = arg.present ? arg.rank : 0;
+    PyObject* const extents = shown(arg.extents, rank);
+    PyObject* const strides = shown(arg.strides, rank);
     if (!parallel || !arg.present)
-        return Py_BuildValue("Kd(LLLL)iiOKi", static_cast<unsigned long long>(arg.integer), arg.real, arg.extents[0],
-                             arg.extents[1], arg.extents[2], arg.extents[3], arg.dtype, arg.present, Py_None, 0ull, 0);
+        return Py_BuildValue("KdNNiiOKi", static_cast<unsigned long long>(arg.integer), arg.real, extents, strides, arg.dtype,
+                             arg.present, Py_None, 0ull, 0);
     const auto& layout = *static_cast<const TkjitParallel*>(arg.data);
     PyObject* const pointers = PyTuple_New(layout.count);
     if (!pointers) return nullptr;
     for (int i = 0; i < layout.count; ++i) PyTuple_SET_ITEM(pointers, i, PyLong_FromVoidPtr(layout.data[i]));
-    return Py_BuildValue("Kd(LLLL)iiNKi", 0ull, 0.0, arg.extents[0], arg.extents[1], arg.extents[2], arg.extents[3], arg.dtype,
-                         arg.present, pointers, reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
+    return Py_BuildValue("KdNNiiNKi", 0ull, 0.0, extents, strides, arg.dtype, arg.present, pointers,
+                         reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
 }
 
 // What the launches of a call would pass, with its result, which holds its outputs. Takes the result over.

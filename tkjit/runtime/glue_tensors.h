@@ -119,16 +119,23 @@ inline uintptr_t end_of(const TensorView& view) {
     return reinterpret_cast<uintptr_t>(view.data) + view.bytes;
 }
 
-inline bool shares_memory(const TensorView& view, const TensorView& other) {
+inline bool shares_memory(const Call& call, const TensorView& view, const TensorView& other) {
     const auto begin = reinterpret_cast<uintptr_t>(view.data), other_begin = reinterpret_cast<uintptr_t>(other.data);
     if (!begin || !other_begin) return false;  // one that was not given, or is empty
     const uintptr_t end = end_of(view), other_end = end_of(other);
-    return begin < other_end && other_begin < end && begin != end && other_begin != other_end;
+    const bool interleaved = begin < other_end && other_begin < end && begin != end && other_begin != other_end;
+    return interleaved && (!(view.strided || other.strided) || call.table.overlap(view, other));
+}
+
+// All of it, element by element.
+inline bool is_same_memory(const TensorView& view, const TensorView& other) {
+    if (view.data != other.data || end_of(view) != end_of(other)) return false;
+    return !(view.strided && other.strided) || std::memcmp(view.strides, other.strides, view.ndim * sizeof *view.strides) == 0;
 }
 
 // A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.
 inline bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
-    if (!shares_memory(view, other_view)) return true;
+    if (!shares_memory(call, view, other_view)) return true;
     if (!call.quiet)
         PyErr_Format(call.table.argument_error, "%s: the output %s shares memory with %s; give it memory of its own",
                      call.kernel, name, other);
@@ -144,7 +151,7 @@ inline bool apart(const Call& call, const char* name, const TensorView& view, co
 // What is written in place may be an argument twice, but must not share a part of one: as torch's own operators.
 inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char* other,
                            const TensorView& other_view) {
-    if (!shares_memory(view, other_view) || (view.data == other_view.data && end_of(view) == end_of(other_view))) return true;
+    if (!shares_memory(call, view, other_view) || is_same_memory(view, other_view)) return true;
     if (!call.quiet)
         PyErr_Format(call.table.argument_error,
                      "%s: unsupported operation: %s, which is written to, shares some of its memory with %s, and not all; "
@@ -298,6 +305,16 @@ inline bool writable(const Call& call, const TensorView& view) {
     if (!call.quiet)
         PyErr_Format(call.table.argument_error, "%s: %s is a read-only array, and the kernel writes to it; pass a copy",
                      call.kernel, view.name);
+    return false;
+}
+
+// Of what is written each element has a place of its own; an expanded view has one for many.
+inline bool distinct(const Call& call, const TensorView& view) {
+    if (!call.table.overlaps_itself(view)) return true;
+    if (!call.quiet)
+        PyErr_Format(call.table.argument_error,
+                     "%s: the kernel writes to %s, whose strides put several elements at one place (an expanded view?); "
+                     "pass %s.clone()", call.kernel, view.name, view.name);
     return false;
 }
 

@@ -145,13 +145,18 @@ inline void refuse_object(const char* kernel, const char* name, PyObject* object
     });
 }
 
+inline std::string too_many_dims(const TensorView& view) {
+    const int most = view.strided ? kMaxRank : kMaxDims;
+    return ", of " + std::to_string(view.ndim) + " dimensions; expected at most " + std::to_string(most);
+}
+
 inline void refuse_array(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     explain([&] {
         const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
-        if (view.problems & kTooManyDims)
-            return raise(shape_error, who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most 4");
+        if (view.problems & kTooManyDims) return raise(shape_error, who + too_many_dims(view));
         if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
         if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
+        if (view.problems & kBackwards) return raise(argument_error, who + " with a stride below zero; pass a copy");
         raise(argument_error, who + ", which is not contiguous; pass a contiguous copy");
     });
 }
@@ -179,8 +184,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
         if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
         if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
-        if (view.problems & kTooManyDims)
-            return raise(shape_error, who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most 4");
+        if (view.problems & kTooManyDims) return raise(shape_error, who + too_many_dims(view));
         if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
         if (view.problems & kNotContiguous)
             return raise(argument_error, who + " with strides " + text_of(tensor.attr("stride")()) +

@@ -6,6 +6,7 @@
 #include "parallel.h"
 #include "refusals.h"
 #include "interruptions.h"
+#include "overlap.h"
 #include "storages.h"
 #include "streams.h"
 #include "table.h"
@@ -366,7 +367,7 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion,  view,        confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
+    table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
              modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,

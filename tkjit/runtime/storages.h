@@ -23,6 +23,7 @@ namespace tkjit::runtime {
 
 inline bool is_as_read(const TensorView& view) {
     TensorView now;
+    now.strided = view.strided;
     try {
         view_impl(impl_of(view.object), &now);
     } catch (py::error_already_set&) {
@@ -32,7 +33,8 @@ inline bool is_as_read(const TensorView& view) {
     }
     return !(now.problems & ~kRequiresGrad) && now.data == view.data && now.storage == view.storage && now.dtype == view.dtype &&
            now.device_type == view.device_type && now.device == view.device && now.ndim == view.ndim &&
-           std::memcmp(now.sizes, view.sizes, size_t(now.ndim) * sizeof *now.sizes) == 0;
+           std::memcmp(now.sizes, view.sizes, size_t(now.ndim) * sizeof *now.sizes) == 0 &&
+           (!view.strided || std::memcmp(now.strides, view.strides, size_t(now.ndim) * sizeof *now.strides) == 0);
 }
 
 inline bool confirm(const char* kernel, const TensorView* last) {

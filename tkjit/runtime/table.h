@@ -17,8 +17,9 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 3;
-constexpr int kMaxDims = 4;
+constexpr uint32_t kTableVersion = 4;
+constexpr int kMaxDims = 4;                 // of a global layout
+constexpr int kMaxRank = TKJIT_MAX_RANK;    // of a strided one
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int64_t kUnbound = -1;
@@ -42,6 +43,7 @@ enum Problem : uint32_t {
     kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
     kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
     kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
+    kBackwards = 1 << 14,  // a stride below zero
 };
 // What torch's own dispatcher deals with: a direct call that meets it becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
@@ -50,9 +52,10 @@ constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 // tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
 struct TensorView {
     void* data = nullptr;
-    size_t bytes = 0;  // of a contiguous tensor, from `data` on
+    size_t bytes = 0;  // from `data` to the end of its last element
     void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
-    int64_t sizes[kMaxDims];
+    int64_t sizes[kMaxRank];
+    int64_t strides[kMaxRank];  // of one that may have any, in elements
     int32_t ndim = 0;
     int32_t dtype = -1;  // TkjitDtype, -1 for any other
     DeviceType device_type = DeviceType::cpu;
@@ -60,6 +63,7 @@ struct TensorView {
     uint32_t problems = 0;
     bool foreign = false;  // an array of another framework
     bool read_only = false;
+    bool strided = false;  // asked of the reader: take any strides, and note them
     bool ran_code = false;  // Python code may have run while it was read
 
     // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
@@ -176,6 +180,9 @@ struct Table {
     // Fills a view. False if the object is no tensor, and no array that DLPack shows; with the exception of its own hooks, if
     // they raised one.
     bool (*view)(PyObject* object, TensorView* view, Values* values);
+    // Whether an element of a tensor lies where one of another does; of such as cannot be told in a moment it is not.
+    bool (*overlap)(const TensorView& view, const TensorView& other);
+    bool (*overlaps_itself)(const TensorView& view);
     // Whether a call's tensors, the last of which this is, are still what was read of them. Raises if not. No Python code
     // runs in it, so that what it has found is true until the GIL is released.
     bool (*confirm)(const char* kernel, const TensorView* last);

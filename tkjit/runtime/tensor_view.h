@@ -110,12 +110,12 @@ inline c10::StorageImpl* storage_of(const c10::TensorImpl& impl) { return impl.u
 
 // What DLPack says nothing of: gradients, strides of no consequence, and how much the storage still holds.
 C10_ALWAYS_INLINE void note_state(c10::TensorImpl& impl, TensorView* view) {
-    if (!impl.is_contiguous()) view->problems |= kNotContiguous;
+    if (!view->strided && !impl.is_contiguous()) view->problems |= kNotContiguous;
     if (impl.autograd_meta() && c10::GradMode::is_enabled() && (impl.requires_grad() || has_forward_gradient(impl)))
         view->problems |= kRequiresGrad;
     if (view->problems) return;
     const size_t itemsize = impl.dtype().itemsize();
-    view->bytes = impl.numel() * itemsize;
+    view->bytes = size_t(view->strided ? note_strides(impl.strides().data(), view) : impl.numel()) * itemsize;
     // a storage can be freed or shrunk under its tensors, as some training code does
     const size_t needed = impl.storage_offset() * itemsize + view->bytes;
     if (view->bytes && impl.unsafe_storage().nbytes() < needed) view->problems |= kFreed;

@@ -11,6 +11,7 @@ from tkjit.spec.annotations import (
     Out,
     ParallelLayout,
     Scalar,
+    Strided,
     Tensor,
 )
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
@@ -46,6 +47,7 @@ __all__ = [
     "Scalar",
     "Source",
     "Spec",
+    "Strided",
     "Tensor",
     "Variant",
     "spec_of_function",

@@ -101,6 +101,8 @@ if TYPE_CHECKING:
     from typing import Annotated as Scalar
 
     from torch import Tensor
+
+    Strided = Tensor
 else:
 
     class In(_TensorMarker, direction="in"):
@@ -117,6 +119,9 @@ else:
 
     class Tensor:
         """A global layout; to a type checker, ``torch.Tensor``."""
+
+    class Strided:
+        """A tensor with any strides, and up to 8 dims; to a type checker, ``torch.Tensor``."""
 
 
 class ParallelLayout:
@@ -137,5 +142,6 @@ __all__ = [
     "Out",
     "ParallelLayout",
     "Scalar",
+    "Strided",
     "Tensor",
 ]

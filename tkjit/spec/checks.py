@@ -12,7 +12,7 @@ from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import Field
 
-MAX_DIMS = 4
+MAX_DIMS, MAX_RANK = 4, 8  # of a global layout, and of a strided one
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
 DEV_IDX, NUM_DEVICES = "dev_idx", "num_devices"  # what a kernel over several devices knows of itself
 AUTO = "auto"  # the struct that an entry takes, whatever it is called
@@ -180,15 +180,26 @@ def _bound_names(spec: Description) -> set[str]:
     """Every name that an expression may use when all arguments are read."""
     alone = [f for f in spec.inputs if not f.is_list]
     own = {DEV_IDX, NUM_DEVICES} if spec.is_parallel else set()
+    own |= set().union(*(stride_names(f) for f in alone))
     tensors = {f"{f.name}.{extent}" for f in alone for extent in EXTENTS}
     return {*spec.dim_names, *(f.name for f in spec.fields if f.is_integer), *tensors, *own}
+
+
+def stride_names(f: Field) -> set[str]:
+    """A strided tensor's strides, as expressions name them."""
+    return {f"{f.name}.stride({axis})" for axis in range(-len(f.dims), len(f.dims))} if f.is_strided else set()
 
 
 def _check_dims(spec: Description) -> None:
     bound = _bound_names(spec)
     for f in spec.tensors:
-        if len(f.dims) > MAX_DIMS:
-            _fail(spec, f"{f.name} has {len(f.dims)} dims; a global layout has at most {MAX_DIMS}")
+        most, kind = (MAX_RANK, "strided") if f.is_strided else (MAX_DIMS, "global")
+        if len(f.dims) > most:
+            _fail(spec, f"{f.name} has {len(f.dims)} dims; a {kind} layout has at most {most}")
+        if f.is_strided and f.cpp_type:
+            _fail(spec, f"{f.name}: CType({f.cpp_type!r}) would not know the strides; a strided layout is tkjit's own")
+        if f.is_strided and not f.dims:
+            _fail(spec, f"{f.name} has no dims; a strided layout has 1 to {MAX_RANK}")
         if f.leading and f.direction == "out" and not any(g.leading for g in spec.tensors if g.direction != "out"):
             _fail(spec, f"{f.name}: no argument says what its leading dims '...' are")
         for dim in f.dims:
@@ -206,6 +217,8 @@ def _check_dims(spec: Description) -> None:
     _check_optional_dims(spec)
     for where, expr in _expressions(spec):
         for name in sorted(expr.names - known):
+            if ".stride(" in name:
+                _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
             _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
@@ -219,12 +232,25 @@ def _check_optional_dims(spec: Description) -> None:
     if not any(f.optional for f in spec.tensors):
         return
     optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
+    optional |= {name: f.name for f in spec.tensors if f.optional for name in stride_names(f)}
     optional |= {name: spec.binder(name)[0].name for name in spec.dim_names if spec.binder(name)[0].optional}
     inputs = {id(dim) for f in spec.tensors if f.direction != "out" for dim in f.dims}
     for where, expr in _expressions(spec):
         for name in sorted(expr.names & optional.keys()):
             if id(expr) not in inputs:
                 _fail(spec, f"{where}: {name} has no value when a call leaves out {optional[name]}")
+
+
+def _why_no_stride(spec: Description, field: str) -> str:
+    """Why a tensor has no such stride."""
+    f = next((f for f in spec.tensors if f.name == field), None)
+    if f is None:
+        return f"there is no tensor {field}"
+    if not f.is_strided:
+        return f"{field} is contiguous; strides are those of In[Strided, ...]"
+    if f.direction == "out":
+        return f"{field} is an output, which has no strides before it is allocated"
+    return f"{field} has {len(f.dims)} dims"
 
 
 def _constant(spec: Description, name: str, dim: Expr) -> int:

@@ -1,9 +1,10 @@
 """The one expression language of a spec: parses expressions and evaluates them. ``render/`` prints them as C++.
 
 Grids, blocks, shared memory, constraints and output dims use it. It has integers of 64 bits, ``+ - * // %``,
-comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, and a tensor field's padded extents
-(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``). It means the same in Python and in C++: division rounds
-down, and an overflow or a division by zero is an error on both sides (``tkjit/include/tkjit/expr.h``).
+comparisons, ``min``, ``max``, ``cdiv``, the names of dims and integer scalars, a tensor field's padded extents
+(``x.batch``, ``x.depth``, ``x.rows``, ``x.cols``, ``x.numel``) and a strided one's strides (``x.stride(-1)``). It means
+the same in Python and in C++: division rounds down, and an overflow or a division by zero is an error on both sides
+(``tkjit/include/tkjit/expr.h``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import ast
 import keyword
 import operator
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -90,10 +92,10 @@ class Expr:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Every name that a value is needed for; ``x.rows`` counts as one name."""
+        """Every name that a value is needed for; ``x.rows`` and ``x.stride(0)`` count as one name each."""
         if self.is_name:
             return frozenset([self.text])
-        return frozenset(_name(node) for node in _values(self._tree) if isinstance(node, (ast.Name, ast.Attribute)))
+        return frozenset(ast.unparse(node) for node in _values(self._tree) if _is_name(node))
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """Compute the expression; a comparison gives 0 or 1.
@@ -163,6 +165,8 @@ def _children(node: ast.expr) -> list[ast.expr] | None:
             return []
         case ast.Attribute(value=ast.Name(), attr=attr) if attr in EXTENTS:
             return []
+        case ast.Call() if _is_name(node):
+            return []
         case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
             return [node.operand]
         case ast.BinOp() if type(node.op) in _BINARY:
@@ -181,8 +185,15 @@ def _values(node: ast.expr) -> list[ast.expr]:
     return [node, *(below for child in _children(node) or [] for below in _values(child))]
 
 
-def _name(node: ast.Name | ast.Attribute) -> str:
-    return node.id if isinstance(node, ast.Name) else f"{_name(node.value)}.{node.attr}"  # type: ignore[arg-type]
+def _is_name(node: ast.expr) -> bool:
+    """Whether a node stands for a value that is looked up."""
+    match node:
+        case ast.Name() | ast.Attribute():
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(), attr="stride"), args=[axis], keywords=[]):
+            return re.fullmatch(r"-?\d", ast.unparse(axis)) is not None
+        case _:
+            return False
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
@@ -193,8 +204,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, int], text: str) -> int:
         match node:
             case ast.Constant():
                 result = int(node.value)  # type: ignore[arg-type]
-            case ast.Name() | ast.Attribute():
-                result = values[_name(node)]
+            case ast.Name() | ast.Attribute() | ast.Call(func=ast.Attribute()):
+                result = values[ast.unparse(node)]
             case ast.UnaryOp():
                 result = -go(node.operand) if isinstance(node.op, ast.USub) else go(node.operand)
             case ast.BinOp():

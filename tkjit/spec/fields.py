@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, ParallelLayout, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, ParallelLayout, Strided, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING, Field
@@ -55,9 +55,11 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
                 f"{kernel}: {name}: a parallel layout is an input that every call gives; InOut writes to it"
             )
         common["is_parallel"] = True
+    elif python_type is Strided:
+        common["is_strided"] = True
     elif python_type not in (Tensor, list[Tensor]):
         raise SpecError(
-            f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, list[Tensor] or ParallelTensor"
+            f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, Strided, list[Tensor] or ParallelTensor"
         )
     elif python_type is not Tensor:
         if marker.direction == "out" or optional:
@@ -182,6 +184,8 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
     dtype, *dims = plain
     texts = [part for dim in dims for part in (["..."] if dim is Ellipsis else _split_dims(dim))]
     leading = bool(texts) and texts[0] == "..."
+    if leading and common.get("is_strided"):
+        raise SpecError(f"{kernel}: {name}: a strided layout has as many dims as the spec says, and no '...'")
     if "..." in texts[leading:]:
         raise SpecError(f"{kernel}: {name}: '...' can only stand before the other dims")
     return Field(

@@ -90,6 +90,8 @@ class Field:
         The type of a value that is no number: a string, a dtype, a device, a container.
     is_parallel : bool
         Whether it is a parallel global layout: a tensor on each of several devices.
+    is_strided : bool
+        Whether it is a strided layout, which a tensor with any strides fills.
     member : str
         The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
@@ -110,6 +112,7 @@ class Field:
     max_length: int = 0
     member: str = ""
     is_parallel: bool = False
+    is_strided: bool = False
 
     @property
     def is_tensor(self) -> bool:

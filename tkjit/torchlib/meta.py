@@ -9,6 +9,7 @@ import torch
 
 from tkjit.errors import ArgumentError, ShapeError, TkjitError
 from tkjit.spec import Field, Spec
+from tkjit.spec.checks import stride_names
 from tkjit.spec.derived import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.signature import join_options
@@ -97,6 +98,8 @@ class _Call:
         padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)
         self.values |= {f"{f.name}.{name}": size for name, size in zip(EXTENTS, padded, strict=False)}
         self.values[f"{f.name}.numel"] = tensor.numel()
+        for name in stride_names(f):
+            self.values[name] = tensor.stride(int(name.rpartition("(")[2].rstrip(")")))
 
     def _leading(self, f: Field, tensor: torch.Tensor, sizes: tuple[Any, ...]) -> None:
         if self.leading is None:

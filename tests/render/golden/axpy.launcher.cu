@@ -1,5 +1,5 @@
 // Launcher of axpy for T=bfloat16, rendered by tkjit.
-// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
+// arg_x is the argument x; v_N is the value of N.
 #include <tkjit/launcher.h>
 #include <cuda_bf16.h>
 
@@ -28,7 +28,7 @@ TKJIT_MARK_ENTRY(axpy<T>)
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1], &arg_alpha = args[2];
-        const tkjit::Int v_N = arg_x.extents[3];
+        const tkjit::Int v_N = arg_x.extents[0];
 
         const Globals globals{
             .x = tkjit::convert<decltype(Globals::x)>(arg_x),

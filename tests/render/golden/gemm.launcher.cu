@@ -1,5 +1,5 @@
 // Launcher of gemm for T=float16, rendered by tkjit.
-// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
+// arg_x is the argument x; v_N is the value of N.
 #include <tkjit/launcher.h>
 #include <cuda_fp16.h>
 
@@ -36,8 +36,8 @@ TKJIT_MARK_ENTRY(gemm<T>)
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_a = args[0], &arg_b = args[1], &arg_c = args[2];
-        const tkjit::Int v_M = arg_a.extents[2];
-        const tkjit::Int v_N = arg_b.extents[3];
+        const tkjit::Int v_M = arg_a.extents[0];
+        const tkjit::Int v_N = arg_b.extents[1];
 
         const Globals globals{
             .a = tkjit::convert<decltype(Globals::a)>(arg_a),

@@ -1,5 +1,5 @@
 // Launcher of softmax for T=float32, rendered by tkjit.
-// arg_x is the argument x, with its batch, depth, rows and cols as extents; v_N is the value of N.
+// arg_x is the argument x; v_N is the value of N.
 #include <tkjit/launcher.h>
 
 using T = float;
@@ -72,9 +72,9 @@ TKJIT_MARK_ENTRY(softmax<T>)
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1];
-        const tkjit::Int batch_of_x = arg_x.extents[0];
-        const tkjit::Int depth_of_x = arg_x.extents[1];
-        const tkjit::Int rows_of_x = arg_x.extents[2];
+        const tkjit::Int batch_of_x = tkjit::padded_extent(arg_x, 0);
+        const tkjit::Int depth_of_x = tkjit::padded_extent(arg_x, 1);
+        const tkjit::Int rows_of_x = tkjit::padded_extent(arg_x, 2);
 
         const Globals globals{
             .x = tkjit::convert<decltype(Globals::x)>(arg_x),

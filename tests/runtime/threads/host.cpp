@@ -44,7 +44,7 @@ bool view(PyObject* object, TensorView* view, Values*) {
 const char* launch(const TkjitArg* args, int32_t, void*) {
     const auto x = static_cast<const float*>(args[0].data);
     const auto y = static_cast<float*>(args[1].data);
-    for (int64_t i = 0; i < args[1].extents[3]; ++i) y[i] += float(args[2].real) * x[i];
+    for (int64_t i = 0; i < args[1].extents[0]; ++i) y[i] += float(args[2].real) * x[i];
     return nullptr;
 }
 

@@ -35,17 +35,23 @@ typedef struct TkjitDevice {
     int32_t index;
 } TkjitDevice;
 
-// One field. A tensor fills data, extents (batch, depth, rows, cols: right-aligned, padded with 1) and dtype;
-// a scalar fills integer (also for bool, a dtype's TkjitDtype, and a device's index with its type in dtype) or real;
-// a string its characters and extents[0]; a list, set or tuple points to its items, and extents[0] says how many; a
-// dict points to a key and a value in turns, and extents[0] says how many pairs.
+// The number of this file's structs and functions: a launcher exports it as the int32_t `tkjit_abi`.
+#define TKJIT_ABI 2
+#define TKJIT_MAX_RANK 8
+
+// One field. A tensor fills data, rank, its extents, leftmost first, and dtype; where the kernel takes any strides, these
+// too, in elements. A scalar fills integer (also for bool, a dtype's TkjitDtype, and a device's index with its type in
+// dtype) or real; a string its characters and extents[0]; a list, set or tuple points to its items, and extents[0] says
+// how many; a dict points to a key and a value in turns, and extents[0] says how many pairs.
 typedef struct TkjitArg {
     union {
         void* data;
         int64_t integer;
         double real;
     };
-    int64_t extents[4];
+    int64_t extents[TKJIT_MAX_RANK];
+    int64_t strides[TKJIT_MAX_RANK];
+    int32_t rank;
     int32_t dtype;
     int32_t present;  // 0: an optional field that was not given
 } TkjitArg;

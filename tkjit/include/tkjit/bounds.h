@@ -53,6 +53,8 @@ struct Index {
     }
 };
 
+constexpr const Index& first(const Index& index, const auto&...) { return index; }
+
 // The layout's name with its place in a list.
 struct Spelled {
     char text[96];

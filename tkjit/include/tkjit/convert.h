@@ -10,10 +10,12 @@
 #include <tkjit/gl.h>
 #include <tkjit/list.h>
 #include <tkjit/pgl.h>
+#include <tkjit/strided.h>
 
 #include <concepts>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -74,6 +76,10 @@ template <class T>
 struct is_own_parallel_layout : std::false_type {};
 template <class T, int Batch, int Depth, int Rows, int Cols>
 struct is_own_parallel_layout<pgl<T, Batch, Depth, Rows, Cols>> : std::true_type {};
+template <class T>
+struct is_strided : std::false_type {};
+template <class T, int Rank, class Axes>
+struct is_strided<strided<T, Rank, Axes>> : std::true_type {};
 
 }  // namespace detail
 
@@ -81,8 +87,15 @@ struct is_own_parallel_layout<pgl<T, Batch, Depth, Rows, Cols>> : std::true_type
 inline const TkjitArg* items_of(const TkjitArg& arg) { return static_cast<const TkjitArg*>(arg.data); }
 inline const TkjitParallel& parallel_of(const TkjitArg& arg) { return *static_cast<const TkjitParallel*>(arg.data); }
 
+// A tensor's extent by the axes of a global layout (batch, depth, rows, cols), before the tensor's own it is 1.
+inline int64_t padded_extent(const TkjitArg& arg, int axis) {
+    const int dim = arg.rank - 4 + axis;
+    return dim >= 0 ? arg.extents[dim] : arg.present;
+}
 inline Int numel(const TkjitArg& arg) {
-    return Int(arg.extents[0]) * arg.extents[1] * arg.extents[2] * arg.extents[3];
+    Int product = arg.present;
+    for (int dim = 0; dim < arg.rank; ++dim) product = product * arg.extents[dim];
+    return product;
 }
 
 // An error text if a tensor contradicts what its field's type fixes, else null.
@@ -102,14 +115,16 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
             return text;
         }
         return check_extents<typename Field::GL>(arg, name);
+    } else if constexpr (detail::is_strided<Field>::value) {
+        // whose rank the spec's dims have said
     } else if constexpr (global_layout<Field>) {
         static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
         static thread_local char text[160];
         for (int axis = 0; axis < 4; ++axis) {
             const int fixed = static_extents<Field>::value[axis];
-            if (fixed < 0 || !arg.present || arg.extents[axis] == fixed) continue;
+            if (fixed < 0 || !arg.present || padded_extent(arg, axis) == fixed) continue;
             std::snprintf(text, sizeof text, "shape: %s has %s=%lld; its type fixes %d", name, axes[axis],
-                          static_cast<long long>(arg.extents[axis]), fixed);
+                          static_cast<long long>(padded_extent(arg, axis)), fixed);
             return text;
         }
     }
@@ -124,15 +139,23 @@ inline TkjitArg integer_arg(Int value) {
     return arg;
 }
 
-// An error text if such an integer has no value, or none that a member of 32 bits holds.
-inline const char* check_computed(Int value, const char* name) {
-    if (value.valid() && value.value() >= INT32_MIN && value.value() <= INT32_MAX) return nullptr;
+// An error text if such an integer has no value, or none that a member of its type holds.
+template <class Member>
+const char* check_computed(Int value, const char* name) {
+    using Integer = std::conditional_t<std::is_integral_v<Member>, std::remove_cv_t<Member>, int>;
+    using Limits = std::numeric_limits<Integer>;
+    const bool fits = sizeof(Integer) == sizeof(int64_t) ? Limits::is_signed || value.value() >= 0
+                                                        : value.value() >= int64_t(Limits::min()) && value.value() <= int64_t(Limits::max());
+    if (value.valid() && fits) return nullptr;
     static thread_local char text[128];
     std::snprintf(text, sizeof text,
-                  value.valid() ? "shape: %s would be %lld, which 32 bits do not hold" : "shape: %s: overflow or division by zero",
-                  name, static_cast<long long>(value.value()));
+                  value.valid() ? "shape: %s would be %lld, which %d bits do not hold" : "shape: %s: overflow or division by zero",
+                  name, static_cast<long long>(value.value()), int(8 * sizeof(Integer)));
     return text;
 }
+
+// What a spec says of an integer that no call gives: its type is the source's to choose.
+struct computed {};
 
 // How a type that is no layout and no number is made of an argument (tkjit/containers.h): `from`, and `as`.
 template <class T>
@@ -170,8 +193,19 @@ template <class Field>
 std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
     using Value = std::remove_cvref_t<Field>;
     if constexpr (detail::is_own_layout<Value>::value) {
-        Value made{static_cast<typename Value::dtype*>(arg.data),
-                   {int(arg.extents[0]), int(arg.extents[1]), int(arg.extents[2]), int(arg.extents[3])}};
+        Value made{static_cast<typename Value::dtype*>(arg.data), {}};
+        for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(padded_extent(arg, axis));
+#ifdef TKJIT_SIM_BOUNDS
+        made.label = bounds::label_of(arg);
+#endif
+        return made;
+    } else if constexpr (detail::is_strided<Value>::value) {
+        Value made;
+        made.raw_ptr = static_cast<typename Value::dtype*>(arg.data);
+        for (int axis = 0; axis < Value::rank; ++axis) {
+            made.extents[axis] = int(arg.extents[axis]);
+            made.strides[axis] = arg.strides[axis];
+        }
 #ifdef TKJIT_SIM_BOUNDS
         made.label = bounds::label_of(arg);
 #endif
@@ -182,7 +216,7 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
         made.multicast_ptr = static_cast<typename Value::dtype*>(parallel.multicast);
         for (made.count = 0; made.count < parallel.count; ++made.count)
             made.pointers[made.count] = static_cast<typename Value::dtype*>(parallel.data[made.count]);
-        for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(arg.extents[axis]);
+        for (int axis = 0; axis < 4; ++axis) made.extents[axis] = int(padded_extent(arg, axis));
 #ifdef TKJIT_SIM_BOUNDS
         made.label = bounds::label_of(arg);
 #endif
@@ -194,16 +228,16 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
         Element* pointers[Value::num_devices];
         for (int i = 0; i < int(Value::num_devices); ++i) pointers[i] = static_cast<Element*>(parallel.data[i]);
         const auto make = [&](auto... first) {
-            return Value(first..., detail::extent<fixed[0]>(arg.extents[0]), detail::extent<fixed[1]>(arg.extents[1]),
-                         detail::extent<fixed[2]>(arg.extents[2]), detail::extent<fixed[3]>(arg.extents[3]));
+            return Value(first..., detail::extent<fixed[0]>(padded_extent(arg, 0)), detail::extent<fixed[1]>(padded_extent(arg, 1)),
+                         detail::extent<fixed[2]>(padded_extent(arg, 2)), detail::extent<fixed[3]>(padded_extent(arg, 3)));
         };
         if constexpr (Value::multicast) return make(static_cast<Element*>(parallel.multicast), &pointers[0]);
         else return make(&pointers[0]);
     } else if constexpr (global_layout<Value>) {
         constexpr const int(&fixed)[4] = static_extents<Value>::value;
-        return Value(static_cast<decltype(Value::raw_ptr)>(arg.data), detail::extent<fixed[0]>(arg.extents[0]),
-                     detail::extent<fixed[1]>(arg.extents[1]), detail::extent<fixed[2]>(arg.extents[2]),
-                     detail::extent<fixed[3]>(arg.extents[3]));
+        return Value(static_cast<decltype(Value::raw_ptr)>(arg.data), detail::extent<fixed[0]>(padded_extent(arg, 0)),
+                     detail::extent<fixed[1]>(padded_extent(arg, 1)), detail::extent<fixed[2]>(padded_extent(arg, 2)),
+                     detail::extent<fixed[3]>(padded_extent(arg, 3)));
     } else if constexpr (std::is_pointer_v<Value>) {
         return static_cast<Value>(arg.data);
     } else if constexpr (detail::is_optional<Value>::value) {
@@ -244,6 +278,14 @@ constexpr bool holds() {
     using Value = std::remove_cvref_t<Field>;
     if constexpr (std::is_same_v<Value, Element>) {
         return true;
+    } else if constexpr (std::is_same_v<Element, computed>) {
+        return std::is_integral_v<Value> && sizeof(Value) >= sizeof(int);
+    } else if constexpr (detail::is_strided<Element>::value) {
+        if constexpr (detail::is_strided<Value>::value)
+            return std::is_same_v<std::remove_cv_t<typename Value::dtype>, typename Element::dtype> && Value::rank == Element::rank;
+        else return std::is_pointer_v<Value> && holds<Value, typename Element::dtype>();  // the strides come as integers
+    } else if constexpr (detail::is_strided<Value>::value) {
+        return false;  // of a field that is contiguous
     } else if constexpr (global_layout<Value> || parallel_layout<Value> || detail::is_own_parallel_layout<Value>::value) {
         return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
     } else if constexpr (std::is_pointer_v<Value>) {

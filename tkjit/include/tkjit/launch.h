@@ -17,6 +17,7 @@
 // launcher is one file: an inline variable would be one for all launchers of a process.
 extern "C" {
 TKJIT_EXPORT int32_t tkjit_synchronous = 0;
+TKJIT_EXPORT extern const int32_t tkjit_abi = TKJIT_ABI;
 }
 
 // Which of a file's kernels the launcher launches: the symbol's template argument. ptxas reports on each kernel of the file
@@ -279,14 +280,21 @@ const char* call_host(Function&& function, int32_t device, void* stream, Argumen
 
 #endif  // TKJIT_SIM
 
-// An error text if a tensor contradicts what the type of a function's parameter fixes, else null. `names` are those of the
-// parameters; a stream, which stands last, has none.
+// An error text if an argument does not fit the type of a function's parameter, else null.
+template <class Parameter>
+const char* check_argument(const TkjitArg& arg, const char* name) {
+    if constexpr (std::is_integral_v<Parameter> && !std::is_same_v<Parameter, bool>)
+        return sizeof(Parameter) < sizeof arg.integer ? check_computed<Parameter>(arg.integer, name) : nullptr;
+    else return check_extents<Parameter>(arg, name);
+}
+
+// The first such error of a function's arguments. `names` are those of the parameters; a stream, which stands last, has none.
 template <class Result, class... Parameters>
 const char* check_arguments(Result (*)(Parameters...), const TkjitArg* args, std::initializer_list<const char*> names) {
     const char* error = nullptr;
     size_t i = 0;
     const auto check = [&]<class Parameter>() {
-        if (!error && i < names.size()) error = check_extents<Parameter>(args[i], names.begin()[i]);
+        if (!error && i < names.size()) error = check_argument<Parameter>(args[i], names.begin()[i]);
         ++i;
     };
     (check.template operator()<std::remove_cvref_t<Parameters>>(), ...);

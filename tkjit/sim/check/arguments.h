@@ -30,7 +30,10 @@ struct ArgumentHeader {
     int32_t dtype;
     int32_t present;
     int32_t starts_blank;  // an output, whose bytes mean nothing yet
-    int64_t extents[4];
+    int32_t rank;
+    int32_t nothing;
+    int64_t extents[TKJIT_MAX_RANK];
+    int64_t strides[TKJIT_MAX_RANK];
     int64_t name_bytes;
     int64_t payload_bytes;
 };
@@ -86,7 +89,9 @@ class Arguments {
         TkjitArg argument{};
         argument.dtype = header.dtype;
         argument.present = header.present;
+        argument.rank = header.kind == ArgumentKind::tensor ? header.rank : 0;
         memcpy(argument.extents, header.extents, sizeof(argument.extents));
+        memcpy(argument.strides, header.strides, sizeof(argument.strides));
         const char* const payload = text_.data() + position_;
         const size_t bytes = static_cast<size_t>(header.payload_bytes);
         position_ += bytes;

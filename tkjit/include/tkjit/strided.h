@@ -1,0 +1,67 @@
+// Strided layout: a pointer, and the extent and the stride of each of up to 8 dims. A transposed or a sliced view, as the
+// kernel sees it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#ifdef TKJIT_SIM_BOUNDS
+#include <tkjit/bounds.h>
+#endif
+
+namespace tkjit {
+
+template <class T, int Rank, class Axes = std::make_index_sequence<size_t(Rank)>>
+struct strided;
+
+template <class T, int Rank, size_t... Axis>
+struct strided<T, Rank, std::index_sequence<Axis...>> {
+    using dtype = T;
+    static constexpr int rank = Rank;
+
+    T* raw_ptr = nullptr;
+    int extents[Rank] = {};
+    int64_t strides[Rank] = {};  // in elements
+
+    __host__ __device__ constexpr int extent(int axis) const { return extents[axis]; }
+    __host__ __device__ constexpr int64_t stride(int axis) const { return strides[axis]; }
+    __host__ __device__ constexpr size_t numel() const { return raw_ptr ? (size_t(extents[Axis]) * ...) : 0; }
+
+    // False for an optional field that the call left out.
+    __host__ __device__ constexpr explicit operator bool() const { return raw_ptr != nullptr; }
+
+#ifdef TKJIT_SIM_BOUNDS
+    Label label{};
+
+    template <size_t>
+    using Index = bounds::Index;
+
+    constexpr T& operator()(Index<Axis>... index) const {
+        if (bounds::in_kernel()) {
+            if (!raw_ptr) bounds::fail_absent(label, bounds::first(index...).site);
+            (check(Axis, index), ...);
+        }
+        return raw_ptr[((index.value * strides[Axis]) + ...)];
+    }
+
+private:
+    constexpr void check(size_t axis, const bounds::Index& index) const {
+        if (index.value >= 0 && index.value < extents[axis]) return;
+        const char name[] = {'d', 'i', 'm', ' ', char('0' + axis), '\0'};
+        bounds::fail_axis(label, name, index.value, extents[axis], index.site);
+    }
+#else
+    template <size_t>
+    using Index = int64_t;
+
+    // One index for each dim. They are compared with the extents under TKJIT_SIM_BOUNDS=1, in the simulator.
+    __host__ __device__ constexpr T& operator()(Index<Axis>... index) const {
+        return raw_ptr[((index * strides[Axis]) + ...)];
+    }
+#endif
+};
+
+}  // namespace tkjit

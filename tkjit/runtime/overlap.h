@@ -1,0 +1,95 @@
+// Whether two strided tensors share an element, though their memory is interleaved: q, k and v of one packed tensor do not.
+#pragma once
+
+#include "dtypes.h"
+#include "table.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tkjit::runtime {
+
+// Integers x_i from 0 to count_i with x_1 stride_1 + x_2 stride_2 + ... = sum. The largest stride is tried first: what is
+// left must be within the reach of the smaller ones, which leaves few values.
+class BoundedSum {
+public:
+    // A dim that may not be used, or adds nothing, is not among them.
+    void add(int64_t count, int64_t stride) {
+        if (count <= 0 || stride <= 0) return;
+        terms_[size_++] = {count, stride, 0};
+    }
+
+    // After too many steps the answer is no.
+    bool reaches(int64_t sum) {
+        std::sort(terms_, terms_ + size_, [](const Term& a, const Term& b) { return a.stride > b.stride; });
+        for (int i = size_; i-- > 0;) terms_[i].reach = terms_[i].count * terms_[i].stride + (i + 1 < size_ ? terms_[i + 1].reach : 0);
+        steps_ = 0;
+        return search(0, sum);
+    }
+
+private:
+    struct Term {
+        int64_t count, stride;
+        int64_t reach;  // of this and all smaller ones
+    };
+    static constexpr int kMostSteps = 10'000;  // some 50 us
+
+    bool search(int i, int64_t rest) {
+        if (rest == 0) return true;
+        if (i == size_ || rest < 0 || rest > terms_[i].reach || ++steps_ > kMostSteps) return false;
+        const int64_t stride = terms_[i].stride, below = i + 1 < size_ ? terms_[i + 1].reach : 0;
+        const int64_t least = rest > below ? (rest - below + stride - 1) / stride : 0;
+        for (int64_t x = std::min(terms_[i].count, rest / stride); x >= least; --x)
+            if (search(i + 1, rest - x * stride)) return true;
+        return false;
+    }
+
+    Term terms_[2 * kMaxRank + 2];
+    int size_ = 0;
+    int steps_ = 0;
+};
+
+// Whether two of a tensor's own elements lie at one place, or may: each stride should be beyond the reach of the smaller.
+inline bool overlaps_itself(const TensorView& view) {
+    int dims[kMaxRank], count = 0;
+    for (int i = 0; i < view.ndim; ++i) {
+        if (view.sizes[i] == 0) return false;
+        if (view.sizes[i] > 1) dims[count++] = i;
+    }
+    std::sort(dims, dims + count, [&](int a, int b) { return view.strides[a] < view.strides[b]; });
+    int64_t reach = 0;
+    for (int i = 0; i < count; ++i) {
+        if (view.strides[dims[i]] <= reach) return true;
+        reach += (view.sizes[dims[i]] - 1) * view.strides[dims[i]];
+    }
+    return false;
+}
+
+inline int64_t row_major_stride(const TensorView& view, int dim) {
+    int64_t stride = 1;
+    for (int i = view.ndim; --i > dim;) stride *= view.sizes[i];
+    return stride;
+}
+
+// In bytes: address of one element's byte - address of the other's = 0. The other's indices are counted from the end, so
+// that all terms are positive.
+inline bool overlap(const TensorView& view, const TensorView& other) {
+    BoundedSum sum;
+    int64_t wanted = int64_t(reinterpret_cast<uintptr_t>(other.data) - reinterpret_cast<uintptr_t>(view.data));
+    const auto add = [&](const TensorView& tensor) {
+        int64_t last = 0;
+        const int64_t itemsize = bytes_of(tensor.dtype);
+        for (int i = 0; i < tensor.ndim; ++i) {
+            const int64_t stride = itemsize * (tensor.strided ? tensor.strides[i] : row_major_stride(tensor, i));
+            sum.add(tensor.sizes[i] - 1, stride);
+            last += (tensor.sizes[i] - 1) * stride;
+        }
+        sum.add(itemsize - 1, 1);
+        return last + itemsize - 1;
+    };
+    add(view);
+    wanted += add(other);
+    return sum.reaches(wanted);
+}
+
+}  // namespace tkjit::runtime
