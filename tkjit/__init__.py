@@ -22,6 +22,7 @@ from tkjit.spec import (
     Align,
     CExpr,
     CType,
+    Fill,
     HeaderLibrary,
     In,
     InOut,
@@ -29,9 +30,11 @@ from tkjit.spec import (
     Member,
     Out,
     Scalar,
+    Scratch,
     Spec,
     Strided,
     Tensor,
+    Zero,
 )
 
 __version__ = "0.1.0"
@@ -45,6 +48,7 @@ __all__ = [
     "Club",
     "CompileError",
     "CppError",
+    "Fill",
     "HeaderLibrary",
     "In",
     "InOut",
@@ -55,6 +59,7 @@ __all__ = [
     "Out",
     "ParallelTensor",
     "Scalar",
+    "Scratch",
     "ShapeError",
     "Spec",
     "SpecError",
@@ -63,6 +68,7 @@ __all__ = [
     "TkjitError",
     "TkjitWarning",
     "ToolchainError",
+    "Zero",
     "batch",
     "bind",
     "char_ptr",

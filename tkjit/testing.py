@@ -106,10 +106,10 @@ def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tup
     """The overload that takes a call, and the call as a case."""
     refusals = []
     for spec in kernel.specs:
-        positional = [f.name for f in spec.fields if not f.keyword_only and f.direction != "out"]
+        positional = [f.name for f in spec.given if not f.keyword_only and f.direction != "out"]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
         missing = [f.name for f in spec.fields if f.is_required and f.name not in given]
-        unknown = set(given) - {f.name for f in spec.fields}
+        unknown = set(given) - {f.name for f in spec.given}
         if len(args) > len(positional) or missing or unknown:
             refusals.append(f"missing {', '.join(missing)}" if missing else f"unknown {', '.join(sorted(unknown))}")
             continue

@@ -79,7 +79,7 @@ def test_derived_dims_come_after_those_they_are_computed_from():
 def test_an_output_dim_without_names_is_its_value():
     def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "64 // 2"]): ...
 
-    assert 'shape_of_y.compute(call, "y", Leading{}, {32})' in glue(f)
+    assert 'shape_of_y.compute(call, "output y", Leading{}, {32})' in glue(f)
 
 
 def test_required_tensors_are_read_before_optional_ones():

@@ -57,7 +57,7 @@ def optional(x: In[Tensor, F32, "N"], s: In[Strided, F32, "N"] | None = None): .
         (plain, "s.stride(1) == 1", "s has 1 dims"),
         (plain, "s.stride(-2) == 1", "s has 1 dims"),
         (plain, "t.stride(0) == 1", "there is no tensor t"),
-        (written, "y.stride(0) == 1", "y is an output, which has no strides before it is allocated"),
+        (written, "y.stride(0) == 1", "y has no strides before it is allocated"),
         (optional, "s.stride(0) == 1", "s.stride(0) has no value when a call leaves out s"),
     ],
 )

@@ -55,7 +55,7 @@ def _field(f: Field, value: Any) -> bytes:
         items = [_tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)]
         return _list(items)
     if f.is_tensor:
-        return _tensor(f.name, value, f.direction == "out")
+        return _tensor(f.name, value, f.is_allocated and f.fill is None)
     if f.value_type is not None:
         return _value(f.value_type, value)
     return _number(float(value) if f.dtype in ("float", "double") else int(value))

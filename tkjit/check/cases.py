@@ -14,7 +14,7 @@ from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
-from tkjit.torchlib.meta import meta_outputs
+from tkjit.torchlib.meta import meta_outputs, scratch_of
 
 # a dim's extent in each case, by the dim's place among the names: no two alike where a mistake could hide behind it
 _ORDINARY = (64, 96, 128, 160, 192)
@@ -85,11 +85,11 @@ def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
 
 
 def _with_outputs(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with outputs, full of what nobody has written."""
+    """The arguments with outputs and scratch, full of what nobody has written."""
     made = meta_outputs(spec, arguments)
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
-    for name, output in zip(missing, made, strict=True):
+    for name, output in [*zip(missing, made, strict=True), *scratch_of(spec, arguments).items()]:
         if output.dtype == torch.bool:
             output.zero_()
         elif output.numel():
@@ -167,7 +167,7 @@ class _CaseGenerator:
         return {f.name: self._argument(f, extents, values) for f in self._spec.fields}
 
     def _argument(self, f: Field, extents: Mapping[str, int], values: Mapping[str, Any]) -> Any:
-        if f.direction == "out":
+        if f.is_allocated:
             return None
         if f.name in values:
             return values[f.name]

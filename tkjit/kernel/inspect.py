@@ -107,11 +107,13 @@ def make_globals(kernel: Kernel | str, *args: Any, **kwargs: Any) -> list[Global
     ((1, 1, 1, 6), 'float32', True, 0.5)
     """
     loaded: Any = load(kernel)
-    overload, result, steps = loaded.collect(*args, **kwargs)
+    overload, result, steps, scratch = loaded.collect(*args, **kwargs)
     fields = loaded.specs[overload].struct_fields
     return [
         Globals(
-            {f.name: _shown(f, *argument) for f, argument in zip(fields, step, strict=True)}, result, (args, kwargs)
+            {f.name: _shown(f, *argument) for f, argument in zip(fields, step, strict=True)},
+            result,
+            (args, kwargs, scratch),
         )
         for step in steps
     ]

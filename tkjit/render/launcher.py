@@ -14,7 +14,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
-from tkjit.render.text import argument, indent, literal, repr_text, speller, stride_axis, wrap
+from tkjit.render.text import argument, indent, literal, number, repr_text, speller, stride_axis, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.derived import derived_in_order
@@ -84,6 +84,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
         "#include <tkjit/launcher.h>",
         *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if takes_containers else []),
+        *(["#include <tkjit/fill.h>"] if any(f.fill is not None for f in spec.tensors) else []),
         *(f"#include <{header}>" for header in headers),
         "",
     ]
@@ -116,6 +117,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
         *_computed_checks(spec),
         *([] if spec.args else globals_value(spec, struct)),
         *_shape(spec),
+        *_fills(spec, variant),
         *_launch(spec, checks_bounds),
     ]
     own = []
@@ -246,6 +248,17 @@ def _shape(spec: Spec) -> list[str]:
         lines.append("shape.overlaps = true;")
     if spec.cooperative:
         lines.append("shape.cooperative = true;")
+    return lines
+
+
+def _fills(spec: Spec, variant: Variant) -> list[str]:
+    """What is filled before the launch."""
+    lines = []
+    for i, f in enumerate(spec.struct_fields):
+        if f.fill is not None:
+            what = f"args[{i}], {literal(f.is_strided)}, {number(f.fill)}, device, stream"
+            fill = f"tkjit::fill<{variant.dtype_of(f).cpp}>({what})"
+            lines.append(f"if (const char* error = {fill}) return error;  // {f.name}")
     return lines
 
 

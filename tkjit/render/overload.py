@@ -22,8 +22,8 @@ class Overload:
         self.first_variant = first_variant
         self.outputs = spec.outputs
         self.parameters = [
-            *(f.name for f in spec.fields if not f.keyword_only),
-            *(f.name for f in spec.fields if f.keyword_only),
+            *(f.name for f in spec.given if not f.keyword_only),
+            *(f.name for f in spec.given if f.keyword_only),
             *(["out"] if self.outputs else []),
             *(["club"] if spec.is_parallel else []),
             "stream",
@@ -68,7 +68,7 @@ class Overload:
             spread = f", {_spread(f)}" if self.spec.is_parallel and (f is None or f.is_tensor) else ""
             spread = "" if parameter in ("club", "stream") else spread
             rows.append(f"    {{{repr_text(parameter)}, {literal(required)}, {literal(nullable)}{spread}}},")
-        positional = sum(not f.keyword_only for f in self.spec.fields)
+        positional = sum(not f.keyword_only for f in self.spec.given)
         table = f"parameters_{self.index}"
         return [
             f"Parameter {table}[] = {{  // name, required, None means not given",
@@ -180,6 +180,12 @@ class Overload:
                 f"{self.anchor})"
             )
             lines.append(f"if (!{given(f.name)} && !{allocate}) return nullptr;")
+        for f in self.spec.scratch:
+            allocate = (
+                f"allocate_scratch(call, {repr_text(f.name)}, object_of_{f.name}, {local(f.name)}, shape_of_{f.name}, "
+                f"{self.tensors.dtype(f)}, {self.anchor})"
+            )
+            lines.append(f"if (!{allocate}) return nullptr;")
         return lines
 
     def _arguments(self) -> list[str]:
@@ -211,7 +217,7 @@ class Overload:
         """What the allocator and autograd are told after the launch."""
         tensors = self.spec.tensors
         used = [
-            f"object_of_{f.name}.get()" if f.direction == "out" else given(f.name)
+            f"object_of_{f.name}.get()" if f.is_allocated else given(f.name)
             for f in tensors
             if not f.is_list and not f.is_parallel
         ]

@@ -166,7 +166,7 @@ def _result_fields(spec: Spec) -> _Fields:
 def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
     outputs = [python_type(f) for f in spec.outputs]
     out = outputs[0] if len(outputs) == 1 else f"tuple[{', '.join(outputs)}]"
-    inputs = {f.name: _accepted_type(f) for f in spec.fields if f.direction != "out"}
+    inputs = {f.name: _accepted_type(f) for f in spec.given if f.direction != "out"}
     if spec.is_parallel:
         inputs |= {f.name: f"{inputs[f.name]} | typing.Sequence[Tensor]" for f in spec.inputs}
     exact = {"out": f"{out} | None", "stream": _STREAM, **inputs}

@@ -53,6 +53,7 @@ class TensorChecks:
             *self._computed_dims(),
             *self._constraints(),
             *(line for f in self.outputs for line in self._output(f)),
+            *(line for f in self.spec.scratch for line in self._shape(f)),
         ]
 
     def _input(self, f: Field) -> list[str]:
@@ -299,18 +300,25 @@ class TensorChecks:
             )
         return ["", *lines] if lines else []
 
-    def _output(self, f: Field) -> list[str]:
+    def _shape(self, f: Field) -> list[str]:
+        """The variables of what is allocated: its shape, its view, and the object that holds it."""
         dims = ", ".join(self._expression(dim) for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
-        values = {dim.text: self._expression(dim) for dim in f.dims if dim.names}
-        conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
+        what = repr_text(f"{'output' if f.direction == 'out' else 'scratch'} {f.name}")
         return [
             "",
             f"// {field_text(f)}",
             f"Shape shape_of_{f.name};",
-            f"if (!shape_of_{f.name}.compute(call, {repr_text(f.name)}, {leading}, {{{dims}}})) return nullptr;",
+            f"if (!shape_of_{f.name}.compute(call, {what}, {leading}, {{{dims}}})) return nullptr;",
             *self._view(f),
             f"Object object_of_{f.name};",
+        ]
+
+    def _output(self, f: Field) -> list[str]:
+        values = {dim.text: self._expression(dim) for dim in f.dims if dim.names}
+        conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
+        return [
+            *self._shape(f),
             f"if ({given(f.name)}) {{",
             *indent(
                 [

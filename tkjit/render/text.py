@@ -58,7 +58,8 @@ def field_text(field: Field) -> str:
         align = [f"Align({field.align_bytes})"] if field.align_bytes else []
         align += [f"CType({repr_text(field.cpp_type)})"] if field.cpp_type else []
         align += [f"Member({repr_text(field.member)})"] if field.member else []
-        direction = {"in": "In", "inout": "InOut", "out": "Out"}[field.direction]
+        align += [] if field.fill is None else [f"Fill({field.fill!r})" if field.fill else "Zero"]
+        direction = {"in": "In", "inout": "InOut", "out": "Out", "scratch": "Scratch"}[field.direction]
         kind = "Strided" if field.is_strided else python_type(field)
         text = f"{field.name}: {direction}[{', '.join([kind, repr_text(field.dtype), *dims, *align])}]"
     elif field.value_type is not None:
@@ -88,6 +89,19 @@ def literal(value: float | int | bool) -> str:
         if math.isinf(value):
             return "Py_HUGE_VAL" if value > 0 else "-Py_HUGE_VAL"
     return repr(value)
+
+
+def number(value: float | int) -> str:
+    """A Python number as a C++ literal of 64 bits, which needs no header.
+
+    >>> number(-math.inf), number(3)
+    ('-__builtin_huge_val()', 'int64_t(3)')
+    """
+    if isinstance(value, int):
+        return f"int64_t({int(value)})"
+    if math.isnan(value):
+        return '__builtin_nan("")'
+    return f"{'-' if value < 0 else ''}__builtin_huge_val()" if math.isinf(value) else repr(value)
 
 
 def speller(spec: Spec) -> Callable[[str], str]:

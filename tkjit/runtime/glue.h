@@ -254,7 +254,7 @@ inline PyObject* shown(const TkjitArg& arg, bool parallel) {
                          reinterpret_cast<unsigned long long>(layout.multicast), layout.dev_idx);
 }
 
-// What the launches of a call would pass, with its result, which holds its outputs. Takes the result over.
+// What the launches of a call would pass, with its result, which holds its outputs, and its scratch. Takes the result over.
 inline PyObject* shown(const Batch& batch, PyObject* result, const char* const* kinds) {
     if (!result) return nullptr;
     PyObject* const steps = PyList_New(0);
@@ -269,7 +269,7 @@ inline PyObject* shown(const Batch& batch, PyObject* result, const char* const* 
         if (!step || PyList_Append(steps, step) != 0) PyErr_Clear();
         Py_XDECREF(step);
     }
-    return Py_BuildValue("iNN", batch.overload, result, steps);
+    return Py_BuildValue("iNNO", batch.overload, result, steps, batch.held ? batch.held : Py_None);
 }
 
 // ---- the module ----------------------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ struct Module {
     static PyObject* collect(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
         Call call = call_of(self, contents.name, args, nargsf, kwnames);
         Step steps[contents.dispatch_over_devices ? kMaxParallelDevices : 1];
-        Batch batch{steps, 0, true};
+        Batch batch(steps, true);
         call.batch = &batch;
         return shown(batch, run(call), contents.kinds);
     }

@@ -48,6 +48,12 @@ struct Batch {
     const TensorList* lists = nullptr; // by parameter: the tensors of a parallel one
     const Conversion* conversions = nullptr;
     const TensorView* tensors = nullptr;  // what the launches use; the last one
+    PyObject* held = nullptr;             // a list of what has to live until they are made, or null
+
+    explicit Batch(Step* steps, bool collects = false) : steps(steps), collects(collects) {}
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    ~Batch() { Py_XDECREF(held); }
 };
 
 struct Call {

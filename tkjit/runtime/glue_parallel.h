@@ -214,7 +214,7 @@ inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const S
     if (!club || !call.values.keep(club)) return nullptr;
 
     Step steps[kMaxParallelDevices];
-    Batch own{steps};
+    Batch own(steps);
     if (!call.batch) call.batch = &own;
     Batch& batch = *call.batch;
     batch.lists = lists;

@@ -224,21 +224,23 @@ inline bool satisfied(const Call& call, Int holds, const char* text, std::initia
 
 // An output's sizes, from its dims.
 struct Shape {
-    int64_t sizes[kMaxDims];
+    int64_t sizes[kMaxRank];
     int count = 0;
 
-    bool compute(const Call& call, const char* name, const Leading& leading, std::initializer_list<Int> dims) {
-        for (int i = 0; i < leading.count && count < kMaxDims; ++i) sizes[count++] = leading.sizes[i];
+    // `what` is for messages: "output y".
+    bool compute(const Call& call, const char* what, const Leading& leading, std::initializer_list<Int> dims) {
+        const long long most = int(dims.size()) > kMaxDims ? kMaxRank : kMaxDims;  // a strided layout's, which has no others
+        for (int i = 0; i < leading.count && count < most; ++i) sizes[count++] = leading.sizes[i];
         for (const Int dim : dims) {
-            if (dim.valid() && dim.value() >= 0 && dim.value() <= INT32_MAX && count < kMaxDims) {
+            if (dim.valid() && dim.value() >= 0 && dim.value() <= INT32_MAX && count < most) {
                 sizes[count++] = dim.value();
                 continue;
             }
             if (!call.quiet)
                 PyErr_Format(call.table.shape_error,
-                             count == kMaxDims ? "%s: the output %s would have more than 4 dimensions"
-                                               : "%s: an extent of the output %s would be %lld",
-                             call.kernel, name, static_cast<long long>(dim.value()));
+                             count == most ? "%s: the %s would have more than %lld dimensions"
+                                           : "%s: an extent of the %s would be %lld",
+                             call.kernel, what, count == most ? most : static_cast<long long>(dim.value()));
             return false;
         }
         return true;
@@ -280,6 +282,15 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
     if (!tensor) return false;
     object.own(tensor);
     return call.table.view(tensor, &view, &call.values) && note(call, name, tensor, view);
+}
+
+// Scratch: as an output, but let go of when the call is over. Launches that are made later need it until then.
+inline bool allocate_scratch(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
+                             const TensorView& like) {
+    if (!allocate(call, name, object, view, shape, dtype, like)) return false;
+    if (!call.batch) return true;
+    if (!call.batch->held && !(call.batch->held = PyList_New(0))) return false;
+    return PyList_Append(call.batch->held, object.get()) == 0;
 }
 
 // An output as an array of the caller's framework, where that is not torch.

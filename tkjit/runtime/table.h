@@ -255,7 +255,7 @@ struct GlueEntry {
     PyObject* (*call_overload)(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames);
     // Which overload takes a call, as an int; -1 if a tensor has no data to tell by. Refuses as a call would.
     vectorcallfunc choose;
-    // What a call would pass to its launchers, without launching: (overload, result, [[argument, ...], ...]).
+    // What a call would pass to its launchers, without launching: (overload, result, [[argument, ...], ...], scratch).
     vectorcallfunc collect;
     int variant_count;
 };

@@ -4,6 +4,7 @@ from tkjit.spec.annotations import (
     Align,
     CExpr,
     CType,
+    Fill,
     In,
     InOut,
     MaxLength,
@@ -11,8 +12,10 @@ from tkjit.spec.annotations import (
     Out,
     ParallelLayout,
     Scalar,
+    Scratch,
     Strided,
     Tensor,
+    Zero,
 )
 from tkjit.spec.dtypes import BY_NAME, DTYPES, SCALAR_TYPES, DType
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
@@ -33,6 +36,7 @@ __all__ = [
     "Compilation",
     "DType",
     "Field",
+    "Fill",
     "HeaderLibrary",
     "In",
     "InOut",
@@ -45,11 +49,13 @@ __all__ = [
     "ParallelLayout",
     "Parameters",
     "Scalar",
+    "Scratch",
     "Source",
     "Spec",
     "Strided",
     "Tensor",
     "Variant",
+    "Zero",
     "spec_of_function",
     "variants_of",
 ]

@@ -76,8 +76,18 @@ class MaxLength:
 
 
 @dataclass(frozen=True)
+class Fill:
+    """What each element of an output or of scratch is before the kernel runs: ``Out[Tensor, "T", "N", Fill(1)]``."""
+
+    value: float
+
+
+Zero = Fill(0)
+
+
+@dataclass(frozen=True)
 class Marker:
-    """What ``In``, ``InOut``, ``Out`` and ``Scalar`` leave in an annotation."""
+    """What ``In``, ``InOut``, ``Out``, ``Scratch`` and ``Scalar`` leave in an annotation."""
 
     direction: str
     items: tuple[Any, ...]
@@ -99,6 +109,7 @@ if TYPE_CHECKING:
     from typing import Annotated as InOut
     from typing import Annotated as Out
     from typing import Annotated as Scalar
+    from typing import Annotated as Scratch
 
     from torch import Tensor
 
@@ -113,6 +124,9 @@ else:
 
     class Out(_TensorMarker, direction="out"):
         """A tensor that the kernel writes; allocated from its dims where the caller gives none."""
+
+    class Scratch(_TensorMarker, direction="scratch"):
+        """Memory for one call: allocated from its dims, never given and never returned."""
 
     class Scalar(_TensorMarker, direction="scalar"):
         """A number with its C++ type said: ``Scalar[int, "uint32_t"]``."""
@@ -134,6 +148,7 @@ __all__ = [
     "Align",
     "CExpr",
     "CType",
+    "Fill",
     "In",
     "InOut",
     "Marker",
@@ -142,6 +157,8 @@ __all__ = [
     "Out",
     "ParallelLayout",
     "Scalar",
+    "Scratch",
     "Strided",
     "Tensor",
+    "Zero",
 ]

@@ -53,6 +53,7 @@ def check(spec: Description) -> None:
     _check_names(spec)
     _check_dtypes(spec)
     _check_dims(spec)
+    _check_fills(spec)
     _check_values(spec)
     _check_launch(spec)
     _check_backward(spec)
@@ -167,7 +168,7 @@ def _check_dtypes(spec: Description) -> None:
         for option in options:
             if option not in BY_NAME:
                 _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}")
-        if not any(f.dtype == name and f.is_tensor and f.direction != "out" and not f.optional for f in spec.fields):
+        if not any(f.dtype == name and f.is_input and not f.optional for f in spec.fields):
             _fail(spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant")
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
@@ -200,7 +201,7 @@ def _check_dims(spec: Description) -> None:
             _fail(spec, f"{f.name}: CType({f.cpp_type!r}) would not know the strides; a strided layout is tkjit's own")
         if f.is_strided and not f.dims:
             _fail(spec, f"{f.name} has no dims; a strided layout has 1 to {MAX_RANK}")
-        if f.leading and f.direction == "out" and not any(g.leading for g in spec.tensors if g.direction != "out"):
+        if f.leading and f.is_allocated and not any(g.leading for g in spec.inputs):
             _fail(spec, f"{f.name}: no argument says what its leading dims '...' are")
         for dim in f.dims:
             if not dim.names and _constant(spec, f.name, dim) < 0:
@@ -227,6 +228,21 @@ def _check_dims(spec: Description) -> None:
             _fail(spec, f"no argument's dim and no integer is named {name}, so a call cannot choose its variant")
 
 
+def _check_fills(spec: Description) -> None:
+    """Refuse what a tensor that is filled before the launch cannot be filled with."""
+    for f in spec.tensors:
+        if f.fill is None:
+            continue
+        if not f.is_allocated:
+            _fail(spec, f"{f.name}: Zero and Fill are for outputs and scratch; {f.name} has what the caller put there")
+        for dtype in spec.dtypes_of(f):
+            if f.fill and dtype == "float4_e2m1fn_x2":
+                _fail(spec, f"{f.name}: pairs of 4 bits can be filled with Zero alone")
+            bounds = (0, 1) if dtype == "bool" else SCALAR_TYPES.get(f"{dtype}_t")
+            if bounds and not (float(f.fill).is_integer() and bounds[0] <= f.fill <= bounds[1]):
+                _fail(spec, f"{f.name}: Fill({f.fill!r}) is no {dtype}")
+
+
 def _check_optional_dims(spec: Description) -> None:
     """Refuse expressions that need an extent of a tensor which a call may leave out."""
     if not any(f.optional for f in spec.tensors):
@@ -234,7 +250,7 @@ def _check_optional_dims(spec: Description) -> None:
     optional = {f"{f.name}.{extent}": f.name for f in spec.tensors if f.optional for extent in EXTENTS}
     optional |= {name: f.name for f in spec.tensors if f.optional for name in stride_names(f)}
     optional |= {name: spec.binder(name)[0].name for name in spec.dim_names if spec.binder(name)[0].optional}
-    inputs = {id(dim) for f in spec.tensors if f.direction != "out" for dim in f.dims}
+    inputs = {id(dim) for f in spec.inputs for dim in f.dims}
     for where, expr in _expressions(spec):
         for name in sorted(expr.names & optional.keys()):
             if id(expr) not in inputs:
@@ -248,8 +264,8 @@ def _why_no_stride(spec: Description, field: str) -> str:
         return f"there is no tensor {field}"
     if not f.is_strided:
         return f"{field} is contiguous; strides are those of In[Strided, ...]"
-    if f.direction == "out":
-        return f"{field} is an output, which has no strides before it is allocated"
+    if f.is_allocated:
+        return f"{field} has no strides before it is allocated"
     return f"{field} has {len(f.dims)} dims"
 
 
@@ -358,7 +374,7 @@ def _check_backward(spec: Description) -> None:
     outputs = [f.name for f in spec.outputs]
     if not outputs or not differentiable(spec):
         _fail(spec, "backward= takes a kernel with outputs, and with floating-point tensors among its inputs")
-    known = {*(f.name for f in spec.fields), *(f"grad_{name}" for name in outputs), NEEDED}
+    known = {*(f.name for f in spec.given), *(f"grad_{name}" for name in outputs), NEEDED}
     for name in spec.backward.parameters:
         if name not in known:
             _fail(spec, f"backward takes {name}; it can take {', '.join(sorted(known))}")

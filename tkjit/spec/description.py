@@ -118,27 +118,31 @@ class Description:
     @property
     def inputs(self) -> tuple[Field, ...]:
         """The tensors that a call brings, those that every call brings first: the first one says the device."""
-        return tuple(sorted((f for f in self.tensors if f.direction != "out"), key=lambda f: f.optional))
+        return tuple(sorted((f for f in self.tensors if f.is_input), key=lambda f: f.optional))
 
     @property
     def outputs(self) -> tuple[Field, ...]:
         return tuple(f for f in self.fields if f.direction == "out")
 
     @property
+    def scratch(self) -> tuple[Field, ...]:
+        """The memory that the kernel uses during a call."""
+        return tuple(f for f in self.fields if f.direction == "scratch")
+
+    @property
+    def given(self) -> tuple[Field, ...]:
+        """What a call may give: all but scratch."""
+        return tuple(f for f in self.fields if f.direction != "scratch")
+
+    @property
     def dim_names(self) -> tuple[str, ...]:
         """Dims that an argument's extents bind, in the order in which they are met."""
-        names = (dim.text for f in self.fields if f.direction in ("in", "inout") for dim in f.dims)
+        names = (dim.text for f in self.fields if f.is_input for dim in f.dims)
         return tuple(dict.fromkeys(name for name in names if name.isidentifier()))
 
     def binder(self, dim: str) -> tuple[Field, int]:
         """The argument whose extent gives a dim its value (a required one, if there is), and which of its dims."""
-        found = [
-            (f, i)
-            for f in self.fields
-            if f.direction in ("in", "inout")
-            for i, expr in enumerate(f.dims)
-            if expr.text == dim
-        ]
+        found = [(f, i) for f in self.fields if f.is_input for i, expr in enumerate(f.dims) if expr.text == dim]
         return min(found, key=lambda pair: pair[0].optional)
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tkjit.errors import SpecError
-from tkjit.spec.annotations import Align, CExpr, CType, Marker, MaxLength, Member, ParallelLayout, Strided, Tensor
+from tkjit.spec.annotations import Align, CExpr, CType, Fill, Marker, MaxLength, Member, ParallelLayout, Strided, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING, Field
@@ -50,7 +50,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
             return _value_field(kernel, python_type, marker, common)
         return _scalar_field(kernel, python_type, marker, common)
     if isinstance(python_type, type) and issubclass(python_type, ParallelLayout):
-        if marker.direction == "out" or optional:
+        if marker.direction in ("out", "scratch") or optional:
             raise SpecError(
                 f"{kernel}: {name}: a parallel layout is an input that every call gives; InOut writes to it"
             )
@@ -62,11 +62,13 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
             f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, Strided, list[Tensor] or ParallelTensor"
         )
     elif python_type is not Tensor:
-        if marker.direction == "out" or optional:
+        if marker.direction in ("out", "scratch") or optional:
             raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")
         common["max_length"] = _MAX_LENGTH
     if default is not MISSING and default is not None:
         raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
+    if marker.direction == "scratch" and (optional or default is not MISSING):
+        raise SpecError(f"{kernel}: {name}: scratch is there in each call, and has no default")
     if marker.direction == "out":
         common |= {"keyword_only": True, "optional": False, "default": MISSING}
     return _tensor_field(kernel, marker, common)
@@ -175,6 +177,8 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
             cpp_type = item.name
         elif isinstance(item, Member):
             member = item.path
+        elif isinstance(item, Fill):
+            common["fill"] = item.value
         elif isinstance(item, MaxLength):
             common["max_length"] = item.items
         else:

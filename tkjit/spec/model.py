@@ -72,8 +72,8 @@ class Field:
 
     Parameters
     ----------
-    direction : {"in", "inout", "out", "scalar"}
-        ``"scalar"`` is a number; the others are global layouts.
+    direction : {"in", "inout", "out", "scratch", "scalar"}
+        ``"scalar"`` is a number; the others are tensors. Scratch is allocated for the call, and never returned.
     dtype : str
         A tensor's dtype or the variant that stands for it; a scalar's C++ type.
     dims : tuple of Expr
@@ -92,6 +92,8 @@ class Field:
         Whether it is a parallel global layout: a tensor on each of several devices.
     is_strided : bool
         Whether it is a strided layout, which a tensor with any strides fills.
+    fill : float or None
+        What each element of an output, or of scratch, is before the kernel runs; None for what nobody has written.
     member : str
         The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
@@ -113,6 +115,7 @@ class Field:
     member: str = ""
     is_parallel: bool = False
     is_strided: bool = False
+    fill: float | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -125,13 +128,24 @@ class Field:
         return self.is_tensor and self.max_length > 0
 
     @property
+    def is_input(self) -> bool:
+        """Whether it is a tensor that a call brings."""
+        return self.direction in ("in", "inout")
+
+    @property
+    def is_allocated(self) -> bool:
+        """Whether it is a tensor that a call makes, unless it is an output that is given."""
+        return self.direction in ("out", "scratch")
+
+    @property
     def is_written(self) -> bool:
+        """Whether the caller sees what the kernel writes there."""
         return self.direction in ("inout", "out")
 
     @property
     def is_required(self) -> bool:
         """Whether a call has to give it, if only as None."""
-        return self.default is MISSING and self.direction != "out"
+        return self.default is MISSING and not self.is_allocated
 
     @property
     def is_integer(self) -> bool:

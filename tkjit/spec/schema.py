@@ -37,7 +37,7 @@ def check_operator(spec: Spec) -> None:
 
 def operator_fields(spec: Spec, *, out: bool = False) -> tuple[Field, ...]:
     """The arguments of an operator in their order; all can be given by position, which torch's library asks for."""
-    others = [f for f in spec.fields if f.direction != "out"]
+    others = [f for f in spec.given if f.direction != "out"]
     return (*sorted(others, key=lambda f: f.keyword_only), *(spec.outputs if out else ()))
 
 

@@ -24,7 +24,7 @@ def signature_of(spec: Spec) -> inspect.Signature:
     """The signature of a call, with ``out`` where there are outputs, and ``stream``."""
     keyword_only = inspect.Parameter.KEYWORD_ONLY
     listed = []
-    for f in sorted(spec.fields, key=lambda f: f.keyword_only):
+    for f in sorted(spec.given, key=lambda f: f.keyword_only):
         is_output = f.direction == "out"
         default = None if is_output else inspect.Parameter.empty if f.default is MISSING else f.default
         annotation = f"{python_type(f)} | None" if f.optional or is_output else python_type(f)
@@ -41,8 +41,8 @@ def signature_of(spec: Spec) -> inspect.Signature:
 
 def signature_text(spec: Spec) -> str:
     """The call's signature: ``axpy(x: Tensor, y: Tensor, alpha: float = 1.0)``."""
-    positional = [_short_text(f) for f in spec.fields if not f.keyword_only]
-    keywords = [_short_text(f) for f in spec.fields if f.keyword_only]
+    positional = [_short_text(f) for f in spec.given if not f.keyword_only]
+    keywords = [_short_text(f) for f in spec.given if f.keyword_only]
     if spec.outputs:
         keywords.append("out=None")
     parts = [*positional, "*", *keywords, *(["club=None"] if spec.is_parallel else []), "stream=None"]

@@ -36,7 +36,7 @@ class OverloadCall:
         self.inputs = operator_fields(spec)
         self.positional = tuple(f.name for f in spec.fields if not f.keyword_only)
         self.outputs = tuple(f.name for f in spec.outputs)
-        self.names = {*(f.name for f in spec.fields), "stream", *(["out"] if self.outputs else [])}
+        self.names = {*(f.name for f in spec.given), "stream", *(["out"] if self.outputs else [])}
         self.operator = getattr(packet, operator_name(overload) or "default")
         self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
 

@@ -131,8 +131,8 @@ class Gradient:
 
 def _parameters_of(spec: Spec, backward: Spec) -> tuple[str, ...]:
     """What a backward kernel takes of the forward call; its outputs are the gradients, in the order of the inputs."""
-    known = {f.name for f in spec.fields} | {f"grad_{f.name}" for f in spec.outputs}
-    taken: list[Field] = [f for f in backward.fields if f.direction != "out"]
+    known = {f.name for f in spec.given} | {f"grad_{f.name}" for f in spec.outputs}
+    taken: list[Field] = [f for f in backward.given if f.direction != "out"]
     wanted = [f"grad_{f.name}" for f in differentiable(spec)]
     outputs = [f.name for f in backward.outputs]
     unknown = [f.name for f in taken if f.name not in known and f.is_required]

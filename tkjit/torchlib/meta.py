@@ -31,6 +31,19 @@ def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor
     return _Call(spec, arguments).outputs()
 
 
+def scratch_of(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The scratch of a call, by its names.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        As for its outputs.
+    """
+    call = _Call(spec, arguments)
+    call.outputs()
+    return {f.name: call.empty(f) for f in spec.scratch}
+
+
 class _Call:
     def __init__(self, spec: Spec, arguments: Mapping[str, Any]) -> None:
         self.spec = spec
@@ -66,13 +79,19 @@ class _Call:
             if dim.names and dim.text not in self.values:
                 self._require(dim.evaluate(self.values) == size, lambda: self._mismatch(f, tensor))
 
+    def empty(self, f: Field) -> torch.Tensor:
+        """What is allocated for a field."""
+        return torch.empty(self._shape(f), dtype=self._dtype(f), device=self.device)
+
+    def _shape(self, f: Field) -> tuple[Any, ...]:
+        leading = self.leading or () if f.leading else ()
+        return (*leading, *(dim.evaluate(self.values) for dim in f.dims))
+
     def _output(self, f: Field) -> list[torch.Tensor]:
         """A new output; nothing for one that was given, which is checked."""
-        leading = self.leading or () if f.leading else ()
-        shape = (*leading, *(dim.evaluate(self.values) for dim in f.dims))
-        given = self.arguments.get(f.name)
+        shape, given = self._shape(f), self.arguments.get(f.name)
         if given is None:
-            return [torch.empty(shape, dtype=self._dtype(f), device=self.device)]
+            return [self.empty(f)]
         self._require_kind(given.dtype == self._dtype(f) and given.device == self.device, f, given, ArgumentError)
         self._require_kind(given.dim() == len(shape), f, given)
         for size, expected in zip(given.shape, shape, strict=True):

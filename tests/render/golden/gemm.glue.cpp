@@ -50,7 +50,7 @@ PyObject* overload_0(Call& call) {
 
     // c: Out[Tensor, "T", "M", "N"]
     Shape shape_of_c;
-    if (!shape_of_c.compute(call, "c", Leading{}, {v_M, v_N})) return nullptr;
+    if (!shape_of_c.compute(call, "output c", Leading{}, {v_M, v_N})) return nullptr;
     TensorView v_c;
     Object object_of_c;
     if (given_c) {

@@ -42,7 +42,7 @@ PyObject* overload_0(Call& call) {
 
     // y: Out[Tensor, "T", "...", "N"]
     Shape shape_of_y;
-    if (!shape_of_y.compute(call, "y", leading, {v_N})) return nullptr;
+    if (!shape_of_y.compute(call, "output y", leading, {v_N})) return nullptr;
     TensorView v_y;
     Object object_of_y;
     if (given_y) {

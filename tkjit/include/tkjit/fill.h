@@ -1,0 +1,72 @@
+// Fills a tensor before the launch, in the same stream: outputs that a kernel adds to, and scratch.
+#pragma once
+
+#include <tkjit/arg.h>
+#include <tkjit/convert.h>
+#include <tkjit/launch.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace tkjit {
+
+namespace detail {
+
+// Where an element lies that is the i-th of all, counted in the order of the dims.
+__host__ __device__ inline int64_t place_of(int64_t i, const TkjitArg& arg, bool is_strided) {
+    if (!is_strided) return i;
+    int64_t place = 0;
+    for (int dim = arg.rank; dim-- > 0; i /= arg.extents[dim]) place += i % arg.extents[dim] * arg.strides[dim];
+    return place;
+}
+
+inline int64_t count_of(const TkjitArg& arg) {
+    int64_t count = 1;
+    for (int dim = 0; dim < arg.rank; ++dim) count *= arg.extents[dim];
+    return count;
+}
+
+#ifndef TKJIT_SIM
+template <class T>
+__global__ void fill_kernel(const __grid_constant__ TkjitArg arg, int64_t count, bool is_strided, T value) {
+    const int64_t step = int64_t(gridDim.x) * blockDim.x;
+    for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
+        static_cast<T*>(arg.data)[place_of(i, arg, is_strided)] = value;
+}
+#endif
+
+}  // namespace detail
+
+// An error text, or null. `value` is a double, or an int64_t where that is not exact.
+template <class T, class Value>
+const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t device, void* stream) {
+    const int64_t count = detail::count_of(arg);
+    if (count == 0) return nullptr;
+#ifdef TKJIT_SIM
+    for (int64_t i = 0; i < count; ++i) {
+        if (value == Value(0)) std::memset(static_cast<T*>(arg.data) + detail::place_of(i, arg, is_strided), 0, sizeof(T));
+        else if constexpr (requires { T(value); }) static_cast<T*>(arg.data)[detail::place_of(i, arg, is_strided)] = T(value);
+    }
+    return nullptr;
+#else
+    const detail::DeviceGuard guard(device);
+    if (guard.error != cudaSuccess) return detail::cuda_error("cudaSetDevice", guard.error);
+    const auto on = static_cast<cudaStream_t>(stream);
+    if (value == Value(0) && !is_strided) {
+        const cudaError_t error = cudaMemsetAsync(arg.data, 0, size_t(count) * sizeof(T), on);
+        return error == cudaSuccess ? nullptr : detail::cuda_error("cudaMemsetAsync", error);
+    }
+    if constexpr (requires { T(value); }) {
+        constexpr int threads = 256;
+        const int64_t blocks = (count + threads - 1) / threads;
+        const int64_t most = 132 * 8;  // a few for each multiprocessor; the rest in turns
+        detail::fill_kernel<T><<<unsigned(blocks < most ? blocks : most), threads, 0, on>>>(arg, count, is_strided, T(value));
+        const cudaError_t error = cudaGetLastError();
+        if (error != cudaSuccess) return detail::cuda_error("fill", error);
+    }
+    return nullptr;
+#endif
+}
+
+}  // namespace tkjit
