@@ -9,7 +9,14 @@ from pathlib import Path
 
 from benchmarks.harness import report
 
-CPU = ("cpu.bench_import", "cpu.bench_cold", "cpu.bench_warm", "cpu.bench_call", "cpu.bench_devices")
+CPU = (
+    "cpu.bench_import",
+    "cpu.bench_cold",
+    "cpu.bench_warm",
+    "cpu.bench_call",
+    "cpu.bench_devices",
+    "cpu.bench_prepared",
+)
 GPU = ("gpu.bench_call", "gpu.bench_kernels")
 
 

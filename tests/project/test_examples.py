@@ -12,7 +12,12 @@ import tkjit
 
 MODULES = [m.name for m in pkgutil.walk_packages(tkjit.__path__, "tkjit.") if not m.name.endswith("__main__")]
 NEEDS_A_COMPILER = {"tkjit.kernel.kernel.load"}
-COMPILING = {"tkjit.bindings.batch", "tkjit.kernel.inspect.make_globals", "tkjit.parallel.club.Club"}
+COMPILING = {
+    "tkjit.bindings.batch",
+    "tkjit.kernel.inspect.make_globals",
+    "tkjit.kernel.kernel.Kernel.prepare",
+    "tkjit.parallel.club.Club",
+}
 EXAMPLES = {
     test.name: test
     for name in MODULES

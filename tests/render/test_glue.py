@@ -113,7 +113,7 @@ def test_the_variants_index_is_their_position():
     assert "launcher(call, 0, (v_T * 3 + v_W) * 2 + option_of_D, v_x)" in text
     assert "case TKJIT_BOOL: v_W = 2; break;" in text
     assert "case 128: option_of_D = 1; break;" in text
-    assert 'constexpr Contents contents{"f", overloads, signatures, kinds, 1, 12};' in text
+    assert 'constexpr Contents contents{"f", overloads, signatures, kinds, numbers, 1, 12};' in text
 
 
 def test_a_second_overloads_variants_follow_the_firsts():
@@ -127,7 +127,7 @@ def test_a_second_overloads_variants_follow_the_firsts():
 
     text = f.render().glue
     assert "launcher(call, 0, v_T, v_x)" in text and "launcher(call, 1, 2 + v_T, v_x)" in text
-    assert 'constexpr Contents contents{"f", overloads, signatures, kinds, 2, 3};' in text
+    assert 'constexpr Contents contents{"f", overloads, signatures, kinds, numbers, 2, 3};' in text
 
 
 def test_texts_of_a_user_become_valid_literals():

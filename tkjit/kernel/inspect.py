@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from tkjit.kernel.kernel import Kernel, load
+from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.spec import DTYPES, Field
 
 
@@ -82,14 +83,15 @@ class Globals(dict[str, Any]):
         self._held = held
 
 
-def make_globals(kernel: Kernel | str, *args: Any, **kwargs: Any) -> list[Globals]:
+def make_globals(kernel: Kernel | PreparedLaunch | str, *args: Any, **kwargs: Any) -> list[Globals]:
     """What a call would pass to its kernel: parsed, checked and allocated as by the call, and not launched.
 
     Nothing but the kernel's glue is compiled for it.
 
     Parameters
     ----------
-    kernel : Kernel or str
+    kernel : Kernel, str or PreparedLaunch
+        A prepared launch shows what it passes, and takes no arguments.
     args, kwargs
         The call's.
 
@@ -106,8 +108,13 @@ def make_globals(kernel: Kernel | str, *args: Any, **kwargs: Any) -> list[Global
     >>> found["x"].extents, found["x"].dtype, found["x"].data_ptr == y.data_ptr(), found["alpha"]
     ((1, 1, 1, 6), 'float32', True, 0.5)
     """
-    loaded: Any = load(kernel)
-    overload, result, steps, scratch = loaded.collect(*args, **kwargs)
+    loaded: Any
+    if not isinstance(kernel, (Kernel, str)):
+        loaded = kernel.kernel
+        overload, result, steps, scratch = loaded.show_prepared(kernel, *args, **kwargs)
+    else:
+        loaded = load(kernel)
+        overload, result, steps, scratch = loaded.collect(*args, **kwargs)
     fields = loaded.specs[overload].struct_fields
     return [
         Globals(

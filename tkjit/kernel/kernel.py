@@ -16,6 +16,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel.loaded import LoadedMixin
+from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.kernel.tokens import token_for
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, loader_for
 from tkjit.spec import Options, Spec, Variant, spec_of_function, variants_of
@@ -200,6 +201,30 @@ class Kernel:
         # the settings of the first call stay: asking the environment takes longer than a call
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
+        """Parse and check a call once, to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.
+
+        The tensors have to stay what they are; outputs and scratch are allocated once, and each launch writes the same.
+        A launch without a stream of its own is in the stream that is current then. Autograd and ``torch.compile`` do
+        not see it.
+
+        Raises
+        ------
+        ArgumentError, ShapeError
+            As a call does.
+
+        Examples
+        --------
+        >>> import torch, tkjit
+        >>> x, y = torch.ones(3), torch.zeros(3)
+        >>> step = tkjit.load("axpy").prepare(x, y, alpha=2.0)
+        >>> step(), step(alpha=0.5)
+        (tensor([2.5000, 2.5000, 2.5000]), tensor([2.5000, 2.5000, 2.5000]))
+        """
+        loaded: Any = load(self)
+        prepared: PreparedLaunch = loaded.prepare(*args, **kwargs)
+        return prepared
 
     def load_with(self, loader: Loader) -> Kernel:
         """What ``load`` returns of it."""

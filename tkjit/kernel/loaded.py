@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
 from tkjit.spec.results import result_type
@@ -60,6 +61,16 @@ class LoadedMixin:
         """What a call would pass, without launching; only the glue is needed for it."""
         self._ensure_glue()
         return self._loader.runtime.collect(self, args, kwargs)
+
+    def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
+        """See ``Kernel.prepare``."""
+        self._ensure_glue()
+        prepared: PreparedLaunch = self._loader.runtime.prepare(self, args, kwargs)
+        return prepared
+
+    def show_prepared(self, prepared: PreparedLaunch) -> Any:
+        """What the launches of a prepared call pass."""
+        return self._loader.runtime.show_prepared(prepared)
 
     def register_operator(self) -> str:
         from tkjit import torchlib

@@ -40,6 +40,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         f"    {{overload_{i}, {repr_text(signature_text(spec))}, {detours[i]}}}," for i, spec in enumerate(specs)
     ]
     signatures = ", ".join(f"&signature_{i}" for i in range(len(specs)))
+    numbers = ", ".join(f"numbers_{i}" for i in range(len(specs)))
     size = f"// {_count_text(len(specs), 'overload')}, {_count_text(variant_count, 'variant')}"
     kinds = ", ".join(repr_text("".join("p" if f.is_parallel else "-" for f in spec.struct_fields)) for spec in specs)
     own = ", dispatch_over_devices" if specs[0].is_parallel else ""
@@ -49,8 +50,9 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "};",
         f"const Signature* const signatures[] = {{{signatures}}};",
         f"const char* const kinds[] = {{{kinds}}};  // a letter for each argument: p for a parallel layout",
+        f"const Numbers numbers[] = {{{numbers}}};",
         *(_over_devices(specs[0]) if specs[0].is_parallel else []),
-        f"constexpr Contents contents{{{repr_text(name)}, overloads, signatures, kinds, {len(specs)}, "
+        f"constexpr Contents contents{{{repr_text(name)}, overloads, signatures, kinds, numbers, {len(specs)}, "
         f"{variant_count}{own}}};  {size}",
         "",
         "}  // namespace",

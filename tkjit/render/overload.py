@@ -75,8 +75,30 @@ class Overload:
             *rows,
             "};",
             f"const Signature signature_{self.index}{{{repr_text(name)}, {table}, {len(rows)}, {positional}}};",
+            *self._numbers(),
             "",
         ]
+
+    def _numbers(self) -> list[str]:
+        """What a prepared launch may be given anew: numbers that decide no shape, no variant and no memory."""
+        spec = self.spec
+        exprs = [*(dim for f in spec.tensors for dim in f.dims), *spec.constraints, *(expr for _, expr in spec.derived)]
+        fixed = {name for expr in exprs for name in expr.names} | dict(spec.variants).keys()
+        rows, names = [], []
+        for i, f in enumerate(spec.struct_fields):
+            if f.is_tensor or f.value_type or f.name in fixed:
+                continue
+            bounds = SCALAR_TYPES[f.dtype]
+            kind = "i" if bounds else "b" if f.dtype == "bool" else "d"
+            low, high = map(_int64, bounds) if bounds else ("0", "0")
+            rows.append(f"{{{repr_text(f.name)}, {i}, '{kind}', {literal(f.optional)}, {low}, {high}}}")
+            names.append(f.name)
+        table = f"number_table_{self.index}"
+        listed = (
+            [f"Number {table}[] = {{  // name, position, kind", *(f"    {row}," for row in rows), "};"] if rows else []
+        )
+        what = f"{table if rows else 'nullptr'}, {len(rows)}, {repr_text(', '.join(names))}"
+        return [*listed, f"const Numbers numbers_{self.index}{{{what}}};"]
 
     def _out_tuple(self) -> list[str]:
         if not self.outputs:
@@ -231,7 +253,7 @@ class Overload:
                 continue
             # a tensor that is allocated here has no past to tell autograd of
             guard = f"{given(f.name)} && " if f.optional or f.direction == "out" else ""
-            lines.append(f"if ({guard}!call.table.written({given(f.name)})) return nullptr;")
+            lines.append(f"if ({guard}!written(call, {given(f.name)})) return nullptr;")
         return lines
 
     def _result(self) -> list[str]:

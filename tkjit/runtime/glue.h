@@ -35,9 +35,12 @@ inline bool set(TkjitArg& arg, const TensorList& list, Call& call) {
     arg.present = 1;
     return true;
 }
+inline bool written(const Call& call, PyObject* tensor) {
+    return call.prepares ? PyList_Append(call.batch->written, tensor) == 0 : call.table.written(tensor);
+}
 inline bool written(const Call& call, const TensorList& list) {
     for (int i = 0; i < list.count; ++i)
-        if (!call.table.written(list.items[i].object)) return false;
+        if (!written(call, list.items[i].object)) return false;
     return true;
 }
 inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
@@ -74,6 +77,7 @@ inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorV
 
 // The stream to launch on: the given one, or the current one of the device of `on`.
 inline bool find_stream(Call& call, PyObject* given, const TensorView& on, void*& stream) {
+    call.follows = !given;
     if (on.device_type == DeviceType::cpu && !given) return true;
     call.ran_code |= given != nullptr;  // its attributes
     if (call.table.stream(call.kernel, given, on, &stream, &call.other_stream)) return true;
@@ -119,7 +123,9 @@ inline bool is_only_thread() {
 
 inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream) {
     if (call.batch) return launch_later(call, launcher, args, count, on, stream);
-    if (call.ran_code && !call.table.confirm(call.kernel, call.tensors)) return false;
+    const char* const when = call.prepares ? "since the launch was prepared"
+                                           : "while the call was being prepared, by code of another argument's or by another thread";
+    if (call.ran_code && !call.table.confirm(call.kernel, call.tensors, when)) return false;
     const char* lost = call.peers ? call.table.waits_for(call.peers, on.device_type == DeviceType::cpu ? -1 : on.device) : nullptr;
     const char* error = lost;
     if (!error) {
@@ -177,13 +183,13 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         if (call.choosing) return PyLong_FromLong(-1);  // there is no data to choose by
         return call.table.through_operator(call.self, call.args, call.nargs, call.kwnames, choose);
     };
-    if (overloads[0].detours && !call.choosing) {
+    if (overloads[0].detours && !call.choosing && !call.prepares) {
         const uint32_t modes = call.table.modes() & overloads[0].detours;
         if (modes) return through_operator(!(modes & kAutocast));  // it has yet to cast what overloads are chosen by
     }
     const auto begin = [&](const Overload& overload) {
         constexpr uint32_t later = kWatched | kRequiresGrad;  // the operator deals with it, whichever overload it is
-        call.detours = call.choosing ? overload.detours & ~later : overload.detours;
+        call.detours = call.prepares ? 0 : call.choosing ? overload.detours & ~later : overload.detours;
         call.ignored = call.choosing ? kWatched | (overload.detours & later) : kWatched;
         call.tensors = nullptr;
         return overload.call(call);
@@ -255,21 +261,56 @@ inline PyObject* shown(const TkjitArg& arg, bool parallel) {
 }
 
 // What the launches of a call would pass, with its result, which holds its outputs, and its scratch. Takes the result over.
-inline PyObject* shown(const Batch& batch, PyObject* result, const char* const* kinds) {
+// `kind` has a letter for each argument.
+template <class Launches>
+PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
     if (!result) return nullptr;
     PyObject* const steps = PyList_New(0);
-    for (int i = 0; steps && i < batch.count; ++i) {
-        const char* const kind = kinds[batch.overload];  // a letter for each argument
+    for (int i = 0; steps && i < launches.count; ++i) {
         PyObject* const step = PyList_New(0);
         for (size_t k = 0; step && kind[k]; ++k) {
-            PyObject* const item = shown(batch.steps[i].args[k], kind[k] == 'p');
+            PyObject* const item = shown(launches.steps[i].args[k], kind[k] == 'p');
             if (!item || PyList_Append(step, item) != 0) PyErr_Clear();
             Py_XDECREF(item);
         }
         if (!step || PyList_Append(steps, step) != 0) PyErr_Clear();
         Py_XDECREF(step);
     }
-    return Py_BuildValue("iNNO", batch.overload, result, steps, batch.held ? batch.held : Py_None);
+    return Py_BuildValue("iNNO", launches.overload, result, steps, launches.held ? launches.held : Py_None);
+}
+
+// ---- prepared launches ---------------------------------------------------------------------------------------------
+
+inline bool set_number(const Call& call, const Number& number, PyObject* given, TkjitArg& arg) {
+    if (given == Py_None && number.nullable) {
+        set_absent(arg);
+        return true;
+    }
+    double real = 0;
+    int64_t integer = 0;
+    bool truth = false;
+    switch (number.kind) {
+        case 'd': return read(call, number.name, given, real) && (set(arg, real), true);
+        case 'i': return read(call, number.name, given, integer, number.low, number.high) && (set(arg, integer), true);
+        default: return read(call, number.name, given, truth) && (set(arg, truth), true);
+    }
+}
+
+inline bool set_numbers(const Call& call, const Numbers& numbers, PyObject* const* given, PyObject* names, TkjitArg* args) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(names); ++k) {
+        PyObject* const name = PyTuple_GET_ITEM(names, k);
+        const Number* found = nullptr;
+        for (int i = 0; i < numbers.count && !found; ++i)
+            if (numbers.items[i].interned == name || PyUnicode_Compare(numbers.items[i].interned, name) == 0) found = &numbers.items[i];
+        if (!found) {
+            PyErr_Format(call.table.argument_error,
+                         "%s: a prepared launch takes no %U%s%s: what decides shapes, a variant or memory is fixed; prepare another",
+                         call.kernel, name, numbers.count ? "; it takes " : "", numbers.text);
+            return false;
+        }
+        if (!set_number(call, *found, given[k], args[found->position])) return false;
+    }
+    return true;
 }
 
 // ---- the module ----------------------------------------------------------------------------------------------------
@@ -288,6 +329,7 @@ struct Contents {
     const Overload* overloads;
     const Signature* const* signatures;
     const char* const* kinds;  // a letter for each argument: p for a parallel layout
+    const Numbers* numbers;    // what a prepared launch may be given anew
     int count;
     int variant_count;
     PyObject* (*dispatch_over_devices)(Call& call) = nullptr;  // of a kernel over several
@@ -310,7 +352,59 @@ struct Module {
         Step steps[contents.dispatch_over_devices ? kMaxParallelDevices : 1];
         Batch batch(steps, true);
         call.batch = &batch;
-        return shown(batch, run(call), contents.kinds);
+        PyObject* const result = run(call);
+        return shown(batch, result, contents.kinds[batch.overload]);
+    }
+
+    static bool prepare(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, Prepared* prepared) {
+        Call call = call_of(self, contents.name, args, nargsf, kwnames);
+        Batch batch(prepared->steps);
+        call.batch = &batch;
+        call.prepares = true;
+        if (!(batch.written = PyList_New(0)) || !(prepared->result = run(call))) return false;
+        prepared->count = batch.count;
+        prepared->overload = batch.overload;
+        prepared->follows = call.follows;
+        prepared->tensors = batch.tensors;
+        prepared->peers = call.peers;
+        prepared->club = batch.club;
+        std::swap(prepared->written, batch.written);
+        std::swap(prepared->held, batch.held);
+        prepared->values.take(call.values);
+        return true;
+    }
+
+    static PyObject* launch_again(PyObject* self, const Prepared* prepared, PyObject* const* numbers, PyObject* kwnames) {
+        if (!prepared->count) return Py_NewRef(prepared->result);  // there was nothing to write
+        Call call = call_of(self, contents.name, nullptr, 0, nullptr);
+        call.prepares = call.ran_code = true;
+        call.tensors = prepared->tensors;
+        call.peers = prepared->peers;
+        const size_t count = std::strlen(contents.kinds[prepared->overload]);
+        Step steps[contents.dispatch_over_devices ? kMaxParallelDevices : 1];
+        for (int i = 0; i < prepared->count; ++i) {
+            Step& step = steps[i] = prepared->steps[i];
+            if (!kwnames) continue;
+            auto* const own = call.values.make<TkjitArg>(count);
+            if (!own) return nullptr;
+            std::memcpy(own, step.args, count * sizeof *own);
+            if (!set_numbers(call, contents.numbers[prepared->overload], numbers, kwnames, own)) return nullptr;
+            step.args = own;
+        }
+        const TensorView& on = *prepared->tensors;
+        if (prepared->club) {
+            if (!call.table.execute(call.kernel, prepared->club, steps, prepared->count, call.tensors)) return nullptr;
+        } else {
+            if (prepared->follows && on.device_type != DeviceType::cpu && !find_stream(call, nullptr, on, steps[0].stream)) return nullptr;
+            if (!launch(call, steps[0].launch, steps[0].args, count, on, steps[0].stream)) return nullptr;
+        }
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(prepared->written); ++i)
+            if (!call.table.written(PyList_GET_ITEM(prepared->written, i))) return nullptr;
+        return Py_NewRef(prepared->result);
+    }
+
+    static PyObject* show(const Prepared* prepared) {
+        return shown(*prepared, Py_NewRef(prepared->result), contents.kinds[prepared->overload]);
     }
 
     static PyObject* call_overload(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -324,11 +418,12 @@ struct Module {
         return dispatch(call, contents.overloads, contents.count);
     }
 
-    static constexpr GlueEntry entry{kTableVersion, call, call_overload, choose, collect, contents.variant_count};
+    static constexpr GlueEntry entry{kTableVersion, call,         call_overload, choose,
+                                     collect,       prepare,      launch_again,  show, contents.variant_count};
 
     static int execute(PyObject* module) {
         for (int i = 0; i < contents.count; ++i)
-            if (!intern_names(*contents.signatures[i])) return -1;
+            if (!intern_names(*contents.signatures[i]) || !intern_names(contents.numbers[i])) return -1;
         return add_entry(module, entry);
     }
 

@@ -49,11 +49,31 @@ struct Batch {
     const Conversion* conversions = nullptr;
     const TensorView* tensors = nullptr;  // what the launches use; the last one
     PyObject* held = nullptr;             // a list of what has to live until they are made, or null
+    PyObject* written = nullptr;          // a list of what each launch writes, where there may be several: of a prepared call
+    PyObject* club = nullptr;
 
     explicit Batch(Step* steps, bool collects = false) : steps(steps), collects(collects) {}
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
-    ~Batch() { Py_XDECREF(held); }
+    ~Batch() {
+        Py_XDECREF(held);
+        Py_XDECREF(written);
+    }
+};
+
+// A number that a prepared launch may be given anew.
+struct Number {
+    const char* name;
+    int position;  // among the launcher's arguments
+    char kind;     // d: a float, i: an int, b: a bool
+    bool nullable;
+    int64_t low, high;  // of an int
+    PyObject* interned = nullptr;
+};
+struct Numbers {
+    Number* items;
+    int count;
+    const char* text;  // their names
 };
 
 struct Call {
@@ -70,6 +90,8 @@ struct Call {
     bool detour = false;   // one has
     uint32_t ignored = kWatched;  // what a tensor may have that is of no matter
     bool choosing = false;  // ask which overload takes the call, and do no more
+    bool prepares = false;  // launches come later, and maybe often
+    bool follows = false;   // the stream is the current one
     bool other_stream = false;  // the call has a stream of its own, not the current one
     Batch* batch = nullptr;     // where launches are kept for later
     int dev_idx = 0;            // in a call over several devices: which one
@@ -91,6 +113,12 @@ inline bool intern_names(const Signature& signature) {
         Parameter& parameter = signature.parameters[i];
         if (!(parameter.interned = PyUnicode_InternFromString(parameter.name))) return false;
     }
+    return true;
+}
+
+inline bool intern_names(const Numbers& numbers) {
+    for (int i = 0; i < numbers.count; ++i)
+        if (!(numbers.items[i].interned = PyUnicode_InternFromString(numbers.items[i].name))) return false;
     return true;
 }
 

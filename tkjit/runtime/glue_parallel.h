@@ -85,7 +85,7 @@ inline bool set(TkjitArg& arg, const ParallelTensor& parallel, Call& call) {
 inline bool written(const Call& call, const ParallelTensor& parallel) {
     if (call.dev_idx != 0 && parallel.list) return true;  // the first device's call tells of all
     if (parallel.list) return written(call, *parallel.list);
-    return call.table.written(parallel.object);
+    return written(call, parallel.object);
 }
 
 inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, const ParallelTensor& parallel) {
@@ -235,7 +235,8 @@ inline PyObject* dispatch_parallel(Call& call, const Overload& overload, const S
         on_device(i);
         ok = results[i] != nullptr;
     }
-    if (ok && !batch.collects) ok = call.table.execute(call.kernel, club, batch.steps, batch.count, batch.tensors);
+    batch.club = club;
+    if (ok && !batch.collects && !call.prepares) ok = call.table.execute(call.kernel, club, batch.steps, batch.count, batch.tensors);
     PyObject* const result = ok ? gathered(call, results, int(count)) : nullptr;
     for (int i = 0; i < count; ++i) Py_XDECREF(results[i]);
     return result;

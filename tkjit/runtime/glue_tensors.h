@@ -281,6 +281,7 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
     PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like);
     if (!tensor) return false;
     object.own(tensor);
+    if (call.prepares && PyList_Append(call.batch->written, tensor) != 0) return false;
     return call.table.view(tensor, &view, &call.values) && note(call, name, tensor, view);
 }
 

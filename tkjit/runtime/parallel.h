@@ -207,7 +207,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
             const Step& step = steps[dev_idx];
             return step.launch(step.args, step.device, step.stream);
         };
-        if (!confirm(kernel, last)) return false;
+        if (!confirm(kernel, last, "since the call began, or the launch was prepared")) return false;
         hold(last);
         const std::vector<std::string> errors = unlocked_step(members.club, part, false, failure);
         let_go(last);

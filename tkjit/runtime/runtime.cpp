@@ -4,6 +4,7 @@
 #include "allocation.h"
 #include "fingerprints.h"
 #include "parallel.h"
+#include "prepared.h"
 #include "refusals.h"
 #include "interruptions.h"
 #include "overlap.h"
@@ -284,15 +285,8 @@ void attach(const py::object& dispatcher, const py::module_& glue, const py::tup
 // What a call would pass to its launchers, without launching.
 py::object collect(const py::object& dispatcher, const py::tuple& args, const py::dict& kwargs) {
     const auto self = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
-    std::vector<PyObject*> all;
-    for (const py::handle arg : args) all.push_back(arg.ptr());
-    py::tuple names(kwargs.size());
-    size_t count = 0;
-    for (const auto& [name, value] : kwargs) {
-        all.push_back(value.ptr());
-        names[count++] = name;
-    }
-    PyObject* const found = self->entry->collect(dispatcher.ptr(), all.data(), args.size(), count ? names.ptr() : nullptr);
+    const VectorArguments given(args, kwargs);
+    PyObject* const found = self->entry->collect(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames());
     if (!found) throw py::error_already_set();
     return py::reinterpret_steal<py::object>(found);
 }
@@ -385,6 +379,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
     module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
     module.def("enable_vectorcall", &rt::enable_vectorcall);
     module.def("collect", &rt::collect, "What a call would pass to its launchers.");
+    module.attr("PreparedLaunch") = pybind11::reinterpret_steal<pybind11::object>(rt::make_prepared_type());
+    module.def("prepare", &rt::prepare, "A call without its launches.");
+    module.def("show_prepared", &rt::show_prepared, "What the launches of a prepared call pass.");
     module.def("attach", &rt::attach, "Give a dispatcher its glue module.");
 #ifdef __x86_64__
     module.attr("has_x86_64_v3") = rt::has_x86_64_v3();

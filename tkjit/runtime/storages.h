@@ -37,14 +37,13 @@ inline bool is_as_read(const TensorView& view) {
            (!view.strided || std::memcmp(now.strides, view.strides, size_t(now.ndim) * sizeof *now.strides) == 0);
 }
 
-inline bool confirm(const char* kernel, const TensorView* last) {
+inline bool confirm(const char* kernel, const TensorView* last, const char* when) {
     for (const TensorView* view = last; view; view = view->before) {
         // another framework's array is held by its capsule, which promises that it stays what it is
         if (view->foreign || is_as_read(*view)) continue;
         PyErr_Format(argument_error,
-                     "%s: %s was given another shape or other memory while the call was being prepared, by code of another "
-                     "argument's or by another thread; expected a tensor that stays as it is during the call",
-                     kernel, view->name);
+                     "%s: %s was given another shape or other memory %s; expected a tensor that stays as it is until the launch",
+                     kernel, view->name, when);
         return false;
     }
     return true;

@@ -17,7 +17,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 4;
+constexpr uint32_t kTableVersion = 5;
 constexpr int kMaxDims = 4;                 // of a global layout
 constexpr int kMaxRank = TKJIT_MAX_RANK;    // of a strided one
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
@@ -134,6 +134,12 @@ public:
         return reinterpret_cast<T*>(block + 1);
     }
 
+    // What another one holds; this one holds nothing yet.
+    void take(Values& other) {
+        last_ = other.last_;
+        other.last_ = nullptr;
+    }
+
 private:
     struct alignas(16) Block {
         Block* before;
@@ -148,6 +154,28 @@ struct Step {
     const TkjitArg* args;
     int32_t device;
     void* stream;
+};
+
+// A call whose arguments were checked once: its launches, and what lives as long as they may be made.
+struct Prepared {
+    Step steps[kMaxParallelDevices];
+    int count = 0;
+    int overload = 0;
+    bool follows = false;  // each launch is in the stream that is current then
+    const TensorView* tensors = nullptr;
+    void* peers = nullptr;
+    PyObject* club = nullptr;     // of a call over several devices; borrowed of `values`
+    PyObject* written = nullptr;  // a list
+    PyObject* held = nullptr;     // a list of scratch, or null
+    PyObject* result = nullptr;
+    Values values;
+
+    Prepared() = default;
+    Prepared(const Prepared&) = delete;
+    Prepared& operator=(const Prepared&) = delete;
+    ~Prepared() {
+        for (PyObject* const object : {written, held, result}) Py_XDECREF(object);
+    }
 };
 
 // A parallel tensor as the process that holds one part of it sees it.
@@ -185,7 +213,7 @@ struct Table {
     bool (*overlaps_itself)(const TensorView& view);
     // Whether a call's tensors, the last of which this is, are still what was read of them. Raises if not. No Python code
     // runs in it, so that what it has found is true until the GIL is released.
-    bool (*confirm)(const char* kernel, const TensorView* last);
+    bool (*confirm)(const char* kernel, const TensorView* last, const char* when);
     // Keeps the storages of a call's tensors alive, and of one size, while the GIL is released; false if there is nobody to
     // keep them from. What is held must be let go of.
     void (*hold)(const TensorView* last);
@@ -257,6 +285,11 @@ struct GlueEntry {
     vectorcallfunc choose;
     // What a call would pass to its launchers, without launching: (overload, result, [[argument, ...], ...], scratch).
     vectorcallfunc collect;
+    // A call without its launches; and those, with other numbers if some are given by name. Null, or false, with an exception.
+    bool (*prepare)(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, Prepared* prepared);
+    PyObject* (*launch_again)(PyObject* self, const Prepared* prepared, PyObject* const* numbers, PyObject* kwnames);
+    // As `collect`.
+    PyObject* (*show)(const Prepared* prepared);
     int variant_count;
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";

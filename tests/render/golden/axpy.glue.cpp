@@ -14,6 +14,10 @@ Parameter parameters_0[] = {  // name, required, None means not given
     {"stream", false, true},
 };
 const Signature signature_0{"axpy", parameters_0, 4, 3};
+Number number_table_0[] = {  // name, position, kind
+    {"alpha", 2, 'd', false, 0, 0},
+};
+const Numbers numbers_0{number_table_0, 1, "alpha"};
 
 // axpy(x: In[Tensor, "T", "N"], y: InOut[Tensor, "T", "N"], alpha: float = 1.0)
 PyObject* overload_0(Call& call) {
@@ -65,7 +69,7 @@ PyObject* overload_0(Call& call) {
     set(args[2], v_alpha);
     if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_x, {given_x, given_y})) return nullptr;
-    if (!call.table.written(given_y)) return nullptr;
+    if (!written(call, given_y)) return nullptr;
     return Py_NewRef(given_y);
 }
 
@@ -74,7 +78,8 @@ const Overload overloads[] = {
 };
 const Signature* const signatures[] = {&signature_0};
 const char* const kinds[] = {"---"};  // a letter for each argument: p for a parallel layout
-constexpr Contents contents{"axpy", overloads, signatures, kinds, 1, 3};  // 1 overload, 3 variants
+const Numbers numbers[] = {numbers_0};
+constexpr Contents contents{"axpy", overloads, signatures, kinds, numbers, 1, 3};  // 1 overload, 3 variants
 
 }  // namespace
 

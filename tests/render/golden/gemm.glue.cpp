@@ -15,6 +15,7 @@ Parameter parameters_0[] = {  // name, required, None means not given
     {"stream", false, true},
 };
 const Signature signature_0{"gemm", parameters_0, 5, 2};
+const Numbers numbers_0{nullptr, 0, ""};
 
 // gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tensor, "T", "M", "N"])
 PyObject* overload_0(Call& call) {
@@ -79,7 +80,7 @@ PyObject* overload_0(Call& call) {
     set(args[2], v_c);
     if (!empty(v_c) && !launch(call, launch_function, args, v_a, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_a, {given_a, given_b, object_of_c.get()})) return nullptr;
-    if (given_c && !call.table.written(given_c)) return nullptr;
+    if (given_c && !written(call, given_c)) return nullptr;
     if (!given_c && !as_given(call, object_of_c, v_a)) return nullptr;
     return object_of_c.release();
 }
@@ -89,7 +90,8 @@ const Overload overloads[] = {
 };
 const Signature* const signatures[] = {&signature_0};
 const char* const kinds[] = {"---"};  // a letter for each argument: p for a parallel layout
-constexpr Contents contents{"gemm", overloads, signatures, kinds, 1, 3};  // 1 overload, 3 variants
+const Numbers numbers[] = {numbers_0};
+constexpr Contents contents{"gemm", overloads, signatures, kinds, numbers, 1, 3};  // 1 overload, 3 variants
 
 }  // namespace
 

@@ -14,6 +14,7 @@ Parameter parameters_0[] = {  // name, required, None means not given
     {"stream", false, true},
 };
 const Signature signature_0{"softmax", parameters_0, 4, 1};
+const Numbers numbers_0{nullptr, 0, ""};
 
 // softmax(x: In[Tensor, "T", "...", "N"], y: Out[Tensor, "T", "...", "N"])
 PyObject* overload_0(Call& call) {
@@ -69,7 +70,7 @@ PyObject* overload_0(Call& call) {
     set(args[1], v_y);
     if (!empty(v_y) && !launch(call, launch_function, args, v_x, stream)) return nullptr;
     if (!record_stream(call, given_stream, v_x, {given_x, object_of_y.get()})) return nullptr;
-    if (given_y && !call.table.written(given_y)) return nullptr;
+    if (given_y && !written(call, given_y)) return nullptr;
     if (!given_y && !as_given(call, object_of_y, v_x)) return nullptr;
     return object_of_y.release();
 }
@@ -79,7 +80,8 @@ const Overload overloads[] = {
 };
 const Signature* const signatures[] = {&signature_0};
 const char* const kinds[] = {"--"};  // a letter for each argument: p for a parallel layout
-constexpr Contents contents{"softmax", overloads, signatures, kinds, 1, 3};  // 1 overload, 3 variants
+const Numbers numbers[] = {numbers_0};
+constexpr Contents contents{"softmax", overloads, signatures, kinds, numbers, 1, 3};  // 1 overload, 3 variants
 
 }  // namespace
 

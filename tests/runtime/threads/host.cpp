@@ -64,7 +64,7 @@ void fill_table() {
     table.view = view;
     table.resolve = resolve;
     table.modes = [] { return uint32_t(0); };
-    table.confirm = [](const char*, const TensorView*) { return true; };
+    table.confirm = [](const char*, const TensorView*, const char*) { return true; };
     table.hold = table.let_go = [](const TensorView*) {};
     table.written = [](PyObject*) { return true; };
     table.is_bool = [](PyObject*) { return false; };

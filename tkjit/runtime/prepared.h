@@ -1,0 +1,143 @@
+// The object of a prepared call: `kernel.prepare(...)`. Its launches check no more than that the tensors are as they were.
+#pragma once
+
+#include "table.h"
+
+#include <pybind11/pybind11.h>
+#include <structmember.h>
+
+#include <memory>
+#include <vector>
+
+namespace tkjit::runtime {
+
+namespace py = pybind11;
+
+struct PreparedLaunch {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject* kernel;  // a Dispatcher
+    PyObject* args;    // the call's, which live as long
+    PyObject* kwargs;
+    PyObject* result;  // what each launch returns
+    Prepared* prepared;
+};
+
+inline PyObject* prepared_type = nullptr;
+
+inline PyObject* launch_prepared(PyObject* object, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+    auto* const self = reinterpret_cast<PreparedLaunch*>(object);
+    if (PyVectorcall_NARGS(nargsf) != 0) {
+        PyErr_SetString(argument_error, "a prepared launch has its arguments; it takes new numbers by their names");
+        return nullptr;
+    }
+    PyObject* const names = kwnames && PyTuple_GET_SIZE(kwnames) ? kwnames : nullptr;
+    return reinterpret_cast<Dispatcher*>(self->kernel)->entry->launch_again(self->kernel, self->prepared, args, names);
+}
+
+inline int traverse_prepared(PyObject* object, visitproc visit, void* arg) {
+    auto* const self = reinterpret_cast<PreparedLaunch*>(object);
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(self->kernel);
+    Py_VISIT(self->args);
+    Py_VISIT(self->kwargs);
+    Py_VISIT(self->result);
+    return 0;
+}
+
+inline void free_prepared(PyObject* object) {
+    auto* const self = reinterpret_cast<PreparedLaunch*>(object);
+    PyTypeObject* const type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    delete self->prepared;
+    for (PyObject* const held : {self->kernel, self->args, self->kwargs, self->result}) Py_XDECREF(held);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+// Each launch as a program in C makes it: (function, arguments, device, stream).
+inline PyObject* launches_of_prepared(PyObject* object, void*) {
+    const Prepared& prepared = *reinterpret_cast<PreparedLaunch*>(object)->prepared;
+    PyObject* const listed = PyTuple_New(prepared.count);
+    for (int i = 0; listed && i < prepared.count; ++i) {
+        const Step& step = prepared.steps[i];
+        const auto address = [](const void* pointer) { return static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(pointer)); };
+        PyObject* const one = Py_BuildValue("KKiK", address(reinterpret_cast<const void*>(step.launch)), address(step.args),
+                                            int(step.device), address(step.stream));
+        if (one) PyTuple_SET_ITEM(listed, i, one);
+        else return Py_DECREF(listed), nullptr;
+    }
+    return listed;
+}
+
+inline PyObject* make_prepared_type() {
+    static PyGetSetDef properties[] = {
+        {"launches", launches_of_prepared, nullptr,
+         "Each launch as a program in C makes it (tkjit/arg.h): (TkjitLaunch, TkjitArg*, device, stream).", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(PreparedLaunch, vectorcall), READONLY, nullptr},
+        {"kernel", T_OBJECT, offsetof(PreparedLaunch, kernel), READONLY, "The kernel."},
+        {"result", T_OBJECT, offsetof(PreparedLaunch, result), READONLY, "What each launch returns: the outputs are the same."},
+        {nullptr, 0, 0, 0, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, reinterpret_cast<void*>(free_prepared)},
+        {Py_tp_traverse, reinterpret_cast<void*>(traverse_prepared)},
+        {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+        {Py_tp_members, members},
+        {Py_tp_getset, properties},
+        {Py_tp_doc, const_cast<char*>("A call whose arguments were parsed and checked once. Calling it launches; it takes new numbers by name.")},
+        {0, nullptr},
+    };
+    static PyType_Spec spec = {"tkjit.PreparedLaunch", sizeof(PreparedLaunch), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                               slots};
+    return prepared_type = PyType_FromSpec(&spec);
+}
+
+// The arguments of a call as the vectorcall protocol passes them.
+struct VectorArguments {
+    std::vector<PyObject*> all;
+    py::tuple names;
+
+    VectorArguments(const py::tuple& args, const py::dict& kwargs) : names(kwargs.size()) {
+        for (const py::handle arg : args) all.push_back(arg.ptr());
+        size_t count = 0;
+        for (const auto& [name, value] : kwargs) {
+            all.push_back(value.ptr());
+            names[count++] = name;
+        }
+    }
+    PyObject* kwnames() const { return names.size() ? names.ptr() : nullptr; }
+};
+
+inline py::object prepare(const py::object& dispatcher, const py::tuple& args, const py::dict& kwargs) {
+    const auto kernel = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
+    const VectorArguments given(args, kwargs);
+    auto prepared = std::make_unique<Prepared>();
+    if (!kernel->entry->prepare(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames(), prepared.get()))
+        throw py::error_already_set();
+    auto* const type = reinterpret_cast<PyTypeObject*>(prepared_type);
+    auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
+    if (!made) throw py::error_already_set();
+    auto* const self = reinterpret_cast<PreparedLaunch*>(made.ptr());
+    self->vectorcall = launch_prepared;
+    self->kernel = Py_NewRef(dispatcher.ptr());
+    self->args = Py_NewRef(args.ptr());
+    self->kwargs = Py_NewRef(kwargs.ptr());
+    self->result = Py_NewRef(prepared->result);
+    self->prepared = prepared.release();
+    return made;
+}
+
+// What its launches pass, as `collect` says it of a call's.
+inline py::object show_prepared(const py::object& object) {
+    const auto* const self = reinterpret_cast<PreparedLaunch*>(object.ptr());
+    PyObject* const found = reinterpret_cast<Dispatcher*>(self->kernel)->entry->show(self->prepared);
+    if (!found) throw py::error_already_set();
+    return py::reinterpret_steal<py::object>(found);
+}
+
+}  // namespace tkjit::runtime
