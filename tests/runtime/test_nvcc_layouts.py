@@ -18,6 +18,7 @@ pytestmark = pytest.mark.nvcc
         ("test_strided.py", "double_heads"),
         ("test_strided.py", "row_sums"),
         ("test_scratch.py", "columns"),
+        ("test_random.py", "dropout"),
     ],
 )
 def test_compiles_for_hopper(loader, file, name):

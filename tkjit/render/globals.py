@@ -74,6 +74,8 @@ def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     if field.is_tensor:
         layout = _layout(spec, variant, field)
         return f"tkjit::list<{layout.cpp_type}, {field.max_length}>" if field.is_list else layout.cpp_type
+    if field.draws is not None:
+        return field.dtype
     item = field.value_type.item if field.value_type is not None else None
     value = f"tkjit::list<{item.cpp}, {field.max_length}>" if item is not None else field.dtype
     return f"tkjit::optional<{value}>" if field.optional else value

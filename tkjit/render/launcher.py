@@ -77,13 +77,14 @@ def _used_by_host(spec: Spec) -> frozenset[str]:
 def _opening(spec: Spec, variant: Variant) -> list[str]:
     headers = sorted({variant.dtype_of(f).header for f in spec.tensors} - {""})
     chosen = f" for {variant}" if variant.values else ""
-    takes_containers = spec.host and any(f.value_type or f.is_list for f in spec.fields)
+    takes_containers = spec.host and any((f.value_type and f.draws is None) or f.is_list for f in spec.fields)
     return [
         f"// Launcher of {spec.name}{chosen}, rendered by tkjit.",
         "// arg_x is the argument x; v_N is the value of N.",
         "#include <tkjit/launcher.h>",
         *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if takes_containers else []),
+        *(["#include <tkjit/philox.h>"] if any(f.draws is not None for f in spec.fields) else []),
         *(["#include <tkjit/fill.h>"] if any(f.fill is not None for f in spec.tensors) else []),
         *(f"#include <{header}>" for header in headers),
         "",

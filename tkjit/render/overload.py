@@ -38,7 +38,7 @@ class Overload:
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
             *wrap("auto& [", map(given, self.parameters), "] = given;"),
             *self._out_tuple(),
-            *(line for f in spec.fields if f.value_type for line in self._value(f)),
+            *(line for f in spec.fields if f.value_type and f.draws is None for line in self._value(f)),
             *(line for f in spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
             "",
             *self.tensors.render(),
@@ -188,6 +188,7 @@ class Overload:
         launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         return [
             *self._allocations(),
+            *self._random(),
             *self._arguments(),
             f"if ({self._something_to_write()}!{launch}) return nullptr;",
             *self._uses(),
@@ -208,6 +209,18 @@ class Overload:
                 f"{self.tensors.dtype(f)}, {self.anchor})"
             )
             lines.append(f"if (!{allocate}) return nullptr;")
+        return lines
+
+    def _random(self) -> list[str]:
+        """Random numbers are taken when nothing can be refused any more."""
+        lines = []
+        for f in self.spec.fields:
+            if f.draws is not None:
+                what = f"{repr_text(f.name)}, {given(f.name)}, {self.tensors.value(f.draws)}, {self.anchor}"
+                lines += [
+                    f"TkjitArg {local(f.name)};",
+                    f"if (!random(call, {what}, {local(f.name)})) return nullptr;",
+                ]
         return lines
 
     def _arguments(self) -> list[str]:

@@ -245,7 +245,7 @@ class TensorChecks:
             wanted = repr_text(join_options(self.spec.dtypes_of(f)))
         return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted});"
 
-    def _expression(self, expr: Expr) -> str:
+    def value(self, expr: Expr) -> str:
         """An expression's value, as what converts to ``Int``."""
         if expr.is_name:
             return local(expr.text)
@@ -265,8 +265,9 @@ class TensorChecks:
 
     def _derive_dims(self) -> list[str]:
         outputs = [dim for f in self.spec.tensors for dim in f.dims]
+        outputs += [f.draws for f in self.spec.fields if f.draws is not None]
         lines = [
-            f"const Int {local(name)} = {self._expression(expr)};"
+            f"const Int {local(name)} = {self.value(expr)};"
             for name, expr in derived_in_order(self.spec, [*outputs, *self.spec.constraints])
         ]
         return ["", *lines] if lines else []
@@ -284,7 +285,7 @@ class TensorChecks:
                 differs = f"{present}!equals({self._extent(f, i, place.view)}, {value})"
                 check = _if([differs], self._refusal(f, place, {dim.text: value}))
                 lines += [
-                    f"const Int {value} = {self._expression(dim)};",
+                    f"const Int {value} = {self.value(dim)};",
                     *(self._for_each(f, check) if f.is_list else check),
                 ]
         return ["", *lines] if lines else []
@@ -292,17 +293,15 @@ class TensorChecks:
     def _constraints(self) -> list[str]:
         lines = []
         for expr in self.spec.constraints:
-            values = ", ".join(
-                f"{{{repr_text(name)}, {self._expression(Expr.parse(name))}}}" for name in sorted(expr.names)
-            )
+            values = ", ".join(f"{{{repr_text(name)}, {self.value(Expr.parse(name))}}}" for name in sorted(expr.names))
             lines.append(
-                f"if (!satisfied(call, {self._expression(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
+                f"if (!satisfied(call, {self.value(expr)}, {repr_text(expr.text)}, {{{values}}})) return nullptr;"
             )
         return ["", *lines] if lines else []
 
     def _shape(self, f: Field) -> list[str]:
         """The variables of what is allocated: its shape, its view, and the object that holds it."""
-        dims = ", ".join(self._expression(dim) for dim in f.dims)
+        dims = ", ".join(self.value(dim) for dim in f.dims)
         leading = "leading" if f.leading else "Leading{}"
         what = repr_text(f"{'output' if f.direction == 'out' else 'scratch'} {f.name}")
         return [
@@ -315,7 +314,7 @@ class TensorChecks:
         ]
 
     def _output(self, f: Field) -> list[str]:
-        values = {dim.text: self._expression(dim) for dim in f.dims if dim.names}
+        values = {dim.text: self.value(dim) for dim in f.dims if dim.names}
         conditions = [f"!shape_of_{f.name}.matches({local(f.name)})", f"{local(f.name)}.dtype != {self.dtype(f)}"]
         return [
             *self._shape(f),

@@ -285,6 +285,19 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
     return call.table.view(tensor, &view, &call.values) && note(call, name, tensor, view);
 }
 
+// The random numbers of a call, of which each thread takes `draws`.
+inline bool random(const Call& call, const char* name, PyObject* generator, Int draws, const TensorView& on, TkjitArg& arg) {
+    if (call.prepares) {
+        PyErr_Format(call.table.argument_error, "%s: %s: each launch draws random numbers of its own, and cannot be prepared",
+                     call.kernel, name);
+        return false;
+    }
+    if (draws.valid() && draws.value() >= 0) return call.table.random(call.kernel, name, generator, draws.value(), on, &arg);
+    PyErr_Format(call.table.shape_error, "%s: %s: a thread would draw %lld numbers", call.kernel, name,
+                 static_cast<long long>(draws.value()));
+    return false;
+}
+
 // Scratch: as an output, but let go of when the call is over. Launches that are made later need it until then.
 inline bool allocate_scratch(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                              const TensorView& like) {

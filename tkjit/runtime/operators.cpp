@@ -5,6 +5,7 @@
 #include "dtypes.h"
 #include "table.h"
 
+#include <torch/csrc/Generator.h>
 #include <torch/library.h>
 
 #include <memory>
@@ -57,6 +58,7 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
     if (value.isSymInt()) return checked(PyLong_FromLongLong(value.toSymInt().guard_int(__FILE__, __LINE__)));
     if (value.isNone()) return checked(Py_NewRef(Py_None));
     if (value.isString()) return checked(PyUnicode_FromString(value.toStringRef().c_str()));
+    if (value.isGenerator()) return checked(THPGenerator_Wrap(value.toGenerator()));
     if (value.isDevice()) return checked(PyUnicode_FromString(value.toDevice().str().c_str()));
     if (value.isList() || value.isTuple()) {
         const auto items = value.isList() ? value.toListRef().vec() : value.toTupleRef().elements().vec();

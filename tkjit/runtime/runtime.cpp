@@ -5,6 +5,7 @@
 #include "fingerprints.h"
 #include "parallel.h"
 #include "prepared.h"
+#include "random.h"
 #include "refusals.h"
 #include "interruptions.h"
 #include "overlap.h"
@@ -362,7 +363,7 @@ void fill_table() {
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
-             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value,
+             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};

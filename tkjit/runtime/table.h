@@ -17,7 +17,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 5;
+constexpr uint32_t kTableVersion = 6;
 constexpr int kMaxDims = 4;                 // of a global layout
 constexpr int kMaxRank = TKJIT_MAX_RANK;    // of a strided one
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
@@ -246,6 +246,10 @@ struct Table {
 
     // Reads a value by its type's code (tkjit/spec/values.py). False if it is of another type; with what its hooks raised.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
+
+    // The seed and the offset for random numbers, of which each thread takes so many, from a generator: the given one, or the
+    // device's own.
+    bool (*random)(const char* kernel, const char* name, PyObject* generator, int64_t draws, const TensorView& on, TkjitArg* arg);
 
     // Warns of a deprecated overload; false if the warning is an error.
     bool (*deprecated)(const char* kernel, const char* text);

@@ -138,6 +138,14 @@ else:
         """A tensor with any strides, and up to 8 dims; to a type checker, ``torch.Tensor``."""
 
 
+if TYPE_CHECKING:
+    from torch import Generator
+else:
+
+    class Generator:
+        """Random numbers, in C++ a ``tkjit::philox``; ``In[Generator, 8]`` says how many a thread draws."""
+
+
 class ParallelLayout:
     """What a parameter that is a parallel global layout takes; ``tkjit.ParallelTensor`` is one."""
 
@@ -149,6 +157,7 @@ __all__ = [
     "CExpr",
     "CType",
     "Fill",
+    "Generator",
     "In",
     "InOut",
     "Marker",

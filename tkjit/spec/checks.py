@@ -73,7 +73,7 @@ def differentiable(spec: Description) -> tuple[Field, ...]:
 def _check_values(spec: Description) -> None:
     for f in spec.fields:
         value = f.value_type
-        if value is None or spec.host:
+        if value is None or spec.host or f.draws is not None:
             continue
         if value.item is None or value.item.code not in "ifb":
             _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {value.text} is for a host function")
@@ -282,6 +282,7 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
         *((f"dims[{name!r}]", expr) for name, expr in spec.derived),
         *((what, expr) for what, part in spec.launch.shape if isinstance(part, tuple) for expr in part),
         *((f"computed[{name!r}]", expr) for name, expr in spec.computed),
+        *((f"{f.name}'s draws", f.draws) for f in spec.fields if f.draws is not None),
         *(("constraints", expr) for expr in spec.constraints),
     ]
 

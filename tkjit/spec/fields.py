@@ -45,6 +45,9 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         "default": default,
         "keyword_only": parameter.kind is parameter.KEYWORD_ONLY,
     }
+    value = value_type_of(python_type)
+    if value is not None and value.code == "g":
+        return _generator_field(kernel, value, marker, common)
     if marker.direction == "scalar":
         if python_type not in _SCALARS and value_type_of(python_type) is not None:
             return _value_field(kernel, python_type, marker, common)
@@ -96,6 +99,16 @@ def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
         f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, "
         "int, bool, str, torch.dtype, torch.device, or a list, tuple, dict or set of such"
     )
+
+
+def _generator_field(kernel: str, value: ValueType, marker: Marker, common: dict[str, Any]) -> Field:
+    """Random numbers; a call that brings no generator takes the device's own."""
+    name = common["name"]
+    if marker.direction not in ("in", "scalar") or len(marker.items) > 1 or common["default"] not in (MISSING, None):
+        raise SpecError(f"{kernel}: {name}: a generator is an input without a default: Generator, or In[Generator, 8]")
+    draws = parse_at(kernel, name, marker.items[0] if marker.items else 4, Expr.parse)
+    common |= {"keyword_only": True, "optional": True, "default": None}
+    return Field(direction="scalar", dtype=value.cpp, value_type=value, draws=draws, **common)
 
 
 def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:

@@ -94,6 +94,8 @@ class Field:
         Whether it is a strided layout, which a tensor with any strides fills.
     fill : float or None
         What each element of an output, or of scratch, is before the kernel runs; None for what nobody has written.
+    draws : Expr or None
+        How many random numbers a thread takes; None for what is no generator.
     member : str
         The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
@@ -116,6 +118,7 @@ class Field:
     is_parallel: bool = False
     is_strided: bool = False
     fill: float | None = None
+    draws: Expr | None = None
 
     @property
     def is_tensor(self) -> bool:

@@ -42,6 +42,7 @@ _PLAIN = {
 _TORCHS = {
     "dtype": ValueType("torch.dtype", "t", "TkjitDtype", "ScalarType"),
     "device": ValueType("torch.device", "d", "TkjitDevice", "Device"),
+    "Generator": ValueType("torch.Generator", "g", "tkjit::philox", "Generator"),
 }
 
 
@@ -55,7 +56,7 @@ def value_type_of(annotation: Any) -> ValueType | None:
     """
     if isinstance(annotation, type) and annotation in _PLAIN:
         return _PLAIN[annotation]
-    if isinstance(annotation, type) and annotation.__module__ in ("torch", "tkjit.spec.annotations"):
+    if isinstance(annotation, type) and annotation.__module__ in ("torch", "torch._C", "tkjit.spec.annotations"):
         return _TORCHS.get(annotation.__name__)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:

@@ -219,6 +219,8 @@ def _read_by_code(code: str, value: Any) -> Any:
             return _convert(torch.device, value) if isinstance(value, (str, torch.device)) else None
         case "s":
             return value if isinstance(value, str) else None
+        case "g":
+            return value if isinstance(value, torch.Generator) else None
         case "L" if isinstance(value, (list, tuple)):
             items = [_read_by_code(code[1:], item) for item in value]
             return None if any(item is None for item in items) else items

@@ -77,7 +77,9 @@ class _Registry:
     ) -> None:
         qualifier = operator_name(overload, out=out)
         qualified = f"{NAMESPACE}::{name}{'.' if qualifier else ''}{qualifier}"
-        tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
+        tags = [torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides]
+        if any(f.draws is not None for f in spec.fields):
+            tags.append(torch.Tag.nondeterministic_seeded)  # or two calls would become one
         self._library.define(schema_of(spec, overload, name=name, out=out), tags=tags)
         operator = getattr(getattr(torch.ops.tkjit, name), qualifier or "default")
         fields = operator_fields(spec, out=out)
