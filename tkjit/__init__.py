@@ -16,7 +16,7 @@ from tkjit.errors import (
     TkjitWarning,
     ToolchainError,
 )
-from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals
+from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals, method
 from tkjit.parallel import Club, ParallelTensor, enable_peer_access
 from tkjit.spec import (
     Align,
@@ -80,6 +80,7 @@ __all__ = [
     "kernels",
     "load",
     "make_globals",
+    "method",
     "move",
     "ptr",
 ]

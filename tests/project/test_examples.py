@@ -16,6 +16,7 @@ COMPILING = {
     "tkjit.bindings.batch",
     "tkjit.kernel.inspect.make_globals",
     "tkjit.kernel.kernel.Kernel.prepare",
+    "tkjit.kernel.method.method",
     "tkjit.parallel.club.Club",
 }
 EXAMPLES = {

@@ -61,7 +61,7 @@ def test_lists_of_numbers_in_a_struct():
         ([1, 2.0], "indices is [1, 2.0] (list); expected list[int]"),
         ([1, 2**31], "indices is [1, 2147483648] (list); expected list[int]"),
         ([True], "indices is [True] (list); expected list[int]"),
-        (3, "indices is 3 (int); expected list[int]"),
+        (True, "indices is True (bool); expected list[int]"),
         ({1}, "indices is {1} (set); expected list[int]"),
         (None, "indices is None (NoneType); expected list[int]"),
     ],

@@ -1,19 +1,24 @@
-"""The interface for users: kernels, the decorator that makes one, ``load``, and ``make_globals``."""
+"""The interface for users: kernels, the decorator that makes one, ``load``, ``method`` and ``make_globals``."""
 
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels
-from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, make_globals
+from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, StridedLayout, make_globals
 from tkjit.kernel.kernel import Kernel, load
+from tkjit.kernel.method import method
+from tkjit.kernel.prepared import PreparedLaunch
 
 __all__ = [
     "GlobalLayout",
     "Globals",
     "Kernel",
     "ParallelGlobalLayout",
+    "PreparedLaunch",
+    "StridedLayout",
     "find",
     "find_used",
     "kernel",
     "kernels",
     "load",
     "make_globals",
+    "method",
 ]

@@ -77,6 +77,7 @@ inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const Tens
 inline PyObject* as_array(PyObject* tensor, PyObject* like) {
     try {
         const py::handle array(like);
+        if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer is of no framework
         if (py::hasattr(array, "__array_namespace__"))
             return array.attr("__array_namespace__")().attr("from_dlpack")(py::handle(tensor)).release().ptr();
         const auto module = py::type::of(array).attr("__module__").cast<std::string>();

@@ -142,16 +142,6 @@ inline bool view_through_method(PyObject* object, TensorView* view, Values* valu
     return values->keep(capsule.inc_ref().ptr());
 }
 
-// An array's capsule for torch to make a tensor of; None for negative strides, over which torch ends the process.
-inline py::object capsule_for_torch(const py::handle& array) {
-    py::object capsule = dlpack_capsule(array);
-    bool read_only = false;
-    const DLTensor* const tensor = shown_by(capsule, &read_only);
-    for (int i = 0; tensor && tensor->strides && i < tensor->ndim; ++i)
-        if (tensor->strides[i] < 0) return py::none();
-    return capsule;
-}
-
 // As hasattr, and not as PyObject_HasAttrString, which keeps Ctrl-C to itself.
 inline bool has(PyObject* object, const char* name) {
     const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, name));
@@ -159,22 +149,6 @@ inline bool has(PyObject* object, const char* name) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw py::error_already_set();
     PyErr_Clear();
     return false;
-}
-
-// An array of another framework; numbers and lists are none.
-inline bool view_array(PyObject* object, TensorView* view, Values* values) {
-    if (PyType_IsSubtype(Py_TYPE(object), &PyType_Type)) return false;
-    view->ran_code = true;
-    // what stands for a tensor and is none, as torch.fx's proxies do
-    view->problems = has(object, "__torch_function__") ? kNoStorage | kWatched : 0;
-    if (view->problems) return true;
-    if (!has(object, "__dlpack__")) return false;
-    view->foreign = true;
-    if (!view_through_method(object, view, values)) return false;
-    // JAX's arrays never change, and do not say so
-    const auto module = py::type::of(py::handle(object)).attr("__module__").cast<std::string>();
-    if (module.rfind("jax", 0) == 0) view->read_only = true;
-    return true;
 }
 
 }  // namespace tkjit::runtime

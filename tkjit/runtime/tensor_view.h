@@ -6,6 +6,7 @@
 #pragma once
 
 #include "array_view.h"
+#include "interfaces.h"
 #include "dtypes.h"
 #include "table.h"
 

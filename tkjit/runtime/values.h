@@ -38,7 +38,9 @@ public:
             case 's': return read_string(object, arg);
             case 't': return read_dtype(object, arg);
             case 'd': return read_device(object, arg);
-            case 'L': return (PyList_Check(object) || PyTuple_Check(object)) && read_items(object, code + 1, false, arg);
+            case 'L':
+                if (PyIndex_Check(object) && (code[1] == 'i' || code[1] == 'j')) return read_one(object, code + 1, arg);
+                return (PyList_Check(object) || PyTuple_Check(object)) && read_items(object, code + 1, false, arg);
             case 'S': return PyAnySet_Check(object) && read_items(object, code + 1, false, arg);
             case 'T': {
                 const bool fits = PyTuple_Check(object) && PyTuple_GET_SIZE(object) == code[1] - '0';
@@ -75,19 +77,30 @@ private:
         return true;
     }
 
-    // A torch.dtype or its name.
+    // A torch.dtype, NumPy's, or its name.
     static bool read_dtype(PyObject* object, TkjitArg& arg) {
-        const bool is_name = PyUnicode_Check(object);
-        if (!is_name && std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") != 0) return false;
-        std::string name = text_of(object);
-        if (!is_name && name.rfind("torch.", 0) == 0) name.erase(0, 6);
+        const std::string name = dtype_text(object);
         for (arg.integer = 0; arg.integer < TKJIT_DTYPE_COUNT; ++arg.integer)
             if (name == dtype_name(int32_t(arg.integer))) return true;
         return false;
     }
 
-    // A torch.device or its text.
+    static std::string dtype_text(PyObject* object) {
+        if (PyUnicode_Check(object)) return text_of(object);
+        if (std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") == 0) return text_of(object).substr(6);  // behind "torch."
+        const bool is_type = PyType_Check(object);  // numpy.float32, and not numpy.dtype("float32")
+        const py::handle owner = is_type ? py::handle(object) : py::handle(reinterpret_cast<PyObject*>(Py_TYPE(object)));
+        if (text_of(owner.attr("__module__")).rfind("numpy", 0) != 0) return {};
+        const std::string name = text_of(py::handle(object).attr(is_type ? "__name__" : "name"));
+        return name == "bool_" ? "bool" : name;
+    }
+
+    // A torch.device, its text, or the number of a GPU.
     static bool read_device(PyObject* object, TkjitArg& arg) {
+        if (PyLong_Check(object) && !PyBool_Check(object)) {
+            arg.dtype = TKJIT_CUDA;
+            return read_int(object, arg) && arg.integer >= 0 && arg.integer < 1000;
+        }
         if (!PyUnicode_Check(object) && std::strcmp(Py_TYPE(object)->tp_name, "torch.device") != 0) return false;
         const std::string text = text_of(object);
         const std::string type = text.substr(0, text.find(':'));
@@ -98,6 +111,15 @@ private:
         const std::string index = text.substr(type.size() + 1);
         if (index.empty() || index.size() > 3 || index.find_first_not_of("0123456789") != std::string::npos) return false;
         arg.integer = std::stoi(index);
+        return true;
+    }
+
+    // As torch's int[2], which takes one for all; here it is a list of one.
+    bool read_one(PyObject* object, const char* code, TkjitArg& arg) {
+        auto* const item = values_.make<TkjitArg>(1);
+        if (!item || !read(object, code, *item)) return false;
+        arg.data = item;
+        arg.extents[0] = 1;
         return true;
     }
 

@@ -21,6 +21,23 @@ def is_proxy(value: Any) -> bool:
     return not isinstance(value, torch.Tensor) and hasattr(type(value), "__torch_function__")
 
 
+_INTERFACES = ("__cuda_array_interface__", "__array_interface__")
+
+
+def _shows_memory(value: Any) -> bool:
+    """Whether it is an array by one of the ways that the runtime knows (``runtime/interfaces.h``)."""
+    is_capsule = type(value).__name__ == "PyCapsule"
+    return is_capsule or any(hasattr(value, name) for name in ("__dlpack__", *_INTERFACES)) or _is_buffer(value)
+
+
+def _is_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
+
+
 class Arrays:
     """The arrays of one call, and the tensors that share their memory.
 
@@ -53,7 +70,7 @@ class Arrays:
         if is_proxy(value):
             proxy: torch.Tensor = value  # it stands for a tensor, and torch asks it
             return proxy
-        if isinstance(value, type) or not hasattr(value, "__dlpack__"):
+        if isinstance(value, type) or not _shows_memory(value):
             return None
         capsule = self._capsule_of(value)
         if capsule is None:
@@ -69,6 +86,11 @@ class Arrays:
         """Whether an array may not be written to: NumPy's flag, and JAX's nature."""
         if isinstance(value, torch.Tensor):
             return False
+        for name in _INTERFACES:
+            if not hasattr(value, "__dlpack__") and hasattr(value, name):
+                return bool(getattr(value, name)["data"][1])
+        if _is_buffer(value) and not hasattr(value, "__dlpack__"):
+            return memoryview(value).readonly
         flags = getattr(value, "flags", None)
         return type(value).__module__.startswith("jax") or not getattr(flags, "writeable", True)
 
@@ -78,7 +100,7 @@ class Arrays:
             return value
         if id(value) in self._arrays:
             return self._arrays[id(value)][1]
-        if self._like is None or isinstance(self._like, torch.Tensor):
+        if self._like is None or isinstance(self._like, torch.Tensor) or not hasattr(self._like, "__dlpack__"):
             return value
         try:
             return self._like.__array_namespace__().from_dlpack(value.detach())

@@ -213,14 +213,18 @@ def _read_by_code(code: str, value: Any) -> Any:
     """A value of ``tkjit/spec/values.py``; None if it is of another type."""
     match code[0]:
         case "t":
-            found = getattr(torch, value, None) if isinstance(value, str) else value
+            found = value if isinstance(value, torch.dtype) else getattr(torch, _dtype_name(value), None)
             return found if isinstance(found, torch.dtype) else None
-        case "d":
+        case "d" if not isinstance(value, bool):
+            if isinstance(value, int):
+                return torch.device("cuda", value)
             return _convert(torch.device, value) if isinstance(value, (str, torch.device)) else None
         case "s":
             return value if isinstance(value, str) else None
         case "g":
             return value if isinstance(value, torch.Generator) else None
+        case "L" if code[1] in "ij" and (one := _read_int(value)) is not None:
+            return [one]
         case "L" if isinstance(value, (list, tuple)):
             items = [_read_by_code(code[1:], item) for item in value]
             return None if any(item is None for item in items) else items
@@ -232,6 +236,16 @@ def _read_by_code(code: str, value: Any) -> Any:
             return value if isinstance(value, bool) else None
         case _:
             return None
+
+
+def _dtype_name(value: Any) -> str:
+    """A dtype's name: text, ``numpy.float32``, ``numpy.dtype("float32")``."""
+    if isinstance(value, str):
+        return value
+    owner = value if isinstance(value, type) else type(value)
+    if owner.__module__.partition(".")[0] != "numpy":
+        return ""
+    return str(value.__name__ if owner is value else getattr(value, "name", "")).rstrip("_")
 
 
 def _convert(kind: Callable[[Any], Any], value: Any) -> Any:
