@@ -1,0 +1,26 @@
+"""Runs what docs/migrating.md says is written now."""
+
+import pytest
+import torch
+from support.migrating import EXAMPLES, named, run
+
+from tkjit import ToolchainError
+
+
+def test_each_system_has_both():
+    assert len({one.section for one in EXAMPLES}) == 6
+    assert sum(one.is_before for one in EXAMPLES) == 5  # ThunderKittens' is C++
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize("example", named(before=False))
+def test_now(example, tmp_path):
+    needs_headers = "thunderkittens" in example.code
+    if needs_headers and not torch.cuda.is_available():
+        pytest.skip("ThunderKittens' headers are for GPUs alone; run this on one")
+    try:
+        run(example, tmp_path, "cuda" if torch.cuda.is_available() else "cpu")
+    except ToolchainError:
+        if not needs_headers:
+            raise
+        pytest.skip("needs ThunderKittens' headers: python -m tkjit headers add thunderkittens")

@@ -1,0 +1,64 @@
+"""The examples of docs/migrating.md: each kernel before, with another system, and now."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+DOCUMENT = Path(__file__).parents[2] / "docs/migrating.md"
+
+
+class Example(NamedTuple):
+    section: str
+    is_before: bool
+    code: str
+
+
+def examples_of() -> list[Example]:
+    found = []
+    for section in DOCUMENT.read_text().split("\n## ")[1:]:
+        title, text = section.split("\n", 1)
+        for introduction, code in re.findall(r"(.*?)\n```python\n(.*?)```", text, re.DOTALL):
+            words = re.findall(r"^(Before|Now)\b", introduction, re.MULTILINE)
+            found.append(Example(title, words[-1] == "Before", code))
+    return found
+
+
+EXAMPLES = examples_of()
+
+
+def named(*, before: bool) -> list[object]:
+    """Those of one kind, each as a parameter that its section names."""
+    return [pytest.param(one, id=one.section) for one in EXAMPLES if one.is_before is before]
+
+
+def run(example: Example, directory: Path, device: str) -> None:
+    """Run an example in a directory, with its x and y on a device, and look at y."""
+    inline = next(one.code for one in EXAMPLES if not one.is_before)  # whose source the file of a build has
+    source = re.search(r'source = r"""(.*?)"""', inline, re.DOTALL)
+    assert source is not None
+    binding = '\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("axpy", &axpy); }\n'
+    (directory / "axpy.cu").write_text(source[1] + binding)
+    code = example.code
+    if "setup(" in code:
+        (directory / "setup.py").write_text(code)
+        subprocess.run([sys.executable, "setup.py", "build_ext", "--inplace"], cwd=directory, check=True)
+        code = (
+            f"import sys; sys.path.insert(0, {str(directory)!r}); import axpy_extension; axpy_extension.axpy(x, y, 2.0)"
+        )
+    x, y = torch.randn(1000, device=device), torch.randn(1000, device=device)
+    expected = y + 2 * x
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        exec(compile(code, str(DOCUMENT), "exec"), {"x": x, "y": y, "__name__": "migrating"})
+    finally:
+        os.chdir(before)
+    assert torch.allclose(y, expected, atol=1e-6)
