@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.harness import Row, in_fresh_process, interleaved
+from benchmarks.real_kernels import FLAGS
 
 FILES = (
     "kernels/elementwise/elementwise.cu",
@@ -22,7 +23,6 @@ FILES = (
     "kernels/histogram/histogram.cu",
 )
 LIMIT_STAND_INS, LIMIT_REAL_HEADERS = 0.2, 1.05
-FLAGS = ["-O3", "--use_fast_math"]
 
 _OURS = """
 import os, time
@@ -61,7 +61,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as directory:
         stubs = _stubs(Path(directory))
         for file in FILES:
-            given = {"name": Path(file).stem, "path": str(Path(root, file)), "flags": FLAGS}
+            given = {"name": Path(file).stem, "path": str(Path(root, file)), "flags": list(FLAGS)}
             ours, real, theirs = (
                 lambda given=given: _fresh(_OURS.format(**given, real=False)),
                 lambda given=given: _fresh(_OURS.format(**given, real=True)),

@@ -450,3 +450,38 @@ def test_thunderkittens_all_reduce(of_kittens):
     )
     assert spec.num_devices == 8 and [name for name, _ in spec.computed] == ["dev_idx"]
     assert [(f.name, f.is_parallel, f.dtype) for f in spec.fields] == [("tensor", True, "bfloat16")]
+
+
+PYUTILS = r"""
+struct Layout { using dtype = float; float* raw_ptr; Layout(float*, int*, int*, int*, int); };
+struct globals {
+    Layout x, y;
+    dim3 grid() const;
+    dim3 block() const;
+};
+__global__ void copy_kernel(const __grid_constant__ globals g) {}
+template <int D> __global__ void scale_kernel(const __grid_constant__ globals g) {}
+void run(globals g) {}
+
+struct Module {};
+template <auto Kernel, class... Members> void bind_kernel(Module&, const char*, Members...) {}
+template <auto Function, class... Members> void bind_function(Module&, const char*, Members...) {}
+void bind(Module& m) {
+    bind_kernel<copy_kernel>(m, "copy", &globals::x, &globals::y);
+    bind_kernel<scale_kernel<64>>(m, "scale", &globals::x, &globals::y);
+    // bind_kernel<copy_kernel>(m, "commented", &globals::x, &globals::y);
+    bind_function<run>(m, "run_both", &globals::x, &globals::y);
+}
+"""
+
+
+def test_what_a_source_binds_itself_has_the_names_of_its_binding(importing):
+    specs = importing(PYUTILS)
+    assert specs.keys() == {"copy", "scale", "run_both"}
+    assert [(specs[name].entry, specs[name].host) for name in ("copy", "scale", "run_both")] == [
+        ("copy_kernel", False),
+        ("scale_kernel<64>", False),
+        ("run", True),
+    ]
+    for one in specs.values():
+        assert [f.name for f in one.fields] == ["x", "y"] and one.struct == "globals" and not one.grid

@@ -95,8 +95,10 @@ def spec_file(found: Found, place: Place) -> Written:
 
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
-    """The kernel's own name; where that is ``kernel``, its namespace's or its file's."""
+    """The name that it is bound under, or the kernel's own; where that is ``kernel``, its namespace's or its file's."""
     *around, own = instance.name.split("::")
+    if instance.launch and instance.launch.bound:
+        own = instance.launch.bound
     wanted = [own] if own != "kernel" else [around[-1]] if around and "<" not in instance.entry else []
     plain = "".join(c if c.isalnum() else "_" for c in stem)
     for name in (*wanted, plain if not plain[:1].isdigit() else f"_{plain}", *(f"{own}_{i}" for i in range(2, 99))):
@@ -134,6 +136,8 @@ class _Spec:
     def _options(self, place: Place) -> Iterable[tuple[str, str]]:
         instance = self.one.instance
         yield "entry", repr_text(instance.entry)
+        if instance.launch and instance.launch.is_host:
+            yield "host", "True"
         if instance.struct:
             yield "struct", repr_text(instance.struct)
             if instance.launch and instance.launch.config:
@@ -183,8 +187,8 @@ def _spec(name: str, one: Described) -> _Spec:
 def _add_launch(spec: _Spec) -> None:
     instance = spec.one.instance
     launch = instance.launch
-    if launch is not None and launch.config:
-        return  # the config says it
+    if launch is not None and (launch.config or launch.is_host):
+        return  # the config says it, or the function
     parts = dict(launch.parts) if launch else {}
     names = _integers_passed(spec)
     for what, member in (("grid", "grid"), ("block", "block"), ("shared_memory", "dynamic_shared_memory")):

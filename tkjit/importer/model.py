@@ -47,6 +47,10 @@ class Launch:
     text : str
         The launch as it stands there; empty for an explicit instantiation.
     line : int
+    bound : str
+        The name under which the source binds it, if it does.
+    is_host : bool
+        Whether the entry is a host function, which launches by itself.
     """
 
     entry: str
@@ -56,6 +60,8 @@ class Launch:
     struct: str = ""
     text: str = ""
     line: int = 0
+    bound: str = ""
+    is_host: bool = False
 
 
 @dataclass(frozen=True)

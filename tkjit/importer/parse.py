@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
+from tkjit.importer.bound import with_bindings
 from tkjit.importer.clang import Error, Parsed, parse
 from tkjit.importer.launches import launches_of
 from tkjit.importer.members import Resolved, aliases, errors_at, with_members, without_reference
@@ -51,9 +52,10 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) 
     source = path.read_text(encoding="utf-8", errors="replace")
     parsed = parse(path, (), arguments)
     declared, namespaces = _find_declarations(parsed, path)
-    launches = [Launch(entry) for entry in wanted.instances] or launches_of(source)
+    said = with_bindings(launches_of(source), source)
+    launches = [Launch(entry) for entry in wanted.instances] or said
     asked, undecided = _choose_instances(declared, launches, wanted, path)
-    known = {launch.entry: launch for launch in launches_of(source)} if wanted.instances else {}
+    known = {launch.entry: launch for launch in said} if wanted.instances else {}
     asked = [replace(known.get(launch.entry, launch), entry=launch.entry) for launch in asked]
     resolved, refused = _resolve(path, arguments, asked, namespaces, declared)
     undecided += refused

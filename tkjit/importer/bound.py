@@ -1,0 +1,33 @@
+"""Reads ThunderKittens' older bindings: ``bind_kernel<kernel>(m, "name", &globals::x, ...)``, and ``bind_function``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from tkjit.importer.model import Launch
+from tkjit.importer.tokens import spell
+from tkjit.source.lexer import tokens_of
+
+# spelled tokens: a comment is none
+_BINDING = re.compile(r'\bbind_(kernel|function)\s*<(.*?)>\s*\(\s*\w+\s*,\s*"(\w+)"')
+
+
+def with_bindings(launches: list[Launch], source: str) -> list[Launch]:
+    """Launches with the names under which the source binds their kernels, and what it binds besides.
+
+    The binding of a host function stands for one too: its entry is that function.
+    """
+    known = list(launches)
+    for kind, entry, name in _BINDING.findall(spell(tokens_of(source))):
+        entry = entry.strip()
+        fitting = [i for i, launch in enumerate(known) if _squeezed(launch.entry) == _squeezed(entry)]
+        if not fitting:
+            known.append(Launch(entry, bound=name, is_host=kind == "function"))
+        for i in fitting:
+            known[i] = replace(known[i], bound=name)
+    return known
+
+
+def _squeezed(entry: str) -> str:
+    return re.sub(r"\s+", "", entry).removeprefix("::")

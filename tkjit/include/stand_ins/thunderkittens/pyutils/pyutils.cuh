@@ -1,0 +1,16 @@
+// In the place of ThunderKittens' header of this name, which takes pybind11: a source that binds itself with it compiles
+// without. A launcher calls the kernel, or the host function, itself; `python -m tkjit import` reads the binding.
+#pragma once
+
+#include "kittens.cuh"
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace kittens::py {
+
+template <auto Kernel, class Module, class... Members>
+void bind_kernel(Module&, const char*, Members...) {}
+template <auto Function, class Module, class... Members>
+void bind_function(Module&, const char*, Members...) {}
+
+}  // namespace kittens::py
