@@ -18,6 +18,7 @@ pytestmark = pytest.mark.nvcc
         ("test_strided.py", "double_heads"),
         ("test_strided.py", "row_sums"),
         ("test_scratch.py", "columns"),
+        ("test_scratch.py", "of_complex"),
         ("test_random.py", "dropout"),
     ],
 )

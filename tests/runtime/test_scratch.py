@@ -148,7 +148,7 @@ def of_pairs(x: In[Tensor, "float32", "N"], *, y: Out[Tensor, "float4_e2m1fn_x2"
         (no_integer, "y: Fill(0.5) is no int32"),
         (too_large, "y: Fill(200) is no int8"),
         (infinite, "y: Fill(inf) is no int64"),
-        (of_pairs, "y: pairs of 4 bits can be filled with Zero alone"),
+        (of_pairs, "y: float4_e2m1fn_x2 can be filled with Zero alone"),
     ],
 )
 def test_contradictions(function, said):
@@ -176,3 +176,19 @@ def with_room(
 def test_scratch_of_each_device():
     x = [torch.arange(4.0), torch.ones(4)]
     assert [y.tolist() for y in with_room(x)] == [[3, 2, 1, 0]] * 2
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.y(0, 0).x += 1; }", entry="f", grid=1, block=1)
+def of_complex(
+    x: In[Tensor, "complex64", "N"],
+    *,
+    y: Out[Strided, "complex64", "N", "N", Zero],
+    z: Out[Strided, "float8_e4m3fn", "N", Fill(2)],
+): ...
+
+
+def test_what_no_number_is_can_be_zero():
+    wide = torch.full((2, 4), 3j, dtype=torch.complex64)
+    found = of_complex(torch.ones(2, dtype=torch.complex64), y=wide[:, ::2])
+    assert wide.tolist() == [[1, 3j, 0, 3j], [0, 3j, 0, 3j]]
+    assert found.z.float().tolist() == [2, 2]

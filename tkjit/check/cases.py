@@ -198,8 +198,10 @@ class _CaseGenerator:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
         if str(dtype) == "torch.float4_e2m1fn_x2":  # to which torch converts nothing
             return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)
-        if dtype.is_floating_point:
-            return torch.randn(shape, generator=self._random).to(dtype)
+        if dtype.is_floating_point or dtype.is_complex:
+            return torch.randn(shape, generator=self._random, dtype=torch.cfloat if dtype.is_complex else None).to(
+                dtype
+            )
         if dtype == torch.bool:
             return torch.rand(shape, generator=self._random) < 0.5
         # small, since an integer is often an index

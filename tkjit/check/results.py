@@ -54,7 +54,7 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
         near = (a - b).abs() <= (part * torch.maximum(a.abs(), b.abs())).clamp(min=least)
         if (near & ~same).sum() <= max(1, same.numel() // _MAX_STEPS):
             same |= near
-    elif wanted.dtype.is_floating_point:
+    elif wanted.dtype.is_floating_point or wanted.dtype.is_complex:
         # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest
         largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
         eps = torch.finfo(got.dtype).eps
@@ -71,7 +71,9 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
 
 
 def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """As float64; pairs of 4-bit floats, which a reference may give as bytes, along one more axis."""
+    """As float64; pairs of 4-bit floats, which a reference may give as bytes, and complex parts along one more axis."""
+    if tensor.is_complex():
+        return torch.view_as_real(tensor.resolve_conj()).double()
     if str(dtype) != "torch.float4_e2m1fn_x2":
         return tensor.double()
     if tensor.element_size() != 1:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# Pointers are compared with these types exactly, so char and long long, which no dtype is, are not among them.
+# Pointers are compared with these types exactly, so char and long long, which no dtype is, are not among them; float2,
+# which complex64 is to a spec, is most often two floats to a source.
 _DTYPES = {
     "bool": "bool",
     "unsigned char": "uint8",

@@ -37,6 +37,7 @@ inline int32_t dtype_of_dlpack(DLDataType type) {
         case kDLUInt: return by_width(TKJIT_UINT8, TKJIT_UINT16, TKJIT_UINT32, TKJIT_UINT64);
         case kDLInt: return by_width(TKJIT_INT8, TKJIT_INT16, TKJIT_INT32, TKJIT_INT64);
         case kDLFloat: return by_width(-1, TKJIT_FLOAT16, TKJIT_FLOAT32, TKJIT_FLOAT64);
+        case kDLComplex: return type.bits == 64 ? TKJIT_COMPLEX64 : type.bits == 128 ? TKJIT_COMPLEX128 : -1;
         case kDLBfloat: return by_width(-1, TKJIT_BFLOAT16, -1, -1);
         case kDLFloat8_e4m3fn: return TKJIT_FLOAT8_E4M3FN;
         case kDLFloat8_e5m2: return TKJIT_FLOAT8_E5M2;

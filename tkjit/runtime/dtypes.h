@@ -28,6 +28,8 @@ inline int32_t dtype_of(c10::ScalarType type) {
         case c10::ScalarType::Float8_e5m2: return TKJIT_FLOAT8_E5M2;
         case c10::ScalarType::Float8_e8m0fnu: return TKJIT_FLOAT8_E8M0FNU;
         case c10::ScalarType::Float4_e2m1fn_x2: return TKJIT_FLOAT4_E2M1FN_X2;
+        case c10::ScalarType::ComplexFloat: return TKJIT_COMPLEX64;
+        case c10::ScalarType::ComplexDouble: return TKJIT_COMPLEX128;
         default: return -1;
     }
 }
@@ -36,12 +38,12 @@ inline const char* dtype_name(int32_t dtype) {
     static constexpr const char* names[TKJIT_DTYPE_COUNT] = {
         "bool",    "uint8",   "int8",    "uint16",   "int16",   "uint32",  "int32",         "uint64",
         "int64",   "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2",
-        "float8_e8m0fnu", "float4_e2m1fn_x2"};
+        "float8_e8m0fnu", "float4_e2m1fn_x2", "complex64", "complex128"};
     return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? names[dtype] : "an unknown dtype";
 }
 
 inline int64_t bytes_of(int32_t dtype) {
-    static constexpr int8_t bytes[TKJIT_DTYPE_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1};
+    static constexpr int8_t bytes[TKJIT_DTYPE_COUNT] = {1, 1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 1, 1, 1, 8, 16};
     return dtype >= 0 && dtype < TKJIT_DTYPE_COUNT ? bytes[dtype] : 1;
 }
 

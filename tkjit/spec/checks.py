@@ -236,8 +236,8 @@ def _check_fills(spec: Description) -> None:
         if not f.is_allocated:
             _fail(spec, f"{f.name}: Zero and Fill are for outputs and scratch; {f.name} has what the caller put there")
         for dtype in spec.dtypes_of(f):
-            if f.fill and dtype == "float4_e2m1fn_x2":
-                _fail(spec, f"{f.name}: pairs of 4 bits can be filled with Zero alone")
+            if f.fill and dtype in ("float4_e2m1fn_x2", "complex64", "complex128"):
+                _fail(spec, f"{f.name}: {dtype} can be filled with Zero alone")
             bounds = (0, 1) if dtype == "bool" else SCALAR_TYPES.get(f"{dtype}_t")
             if bounds and not (float(f.fill).is_integer() and bounds[0] <= f.fill <= bounds[1]):
                 _fail(spec, f"{f.name}: Fill({f.fill!r}) is no {dtype}")

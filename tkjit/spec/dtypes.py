@@ -46,6 +46,8 @@ DTYPES: tuple[DType, ...] = (
     DType("float8_e5m2", "__nv_fp8_e5m2", 1, "cuda_fp8.h"),
     DType("float8_e8m0fnu", "__nv_fp8_e8m0", 1, "cuda_fp8.h"),
     DType("float4_e2m1fn_x2", "__nv_fp4x2_e2m1", 1, "cuda_fp4.h"),  # extents count pairs, as torch's do
+    DType("complex64", "float2", 8),  # which cuFloatComplex is, as torch has them: the real part first
+    DType("complex128", "double2", 16),
 )
 BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in DTYPES}
 

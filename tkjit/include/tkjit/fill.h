@@ -7,7 +7,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <cstring>
 
 namespace tkjit {
 
@@ -43,11 +42,11 @@ template <class T, class Value>
 const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t device, void* stream) {
     const int64_t count = detail::count_of(arg);
     if (count == 0) return nullptr;
+    T filling{};
+    if constexpr (requires { T(value); })  // what cannot be made of a number is zero
+        if (value != Value(0)) filling = T(value);
 #ifdef TKJIT_SIM
-    for (int64_t i = 0; i < count; ++i) {
-        if (value == Value(0)) std::memset(static_cast<T*>(arg.data) + detail::place_of(i, arg, is_strided), 0, sizeof(T));
-        else if constexpr (requires { T(value); }) static_cast<T*>(arg.data)[detail::place_of(i, arg, is_strided)] = T(value);
-    }
+    for (int64_t i = 0; i < count; ++i) static_cast<T*>(arg.data)[detail::place_of(i, arg, is_strided)] = filling;
     return nullptr;
 #else
     const detail::DeviceGuard guard(device);
@@ -57,15 +56,12 @@ const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t devi
         const cudaError_t error = cudaMemsetAsync(arg.data, 0, size_t(count) * sizeof(T), on);
         return error == cudaSuccess ? nullptr : detail::cuda_error("cudaMemsetAsync", error);
     }
-    if constexpr (requires { T(value); }) {
-        constexpr int threads = 256;
-        const int64_t blocks = (count + threads - 1) / threads;
-        const int64_t most = 132 * 8;  // a few for each multiprocessor; the rest in turns
-        detail::fill_kernel<T><<<unsigned(blocks < most ? blocks : most), threads, 0, on>>>(arg, count, is_strided, T(value));
-        const cudaError_t error = cudaGetLastError();
-        if (error != cudaSuccess) return detail::cuda_error("fill", error);
-    }
-    return nullptr;
+    constexpr int threads = 256;
+    const int64_t blocks = (count + threads - 1) / threads;
+    const int64_t most = 132 * 8;  // a few for each multiprocessor; the rest in turns
+    detail::fill_kernel<T><<<unsigned(blocks < most ? blocks : most), threads, 0, on>>>(arg, count, is_strided, filling);
+    const cudaError_t error = cudaGetLastError();
+    return error == cudaSuccess ? nullptr : detail::cuda_error("fill", error);
 #endif
 }
 
