@@ -19,6 +19,9 @@ from tkjit.cli.pool import Outcome, build_all
 from tkjit.cli.selection import add_options, select_plans
 from tkjit.config import Settings, environment_with, size_of_text
 from tkjit.errors import SpecError, TkjitError
+from tkjit.extensions import load as extensions
+from tkjit.extensions.plans import FUNCTIONS, MODULE, OBJECT
+from tkjit.extensions.record import Loaded, read_extensions
 from tkjit.headers import bundled_sources
 from tkjit.kernel import find_used
 from tkjit.loader import Loader, Plan, loader_for
@@ -26,6 +29,9 @@ from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
 from tkjit.spec import Variant, variants_of
 from tkjit.system.machine import available_memory_bytes, usable_cores
+
+# what the cache has beside architectures
+_NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
 
 
 def register(commands: Any) -> None:
@@ -64,16 +70,17 @@ def _warmup(arguments: argparse.Namespace) -> int:
 
 
 def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:
-    """Build the kernels that are named, or what a file lists: kernels and calls of bound libraries."""
+    """Build the kernels that are named, or what a file lists: kernels, extensions and calls of bound libraries."""
     if arguments.from_file is None:
         plans, outcomes = _select(loader, arguments)
         return plans, outcomes + _build(loader, plans, arguments)
     if arguments.names or arguments.arch or arguments.device or arguments.types:
         raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
     plans, outcomes = _of_record(loader, read_record(arguments.from_file))
-    calls = read_calls(arguments.from_file)
-    if plans or not calls:
+    calls, loaded = read_calls(arguments.from_file), read_extensions(arguments.from_file)
+    if plans or not (calls or loaded):
         outcomes += _build(loader, plans, arguments)
+    outcomes += [outcome for one in loaded for outcome in _build_extension(loader, one)]
     jobs = arguments.jobs or usable_cores()
     return plans, outcomes + build_calls(
         loader, calls, lambda of: _build(loader, of, arguments, has_kernels=False), jobs
@@ -99,6 +106,19 @@ def _build(
     return build_all(loader, plans, arguments.jobs or usable_cores(), memory_bytes, has_kernels=has_kernels)
 
 
+def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
+    """Build an extension, one source after the other."""
+    name = f"the extension {loaded.extension.name}"
+    try:
+        known = [plan for plan in extensions.plans_of(loader, loaded) if loader.find(plan) is not None]
+        entries = extensions.entries_of(loader, loaded)
+        if loaded.extension.is_simulated:  # whose interruptions the runtime sees
+            entries.append(loader.find_or_build(loader.runtime_plan))
+    except TkjitError as error:
+        return [Outcome(name, error=error)]
+    return [Outcome(name, entry=entry, was_there=len(known) >= len(entries) - 1) for entry in entries]
+
+
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:
     """Print what failed and why, and how many did; the exit code."""
     failed = [outcome for outcome in outcomes if outcome.error is not None]
@@ -120,6 +140,8 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
     used = read_record(path) if path.exists() else []
     calls = sum(map(len, read_calls(path).values())) if path.exists() else 0
     bound = f" and {calls} calls of bound libraries" if calls else ""
+    loaded = len(read_extensions(path)) if path.exists() else 0
+    bound += f" and {loaded} extensions" if loaded else ""
     print(f"{len(used)} variants{bound} in {path}", file=sys.stderr)
     # a process that was ended by a signal, as a shell says it
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
@@ -162,7 +184,7 @@ def _bundle(arguments: argparse.Namespace) -> int:
     entries = [outcome.entry for outcome in outcomes if outcome.entry is not None]
     facts = {
         "kernels": arguments.names,
-        "archs": sorted({entry.directory.parents[1].name for entry in entries} - {"glue", "runtime", "operators"}),
+        "archs": sorted({entry.directory.parents[1].name for entry in entries} - _NO_ARCHS),
         "python": loader.cache.abi,
         "torch": next((entry.manifest["key"]["torch"] for entry in entries if "torch" in entry.manifest["key"]), ""),
     }

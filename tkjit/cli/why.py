@@ -14,7 +14,9 @@ from tkjit.cli.output import add_json, age_text, print_columns, print_json
 from tkjit.cli.selection import add_options, select_plans
 from tkjit.compile.resources import resources_text
 from tkjit.config import Settings
-from tkjit.errors import CacheError, SpecError
+from tkjit.errors import CacheError, SpecError, TkjitError
+from tkjit.extensions import load as extensions
+from tkjit.extensions.record import read_extensions
 from tkjit.loader import Plan, loader_for
 
 
@@ -23,7 +25,10 @@ def register(commands: Any) -> None:
     why = commands.add_parser("why", help="hit or miss, and which part of the key is different")
     why.add_argument("names", nargs="*", metavar="NAME")
     why.add_argument(
-        "--from-file", type=Path, metavar="FILE", help="the calls of bound libraries that a run wrote down"
+        "--from-file",
+        type=Path,
+        metavar="FILE",
+        help="the extensions and the calls of bound libraries of a run",
     )
     add_options(why)
     add_json(why)
@@ -43,14 +48,21 @@ def _why(arguments: argparse.Namespace) -> int:
     everything = [one for root in (*cache.layers, cache.root) for one in list_entries(root) if one.abi == cache.abi]
     plans: list[Plan] = []
     unusable: list[Any] = []
+    answers: list[dict[str, Any]] = []
     if arguments.names:
         plans, unusable = select_plans(arguments, loader)
         plans.insert(0, loader.runtime_plan)
     elif arguments.from_file is None:
         raise SpecError("why: name kernels, or give --from-file with what a run wrote down")
     if arguments.from_file is not None:
-        plans += plans_of(loader, read_calls(arguments.from_file))
-    answers: list[dict[str, Any]] = [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
+        calls = read_calls(arguments.from_file)
+        plans += plans_of(loader, calls) if calls else []
+        for loaded in read_extensions(arguments.from_file):
+            try:
+                plans += extensions.plans_of(loader, loaded)
+            except TkjitError as error:
+                answers.append({"what": f"the extension {loaded.extension.name}", "hit": False, "error": str(error)})
+    answers += [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
     for plan in plans:
         try:
             entry = loader.find(plan)

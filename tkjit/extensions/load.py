@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,8 +16,9 @@ from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
 from tkjit.extensions.plans import FunctionsPlan, LinkPlan, ObjectPlan
+from tkjit.extensions.record import Loaded, record_extension
 from tkjit.extensions.sources import Extension
-from tkjit.loader import Loader, loader_for
+from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.modules import ModulePlan
 
 
@@ -33,13 +35,26 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
         If its kernels would run in the simulator, for which torch's headers are not.
     """
     loader = loader_for(Settings.from_environment())
-    needs_module = is_python_module and not defines_module(extension.own_sources)
-    real = replace(extension, has_stand_ins=False)
-    for headers in (extension,) if extension.is_simulated else (extension, real):
-        if (found := _find(loader, headers, needs_module)) is not None:
+    loaded = Loaded(extension, is_python_module)
+    if loader.settings.record is not None:
+        record_extension(loader.settings.record, loaded)
+    return entries_of(loader, loaded)[-1].shared_object
+
+
+def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
+    """All that the cache keeps of an extension, the module itself last; built where it is missing.
+
+    Raises
+    ------
+    ArgumentError, CompileError, ToolchainError
+        As ``build``.
+    """
+    for headers in _headers_of(loaded.extension):
+        if (found := _find(loader, replace(loaded, extension=headers))) is not None:
             return found
+    extension = loaded.extension
     try:
-        return _build(loader, extension, needs_module)
+        return _build(loader, loaded)
     except CompileError as error:
         if not (lacking := lacking_in(error.log)):
             raise
@@ -51,9 +66,32 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
         warnings.warn(
             f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
             TkjitWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-        return _build(loader, real, needs_module)
+        return _build(loader, replace(loaded, extension=replace(extension, has_stand_ins=False)))
+
+
+def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
+    """The plans of an extension; without those that need what is not there yet."""
+    plans: list[Plan] = []
+    for headers in _headers_of(loaded.extension):
+        whole = replace(loaded, extension=headers)
+        plans = [*_functions_plans(loader, whole)]
+        extension = _with_module(loader, whole, loader.find)
+        if extension is None:
+            continue
+        objects = [ObjectPlan(loader.env, extension, source) for source in extension.sources]
+        entries = [loader.find(plan) for plan in objects]
+        plans += objects
+        if all(entries):
+            return [*plans, LinkPlan(loader.env, extension, [entry for entry in entries if entry])]
+    return plans
+
+
+def _headers_of(extension: Extension) -> list[Extension]:
+    """An extension with the stand-ins for torch's headers, and with torch's own where they may be taken."""
+    real = replace(extension, has_stand_ins=False)
+    return [extension] if extension.is_simulated or not extension.has_stand_ins else [extension, real]
 
 
 def build_with_stand_ins(extension: Extension) -> Path:
@@ -64,7 +102,7 @@ def build_with_stand_ins(extension: Extension) -> Path:
     CompileError
     """
     loader = loader_for(Settings.from_environment())
-    return _build(loader, extension, not defines_module(extension.own_sources))
+    return _build(loader, Loaded(extension))[-1].shared_object
 
 
 def functions_of_extension(extension: Extension) -> list[HostFunction]:
@@ -76,7 +114,7 @@ def functions_of_extension(extension: Extension) -> list[HostFunction]:
         If a source cannot be preprocessed.
     """
     loader = loader_for(Settings.from_environment())
-    plans = _functions_plans(loader, extension)
+    plans = [FunctionsPlan(loader.env, extension, source) for source in extension.own_sources]
     return [made for plan in plans for made in read_functions(loader.find_or_build(plan).shared_object)]
 
 
@@ -99,41 +137,53 @@ def load_extension(
     return loaded
 
 
-def _find(loader: Loader, extension: Extension, needs_module: bool) -> Path | None:
-    """The shared object, if all of it is in the cache."""
-    if needs_module:
-        listed = [loader.find(plan) for plan in _functions_plans(loader, extension)]
-        if None in listed:
-            return None
-        extension = with_module(extension, [read_functions(entry.shared_object) for entry in listed if entry])
-    objects = []
-    for source in extension.sources:
-        entry = loader.find(ObjectPlan(loader.env, extension, source))
-        if entry is None:
-            return None
-        objects.append(entry)
-    found = loader.find(LinkPlan(loader.env, extension, objects))
-    return found.shared_object if found is not None else None
+def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:
+    """What the cache has of an extension, if that is all of it."""
+    extension = _with_module(loader, loaded, loader.find)
+    if extension is None:
+        return None
+    objects = [loader.find(ObjectPlan(loader.env, extension, source)) for source in extension.sources]
+    if None in objects:
+        return None
+    found = [entry for entry in objects if entry]
+    module = loader.find(LinkPlan(loader.env, extension, found))
+    listed = [entry for plan in _functions_plans(loader, loaded) if (entry := loader.find(plan))]
+    return [*listed, *found, module] if module is not None else None
 
 
-def _build(loader: Loader, extension: Extension, needs_module: bool) -> Path:
-    if needs_module:
-        plans = _functions_plans(loader, extension)
-        functions = [read_functions(loader.find_or_build(plan).shared_object) for plan in plans]
-        if not any(functions):
-            _build_objects(loader, extension)  # a mistake in a source may be the reason
-            raise ArgumentError(
-                f"cpp_extension: {extension.name} has no PYBIND11_MODULE, and no function of its sources takes or"
-                " returns a tensor; templates, members and overloaded functions do not count"
-            )
-        extension = with_module(extension, functions)
+def _build(loader: Loader, loaded: Loaded) -> list[Entry]:
+    extension = _with_module(loader, loaded, loader.find_or_build)
+    assert extension is not None  # what is missing is built
+    listed = [loader.find_or_build(plan) for plan in _functions_plans(loader, loaded)]
     objects = _build_objects(loader, extension)
-    return loader.find_or_build(LinkPlan(loader.env, extension, objects)).shared_object
+    return [*listed, *objects, loader.find_or_build(LinkPlan(loader.env, extension, objects))]
+
+
+def _with_module(loader: Loader, loaded: Loaded, entry_of: Callable[[Plan], Entry | None]) -> Extension | None:
+    """An extension with the module that is made for it, where it needs one; None if its functions are not known."""
+    extension, plans = loaded.extension, _functions_plans(loader, loaded)
+    if not plans:
+        return extension
+    listed = [entry_of(plan) for plan in plans]
+    if None in listed:
+        return None
+    functions = [read_functions(entry.shared_object) for entry in listed if entry]
+    if not any(functions):
+        _build_objects(loader, extension)  # a mistake in a source may be the reason
+        raise ArgumentError(
+            f"cpp_extension: {extension.name} has no PYBIND11_MODULE, and no function of its sources takes or"
+            " returns a tensor; templates, members and overloaded functions do not count"
+        )
+    return with_module(extension, functions)
 
 
 def _build_objects(loader: Loader, extension: Extension) -> list[Entry]:
     return [loader.find_or_build(ObjectPlan(loader.env, extension, source)) for source in extension.sources]
 
 
-def _functions_plans(loader: Loader, extension: Extension) -> list[FunctionsPlan]:
+def _functions_plans(loader: Loader, loaded: Loaded) -> list[FunctionsPlan]:
+    """What finds the functions of an extension that is to be a module and defines none."""
+    extension = loaded.extension
+    if not loaded.is_python_module or defines_module(extension.own_sources):
+        return []
     return [FunctionsPlan(loader.env, extension, source) for source in extension.own_sources]

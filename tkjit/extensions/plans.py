@@ -32,7 +32,7 @@ OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_function
 
 
 class _ExtensionPlan(Plan):
-    warmup = "a call of tkjit.cpp_extension.load"
+    warmup = "python -m tkjit warmup --record FILE -- your program, and --from-file FILE"
 
     def __init__(self, env: Environment, extension: Extension) -> None:
         self._env = env

@@ -62,8 +62,19 @@ class Source:
 
     @property
     def content(self) -> str:
-        """What a person wrote."""
-        return self.path.read_text(encoding="utf-8", errors="replace") if self.path else self.text
+        """What a person wrote.
+
+        Raises
+        ------
+        ArgumentError
+            If the file is not there any more.
+        """
+        if self.path is None:
+            return self.text
+        try:
+            return self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ArgumentError(f"cpp_extension: cannot read {self.path}: {error.strerror}") from None
 
 
 def _including(name: str) -> str:

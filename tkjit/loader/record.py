@@ -83,7 +83,7 @@ def read_record(path: Path) -> list[Used]:
 
 
 def _parse(content: dict[str, Any]) -> Used | None:
-    if "headers" in content:
+    if "headers" in content or "extension" in content:
         return None  # a call of a bound library
     content["variant"] = tuple((str(name), value) for name, value in content["variant"])
     return Used(**content)

@@ -1,0 +1,74 @@
+"""Records the extensions that a run loads, so that they can be compiled ahead of time."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
+from tkjit.loader.record import append, read_lines
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """An extension, as it was loaded.
+
+    Parameters
+    ----------
+    is_python_module : bool
+        Or else it was loaded for what it registers.
+    """
+
+    extension: Extension
+    is_python_module: bool = True
+
+
+def record_extension(path: Path, loaded: Loaded) -> None:
+    """Add a line to a file; other processes may add lines too.
+
+    Raises
+    ------
+    CacheError
+        If it cannot be written.
+    """
+    extension = loaded.extension
+    content = asdict(extension) | {
+        "sources": [_content_of(source) for source in extension.sources],
+        "include_dirs": [*map(str, extension.include_dirs)],
+    }
+    append(path, {"extension": content, "is_python_module": loaded.is_python_module})
+
+
+def _content_of(source: Source) -> dict[str, Any] | None:
+    """A source; None for tkjit's own, which lies elsewhere on another machine."""
+    return (
+        None
+        if source == CUDA_SYMBOLS
+        else {**asdict(source), "directory": str(source.directory) if source.directory else None}
+    )
+
+
+def read_extensions(path: Path) -> list[Loaded]:
+    """The extensions that a file lists, each once.
+
+    Raises
+    ------
+    CacheError
+        If the file cannot be read, or a line is no record.
+    """
+    return list(dict.fromkeys(read_lines(path, _parse)))
+
+
+def _parse(content: dict[str, Any]) -> Loaded | None:
+    if "extension" not in content:
+        return None
+    given = content["extension"]
+    sources = [CUDA_SYMBOLS if one is None else _source_of(**one) for one in given.pop("sources")]
+    given["include_dirs"] = [Path(directory) for directory in given["include_dirs"]]
+    listed: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return Loaded(Extension(sources=tuple(sources), **listed), bool(content["is_python_module"]))
+
+
+def _source_of(name: str, directory: str | None, text: str) -> Source:
+    return Source(name, Path(directory) if directory else None, text)
