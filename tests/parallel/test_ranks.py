@@ -100,7 +100,7 @@ def test_parallel_tensors_and_what_they_refuse(tmp_path):
     assert cuda.startswith("ArgumentError: rank 0: ")  # there is no such device, in torch's words
     assert "memory that exists cannot be bound to a multicast address" in exists
     assert "(0, 4) is no shape of a part" in empty and "more than 4 dimensions" in many
-    assert "torch.complex64 is no dtype of kernels" in complex_
+    assert "torch.complex32 is no dtype of kernels" in complex_
     for note in found[:2]:
         assert note["a pair's sum"] == [1.0] * 4
         assert "expected a tkjit.ParallelTensor" in note["mixed with lists"]

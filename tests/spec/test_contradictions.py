@@ -176,7 +176,7 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "no tensor": (
         [Field("n", "scalar", "int")],
         {},
-        "no required tensor argument, so a call cannot say on which device",
+        "no required tensor argument, and no torch.device, so a call cannot say",
     ),
     "only optional tensors": ([field(optional=True)], {}, "no required tensor argument"),
     "only outputs": ([field("y", "out", F32, "3")], {}, "no required tensor argument"),

@@ -171,6 +171,8 @@ class _CaseGenerator:
             return None
         if f.name in values:
             return values[f.name]
+        if f.name in self._spec.deciding:
+            return dict(self._variant.values).get(f.name, "cpu")
         if f.optional and self._absent:
             return None
         if not f.is_tensor:

@@ -22,12 +22,14 @@ def first_variant(specs: Sequence[Spec], args: Sequence[Any], kwargs: Mapping[st
     import torch
 
     for spec in specs:
-        positional = [f.name for f in spec.fields if not f.keyword_only]
+        positional = [f.name for f in spec.given if not f.keyword_only]
         given = {**dict(zip(positional, args, strict=False)), **kwargs}
         # the first tensor of a list stands for all
         found = {f.name: _first(given.get(f.name)) for f in spec.tensors}
         tensors = {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
         if any(f.is_required and f.name not in (tensors if f.is_tensor else given) for f in spec.fields):
+            continue
+        if not tensors:  # its device is a value
             continue
         variant = Variant(tuple((name, _observe(spec, name, tensors, given)) for name, _ in spec.variants))
         device = next(iter(tensors.values())).device
@@ -46,6 +48,8 @@ def _first(value: Any) -> Any:
 def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: Mapping[str, Any]) -> str | int:
     """The dtype or integer that the arguments give a variant's name; -1 if they give none."""
     if name in spec.type_variants:
+        if any(f.name == name for f in spec.dtype_fields):
+            return str(given.get(name, next(f for f in spec.fields if f.name == name).default)).removeprefix("torch.")
         chooser = next(f for f in spec.tensors if f.dtype == name and f.name in tensors)
         return str(tensors[chooser.name].dtype).removeprefix("torch.")
     field = next((f for f in spec.fields if f.name == name), None)

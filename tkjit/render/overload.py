@@ -29,7 +29,7 @@ class Overload:
             "stream",
         ]
         self.tensors = TensorChecks(spec, self.parameters)
-        self.anchor = local(self.tensors.anchor.name)
+        self.anchor = self.tensors.place
 
     def render(self) -> list[str]:
         spec = self.spec
@@ -142,6 +142,8 @@ class Overload:
         lines: list[str] = []
         for name, options in self.spec.integer_variants.items():
             lines += ["", *self._integer_choice(name, options)]
+        for f in self.spec.dtype_fields:
+            lines += ["", *self._dtype_choice(f)]
         return [
             *lines,
             "",
@@ -160,7 +162,8 @@ class Overload:
         """The number of the chosen variant among those of all overloads."""
         index = ""
         for i, (name, options) in enumerate(self.spec.variants):
-            choice = f"option_of_{name}" if name in self.spec.integer_variants else local(name)
+            is_argument = name in self.spec.integer_variants or name in self.tensors.by_argument
+            choice = f"option_of_{name}" if is_argument else local(name)
             choice = f"!{choice}" if options[0] is True else choice  # (True, False)
             before = f"({index})" if i > 1 else index
             index = f"{before} * {len(options)} + {choice}" if i else choice
@@ -181,6 +184,20 @@ class Overload:
             f"switch ({local(name)}) {{",
             *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
             f"    default: return unsatisfied(call, {constraint}, {value});",
+            "}",
+        ]
+
+    def _dtype_choice(self, f: Field) -> list[str]:
+        options = self.spec.type_variants[f.name]
+        expected = repr_text(join_options(options))
+        return [
+            f"int option_of_{f.name} = 0;",
+            f"switch ({local(f.name)}.integer) {{",
+            *(
+                f"    case {enumerator(BY_NAME[option])}: option_of_{f.name} = {i}; break;"
+                for i, option in enumerate(options)
+            ),
+            f"    default: return refuse_object(call, {repr_text(f.name)}, {given(f.name)}, {expected}), nullptr;",
             "}",
         ]
 

@@ -36,7 +36,8 @@ class TensorChecks:
         self.parameters = parameters
         self.inputs = spec.inputs
         self.outputs = spec.outputs
-        self.anchor = self.inputs[0]  # says on which device the call runs
+        self.anchor = self.inputs[0] if self.inputs else None  # says on which device the call runs
+        self.by_argument = {f.name for f in spec.dtype_fields}  # type variants that an argument chooses
         self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
         self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
 
@@ -46,6 +47,7 @@ class TensorChecks:
         return [
             *([f"int64_t {', '.join(f'{name} = kUnbound' for name in open_dims)};"] if open_dims else []),
             *(["Leading leading;"] if any(f.leading for f in self.spec.tensors) else []),
+            *self._given_place(),
             *(line for f in self.inputs for line in self._input(f)),
             *self._check_whole_or_no_overlap(),
             *self._devices(),
@@ -72,6 +74,18 @@ class TensorChecks:
             *indent(body),
             "}",
         ]
+
+    @property
+    def place(self) -> str:
+        """The view whose device is the call's."""
+        return local(self.anchor.name) if self.anchor else "on"
+
+    def _given_place(self) -> list[str]:
+        device = self.spec.device_field
+        if device is None:
+            return []
+        what = f"{repr_text(device.name)}, {local(device.name)}, on"
+        return ["TensorView on;", f"if (!place(call, {what})) return nullptr;"]
 
     @staticmethod
     def _view(f: Field) -> list[str]:
@@ -138,14 +152,16 @@ class TensorChecks:
         ]
 
     def _chooses(self, f: Field) -> bool:
-        return f.dtype in self.spec.type_variants and f.dtype not in self.dtype_of
+        return f.dtype in self.spec.type_variants and f.dtype not in self.dtype_of and f.dtype not in self.by_argument
 
     def _read(self, f: Field, place: _Place) -> list[str]:
         name, view = place
         lines = []
         if not f.is_list and not f.is_parallel:
             lines.append(f"if (!read(call, {name}, {given(f.name)}, {view})) return nullptr;")
-        if f is not self.anchor or f.is_list:
+        if self.anchor is None:
+            lines.append(f"if (!is_on(call, {name}, {view}, on)) return nullptr;")
+        elif f is not self.anchor or f.is_list:
             anchor = self.anchor.name
             lines.append(
                 f"if (!same_device(call, {name}, {view}, {repr_text(anchor)}, {local(anchor)})) return nullptr;"
@@ -201,6 +217,8 @@ class TensorChecks:
         options = self.spec.type_variants.get(f.dtype)
         if options is None:
             conditions.append(f"{place.view}.dtype != {enumerator(BY_NAME[f.dtype])}")
+        elif f.dtype in self.by_argument:
+            conditions.append(f"{place.view}.dtype != {self.dtype(f)}")
         elif f.dtype in self.dtype_of:
             conditions.append(f"{place.view}.dtype != {local(self.dtype_of[f.dtype])}.dtype")
         else:
@@ -239,6 +257,8 @@ class TensorChecks:
         chosen_by = self.dtype_of.get(f.dtype)
         if of_list:
             wanted = f"{repr_text(f'{f.name}[0]')}, {local(f.name)}"
+        elif f.dtype in self.by_argument:
+            wanted = f"{repr_text(f.dtype)}, {local(f.dtype)}.integer"
         elif chosen_by and chosen_by != f.name:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
@@ -357,6 +377,8 @@ class TensorChecks:
         return ["", *lines] if lines else []
 
     def dtype(self, f: Field) -> str:
+        if f.dtype in self.by_argument:
+            return f"int32_t({local(f.dtype)}.integer)"
         chosen_by = self.dtype_of.get(f.dtype)
         return f"{local(chosen_by)}.dtype" if chosen_by else enumerator(BY_NAME[f.dtype])
 

@@ -77,18 +77,35 @@ inline PyObject* mismatch(const Call& call, const TensorView& view, std::initial
     return nullptr;
 }
 
-// The dims, and the argument whose dtype it must share.
+// The dims, and the argument whose dtype it must share, or that says it.
 inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                          const char* like, const TensorView& other) {
-    const Expected expected{dims.begin(), int(dims.size()), leading, nullptr, like, other.dtype};
+                          const char* like, int64_t dtype) {
+    const Expected expected{dims.begin(), int(dims.size()), leading, nullptr, like, int32_t(dtype)};
     if (!call.quiet) call.table.refuse_mismatch(call.kernel, view.name, view.object, view, expected);
     return nullptr;
+}
+inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
+                          const char* like, const TensorView& other) {
+    return mismatch(call, view, dims, leading, like, int64_t(other.dtype));
 }
 
 inline bool same_device(const Call& call, const char* name, const TensorView& view, const char* other,
                         const TensorView& other_view) {
     if (view.device_type == other_view.device_type && view.device == other_view.device) return true;
     if (!call.quiet) call.table.refuse_device(call.kernel, name, view.object, other, other_view.object);
+    return false;
+}
+
+inline bool is_on(const Call& call, const char* name, const TensorView& view, const TensorView& on) {
+    if (view.device_type == on.device_type && view.device == on.device) return true;
+    if (!call.quiet) call.table.refuse_place(call.kernel, name, view.object, on);
+    return false;
+}
+
+// Where a call runs that brings no tensor.
+inline bool place(const Call& call, const char* name, const TkjitArg& device, TensorView& on) {
+    if (call.table.place(call.kernel, name, device, &on)) return true;
+    if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
 

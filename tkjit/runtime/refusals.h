@@ -228,4 +228,11 @@ inline void refuse_device(const char* kernel, const char* name, PyObject* object
     });
 }
 
+inline void refuse_place(const char* kernel, const char* name, PyObject* object, const TensorView& on) {
+    explain([&] {
+        const std::string where = on.device_type == DeviceType::cpu ? "cpu" : "cuda:" + std::to_string(on.device);
+        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " + where);
+    });
+}
+
 }  // namespace tkjit::runtime

@@ -196,6 +196,24 @@ bool is_number(PyObject* object) {
 
 void rethrow() { throw py::error_already_set(); }
 
+// The device that an argument names: a GPU without a number is the current one.
+bool place(const char* kernel, const char* name, const TkjitArg& device, TensorView* on) {
+    *on = TensorView{};
+    if (device.dtype == TKJIT_CPU) return true;
+    try {
+        const py::object cuda = py::module_::import("torch").attr("cuda");
+        const int count = cuda.attr("device_count")().cast<int>();
+        const int index = device.integer >= 0 || count == 0 ? int(device.integer) : cuda.attr("current_device")().cast<int>();
+        on->device_type = DeviceType::cuda;
+        on->device = index;
+        if (index >= 0 && index < count) return true;
+        PyErr_Format(argument_error, "%s: %s is a CUDA device that is not there; torch sees %d", kernel, name, count);
+    } catch (py::error_already_set& error) {
+        error.restore();
+    }
+    return false;
+}
+
 Table table;
 
 // ---- the dispatcher's type -----------------------------------------------------------------------------------------
@@ -363,7 +381,7 @@ void fill_table() {
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
-             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random,
+             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random, place, refuse_place,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};

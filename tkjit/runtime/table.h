@@ -17,7 +17,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 6;
+constexpr uint32_t kTableVersion = 7;
 constexpr int kMaxDims = 4;                 // of a global layout
 constexpr int kMaxRank = TKJIT_MAX_RANK;    // of a strided one
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
@@ -250,6 +250,11 @@ struct Table {
     // The seed and the offset for random numbers, of which each thread takes so many, from a generator: the given one, or the
     // device's own.
     bool (*random)(const char* kernel, const char* name, PyObject* generator, int64_t draws, const TensorView& on, TkjitArg* arg);
+
+    // The device that an argument names, as that of a tensor would be.
+    bool (*place)(const char* kernel, const char* name, const TkjitArg& device, TensorView* on);
+    // Raises that a tensor is not where the call runs.
+    void (*refuse_place)(const char* kernel, const char* name, PyObject* object, const TensorView& on);
 
     // Warns of a deprecated overload; false if the warning is an error.
     bool (*deprecated)(const char* kernel, const char* text);

@@ -10,7 +10,7 @@ from tkjit.errors import ShapeError, SpecError
 from tkjit.spec.description import Description
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
-from tkjit.spec.model import Field
+from tkjit.spec.model import MISSING, Field
 
 MAX_DIMS, MAX_RANK = 4, 8  # of a global layout, and of a strided one
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
@@ -73,7 +73,7 @@ def differentiable(spec: Description) -> tuple[Field, ...]:
 def _check_values(spec: Description) -> None:
     for f in spec.fields:
         value = f.value_type
-        if value is None or spec.host or f.draws is not None:
+        if value is None or spec.host or f.draws is not None or f.name in spec.deciding:
             continue
         if value.item is None or value.item.code not in "ifb":
             _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {value.text} is for a host function")
@@ -91,8 +91,12 @@ def _check_names(spec: Description) -> None:
     reserved = (*RESERVED, *((DEV_IDX, NUM_DEVICES, "club") if spec.is_parallel else ()))
     if not spec.name.isidentifier():
         _fail(spec, f"the kernel's name {spec.name!r} is not an identifier")
-    if not any(f.is_tensor and f.is_required and not f.optional for f in spec.fields):
-        _fail(spec, "no required tensor argument, so a call cannot say on which device it runs")
+    if not any(f.is_input and f.is_required and not f.optional for f in spec.fields) and not spec.device_field:
+        _fail(spec, "no required tensor argument, and no torch.device, so a call cannot say on which device it runs")
+    if (device := spec.device_field) is not None and (device.optional or not spec.outputs):
+        _fail(spec, f"{device.name} says where the call runs: it cannot be None, and there has to be an output")
+    if spec.host and spec.deciding:
+        _fail(spec, f"{', '.join(sorted(spec.deciding))}: only a kernel's device and variant are arguments' to decide")
     if len(spec.returns) > MAX_OUTPUTS:
         _fail(spec, f"a call would return {len(spec.returns)} tensors; the most is {MAX_OUTPUTS}")
     _check_cpp_names(spec)
@@ -121,7 +125,9 @@ def _check_names(spec: Description) -> None:
             _fail(spec, f"computed[{name!r}] is a parameter too, or cannot be a member's name")
         seen.add(name)
     # a number that chooses a variant may be a template argument alone
-    members = seen - {f.name for f in spec.fields if not f.is_tensor and f.name in dict(spec.variants)}
+    members = seen - {f.name for f in spec.fields if not f.is_tensor and f.name in dict(spec.variants)} - spec.deciding
+    if inside := spec.deciding & set(spec.order):
+        _fail(spec, f"fields={' '.join(spec.order)!r}: {', '.join(sorted(inside))} decides, and is no member")
     if not members <= set(spec.order) <= seen:
         _fail(spec, f"fields={' '.join(spec.order)!r} does not name each parameter once: {', '.join(sorted(seen))}")
     if missing := set(spec.behind) - set(spec.order):
@@ -142,7 +148,7 @@ def _check_variants(spec: Description) -> None:
             _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers, or (False, True)")
         if len(set(options)) != len(options):
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
-        if name in fields and isinstance(options[0], str):
+        if name in fields and isinstance(options[0], str) and name not in spec.deciding:
             _fail(spec, f"{name} is a field and a dtype variant")
         if isinstance(options[0], bool):
             if name not in fields or fields[name].dtype != "bool" or fields[name].is_tensor:
@@ -168,7 +174,10 @@ def _check_dtypes(spec: Description) -> None:
         for option in options:
             if option not in BY_NAME:
                 _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}")
-        if not any(f.dtype == name and f.is_input and not f.optional for f in spec.fields):
+        chooser = next((f for f in spec.dtype_fields if f.name == name), None)
+        if chooser is not None and (chooser.optional or chooser.default not in (MISSING, *options)):
+            _fail(spec, f"{name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
+        if not chooser and not any(f.dtype == name and f.is_input and not f.optional for f in spec.fields):
             _fail(spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant")
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:

@@ -125,6 +125,28 @@ class Description:
         return tuple(f for f in self.fields if f.direction == "out")
 
     @property
+    def device_field(self) -> Field | None:
+        """The device that says where a call without tensors runs; None where a tensor says it."""
+        if self.inputs:
+            return None
+        return next((f for f in self.fields if f.value_type is not None and f.value_type.code == "d"), None)
+
+    @property
+    def dtype_fields(self) -> tuple[Field, ...]:
+        """The dtypes among the arguments that choose a variant of their name."""
+        return tuple(
+            f
+            for f in self.fields
+            if f.value_type is not None and f.value_type.code == "t" and f.name in self.type_variants
+        )
+
+    @property
+    def deciding(self) -> frozenset[str]:
+        """Arguments that the kernel itself does not get: its device, and dtypes that choose a variant."""
+        device = self.device_field
+        return frozenset([*(f.name for f in self.dtype_fields), *([device.name] if device else [])])
+
+    @property
     def scratch(self) -> tuple[Field, ...]:
         """The memory that the kernel uses during a call."""
         return tuple(f for f in self.fields if f.direction == "scratch")

@@ -18,8 +18,8 @@ def operator_name(overload: int, *, out: bool = False) -> str:
 
 
 def has_operator(spec: Spec) -> bool:
-    """Whether PyTorch has types for all of a spec's arguments; it has none for dicts and sets."""
-    return not spec.unknown_to_torch
+    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has none for dicts and sets."""
+    return bool(spec.inputs) and not spec.unknown_to_torch
 
 
 def check_operator(spec: Spec) -> None:
@@ -30,6 +30,10 @@ def check_operator(spec: Spec) -> None:
     SpecError
         With the argument that PyTorch has no type for.
     """
+    if not spec.inputs:
+        raise SpecError(
+            f"{spec.name} has no operator: PyTorch chooses an operator's kernel by a tensor, and it takes none"
+        )
     for f in spec.unknown_to_torch:
         kind = f.value_type.text if f.value_type else "ParallelTensor"
         raise SpecError(f"{spec.name} has no operator: PyTorch has no {kind}, which {f.name} is")

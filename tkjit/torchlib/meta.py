@@ -51,11 +51,17 @@ class _Call:
         self.values: dict[str, Any] = {f.name: arguments[f.name] for f in spec.fields if f.is_integer}
         self.leading: tuple[Any, ...] | None = None
         self.chosen: dict[str, torch.dtype] = {}  # of the type variants
+        for f in spec.dtype_fields:
+            name = str(arguments[f.name]).removeprefix("torch.")
+            if name not in spec.type_variants[f.name]:
+                options = join_options(spec.type_variants[f.name])
+                raise ArgumentError(f"{spec.name}: {f.name} is {arguments[f.name]}; expected {options}")
+            self.chosen[f.name] = getattr(torch, name)
 
     def outputs(self) -> tuple[torch.Tensor, ...]:
         spec = self.spec
         given = [f for f in spec.inputs if self.arguments[f.name] is not None]
-        self.device = self._tensors(given[0])[0].device
+        self.device = self._tensors(given[0])[0].device if given else torch.device("cpu")
         for f in given:
             for tensor in self._tensors(f):
                 self._input(f, tensor)
