@@ -57,8 +57,9 @@ def test_without_a_driver_a_launch_fails_in_words(loader):
     entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
     launch = ctypes.CDLL(str(entry.shared_object)).tkjit_launch
     launch.restype = ctypes.c_char_p
-    args = (ctypes.c_int64 * (3 * 6))()
-    args[4] = args[6 + 4] = 1000  # the last extent of x and y
+    words = 19  # of a TkjitArg
+    args = (ctypes.c_int64 * (3 * words))()
+    args[1] = args[words + 1] = 1000  # the first extent of x and y
     error = launch(args, 0, None).decode()
     assert "CUDA" in error and "cudaError" in error, error
     assert error.endswith("; grid (4, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory")

@@ -184,3 +184,43 @@ def test_scalars_are_no_lists():
     g(torch.ones(1), 3)
     with pytest.raises(ArgumentError, match=r"n is 2.5"):
         g(torch.ones(1), 2.5)
+
+
+class Passing:
+    """An array that is made each time that somebody looks."""
+
+    @property
+    def __array_interface__(self):
+        made = np.full(1 << 16, 3, np.float32)
+        return {**made.__array_interface__, "held": made}
+
+
+def test_what_an_interface_describes_lives_as_long_as_the_call(call):
+    y = torch.zeros(1 << 16)
+    call(tkjit.load("axpy"), Passing(), y)
+    assert (y == 3).all()
+
+
+@pytest.mark.parametrize(
+    "changes", [{"strides": (4,), "shape": (2, 2)}, {"shape": (-1,)}, {"mask": 3}, {"data": b"abcd"}]
+)
+def test_an_interface_that_contradicts_itself(changes):
+    with pytest.raises(ArgumentError, match=r"x is .*OldArray.*; expected a torch\.Tensor"):
+        copied(OldArray(np.zeros(4, np.float32), **changes))
+
+
+def test_too_many_dims_by_the_operator(call):
+    with pytest.raises(tkjit.TkjitError):
+        call(copied, memoryview(np.zeros((1,) * 9, np.float32)))
+
+
+def test_a_complex_number_lies_where_instructions_take_it():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.x[0]; }", entry="f", grid=1, block=1)
+    def f(x: In[Tensor, "complex128", "N"], *, y: Out[Tensor, "complex128", 1]): ...
+
+    room = np.zeros(5 * 16, np.uint8)
+    start = -room.ctypes.data % 16
+    aligned = room[start : start + 16].view(np.complex128)
+    assert f(aligned).shape == (1,)
+    with pytest.raises(ArgumentError, match="not a multiple of 16 bytes"):
+        f(room[start + 8 : start + 24].view(np.complex128))

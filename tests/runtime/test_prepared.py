@@ -197,3 +197,41 @@ def test_several_devices():
     x[1].resize_(100)
     with pytest.raises(ArgumentError, match="was given another shape or other memory"):
         prepared()
+
+
+def test_memory_that_nobody_watches():
+    y = floats(0, 0)
+    for x in (floats(1, 2).__dlpack__(), memoryview(bytearray(8)).cast("f")):
+        with pytest.raises(ArgumentError, match=r"prepare: x is .*; expected a tensor, or an array on the cpu"):
+            step.prepare(x, y)
+
+
+def test_a_cycle_is_collected():
+    class Layer:
+        pass
+
+    layer = Layer()
+    y = floats(0)
+    y.layer = layer
+    layer.step = step.prepare(floats(1), y)
+    gone = weakref.ref(layer)
+    del layer, y
+    gc.collect()
+    assert gone() is None
+
+
+def test_what_is_no_kernel():
+    for wrong in (3, object()):
+        with pytest.raises(tkjit.SpecError, match="is no kernel; expected a name"):
+            tkjit.make_globals(wrong)
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.n.value_or(-1); }", entry="f", grid=1, block=1)
+def defaulted(x: In[Tensor, "float32", "N"], n: int | None = 5, *, y: Out[Tensor, "float32", 1]): ...
+
+
+def test_none_where_there_is_a_default():
+    x = floats(1)
+    assert defaulted(x, None).item() == 5
+    with pytest.raises(ArgumentError, match="n is None"):
+        defaulted.prepare(x)(n=None)

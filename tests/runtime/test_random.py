@@ -176,3 +176,12 @@ def test_torchs_own_annotation():
 
     (_, field) = f.specs[0].fields
     assert field.draws.text == "4" and field.keyword_only and not field.is_required
+
+
+def test_the_default_device_of_factories_is_of_no_matter():
+    torch.manual_seed(2)
+    expected = dropout(torch.ones(100))
+    x = torch.ones(100)
+    torch.manual_seed(2)
+    with torch.device("meta"):
+        assert torch.equal(dropout(x), expected)

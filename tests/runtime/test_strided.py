@@ -209,3 +209,39 @@ def test_an_optional_strided_layout():
     like = torch.zeros(3)
     assert or_minus_one(like).tolist() == [-1, -1, -1]
     assert or_minus_one(like, torch.arange(6.0)[::2]).tolist() == [0, 2, 4]
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.x(0, 0) = g.y[0]; }", entry="f", grid=1, block=1)
+def from_contiguous(x: InOut[Strided, "float32", "M", "N"], y: In[Tensor, "float32", "M", "N"]): ...
+
+
+def test_a_transposed_tensor_is_not_the_tensor_itself():
+    square = torch.ones(3, 3)
+    from_contiguous(square, square)
+    with pytest.raises(ArgumentError, match="shares some of its memory with y, and not all"):
+        from_contiguous(square.T, square)
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.x(0, 0, 0, 0, 0, 0); }", entry="f", grid=1, block=1)
+def of_six(
+    x: In[Strided, "float32", "A", "B", "C", "D", "E", "F"], *, y: Out[Tensor, "float32", "x.rows", "x.cols"]
+): ...
+
+
+def test_padded_extents_are_those_of_the_last_dims():
+    x = torch.ones(2, 3, 4, 5, 6, 7)
+    assert of_six(x).shape == (6, 7)
+    with torch._subclasses.FakeTensorMode() as mode:
+        assert of_six(mode.from_tensor(x)).shape == (6, 7)
+
+
+def test_large_interleaved_tensors_are_told_apart_at_once():
+    packed = torch.zeros(10_000_000)
+    a, b = packed.reshape(2_500_000, 2, 2).unbind(1)
+    increment_all(a, b)
+    with pytest.raises(ArgumentError, match="shares some of its memory"):
+        increment_all(a, packed[1:-3].reshape(2_499_999, 4)[:, :2])
+
+
+@tkjit.kernel("__global__ void f(Globals g) { g.x(0, 0) += g.by(0, 0); }", entry="f", grid=1, block=1)
+def increment_all(x: InOut[Strided, "float32", "M", "N"], by: In[Strided, "float32", "K", "N"]) -> Tensor: ...

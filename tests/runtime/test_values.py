@@ -239,7 +239,7 @@ def test_containers_of_a_host_function():
         ({"weights": [("a", 1.0)]}, "weights is [('a', 1.0)] (list); expected dict[str, float]"),
         ({"chosen": [1]}, "chosen is [1] (list); expected set[int]"),
         ({"triple": (1, "a")}, "triple is (1, 'a') (tuple); expected tuple[int, str, bool]"),
-        ({"dtype": torch.complex64}, "dtype is torch.complex64 (torch.dtype); expected torch.dtype"),
+        ({"dtype": torch.complex32}, "dtype is torch.complex32 (torch.dtype); expected torch.dtype"),
         ({"dtype": float}, "dtype is <class 'float'> (type); expected torch.dtype"),
         ({"device": "meta"}, "device is 'meta' (str); expected torch.device"),
         ({"device": "cuda:x"}, "device is 'cuda:x' (str); expected torch.device"),

@@ -73,10 +73,11 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
     """The plans of an extension; without those that need what is not there yet."""
-    plans: list[Plan] = []
+    rounds: list[list[Plan]] = []
     for headers in _headers_of(loaded.extension):
         whole = replace(loaded, extension=headers)
-        plans = [*_functions_plans(loader, whole)]
+        plans: list[Plan] = [*_functions_plans(loader, whole)]
+        rounds.append(plans)
         extension = _with_module(loader, whole, loader.find)
         if extension is None:
             continue
@@ -85,7 +86,7 @@ def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
         plans += objects
         if all(entries):
             return [*plans, LinkPlan(loader.env, extension, [entry for entry in entries if entry])]
-    return plans
+    return rounds[0]  # what a build would begin with
 
 
 def _headers_of(extension: Extension) -> list[Extension]:
@@ -169,7 +170,8 @@ def _with_module(loader: Loader, loaded: Loaded, entry_of: Callable[[Plan], Entr
         return None
     functions = [read_functions(entry.shared_object) for entry in listed if entry]
     if not any(functions):
-        _build_objects(loader, extension)  # a mistake in a source may be the reason
+        if entry_of == loader.find_or_build:
+            _build_objects(loader, extension)  # a mistake in a source may be the reason
         raise ArgumentError(
             f"cpp_extension: {extension.name} has no PYBIND11_MODULE, and no function of its sources takes or"
             " returns a tensor; templates, members and overloaded functions do not count"

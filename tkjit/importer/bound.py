@@ -10,7 +10,7 @@ from tkjit.importer.tokens import spell
 from tkjit.source.lexer import tokens_of
 
 # spelled tokens: a comment is none
-_BINDING = re.compile(r'\bbind_(kernel|function)\s*<(.*?)>\s*\(\s*\w+\s*,\s*"(\w+)"')
+_BINDING = re.compile(r'\bbind_(kernel|function)\s*<([^;"]*?)>\s*\(\s*\w+\s*,\s*"(\w+)"')
 
 
 def with_bindings(launches: list[Launch], source: str) -> list[Launch]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tkjit.errors import SpecError
 from tkjit.kernel.kernel import Kernel, load
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.spec import DTYPES, Field
@@ -110,6 +111,8 @@ def make_globals(kernel: Kernel | PreparedLaunch | str, *args: Any, **kwargs: An
     """
     loaded: Any
     if not isinstance(kernel, (Kernel, str)):
+        if type(kernel).__name__ != "PreparedLaunch":
+            raise SpecError(f"{kernel!r} is no kernel; expected a name, a tkjit.Kernel or what its prepare returns")
         loaded = kernel.kernel
         overload, result, steps, scratch = loaded.show_prepared(kernel, *args, **kwargs)
     else:

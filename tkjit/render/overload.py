@@ -91,7 +91,8 @@ class Overload:
             bounds = SCALAR_TYPES[f.dtype]
             kind = "i" if bounds else "b" if f.dtype == "bool" else "d"
             low, high = map(_int64, bounds) if bounds else ("0", "0")
-            rows.append(f"{{{repr_text(f.name)}, {i}, '{kind}', {literal(f.optional)}, {low}, {high}}}")
+            nullable = literal(f.optional and f.default in (MISSING, None))  # else None means the default
+            rows.append(f"{{{repr_text(f.name)}, {i}, '{kind}', {nullable}, {low}, {high}}}")
             names.append(f.name)
         table = f"number_table_{self.index}"
         listed = (

@@ -261,7 +261,10 @@ private:
     // a traceback that it prints meanwhile may be the end of all: CPython aborts where it cannot lock stderr.
     static void await_end() {
         constexpr auto patience = std::chrono::seconds(10);  // somebody waits for this thread after all
-        if (syscall(SYS_gettid) != getpid()) std::this_thread::sleep_for(patience);
+        static std::atomic<bool> has_waited{false};  // and no longer than that for all its calls
+        if (syscall(SYS_gettid) == getpid() || has_waited.load()) return;
+        std::this_thread::sleep_for(patience);
+        has_waited.store(true);
     }
 
     void work(State& state, int dev_idx) {

@@ -20,8 +20,11 @@ inline void set(TkjitArg& arg, const TensorView& view) {
     arg.dtype = view.dtype;
     arg.present = 1;
     arg.rank = view.ndim;
-    std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
-    if (!view.strided) return;
+    if (!view.strided) {
+        std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
+        if (!view.ndim) arg.extents[0] = 0;
+        return;
+    }
     std::memcpy(arg.extents, view.sizes, sizeof arg.extents);
     std::memcpy(arg.strides, view.strides, sizeof arg.strides);
 }
@@ -46,6 +49,7 @@ inline bool written(const Call& call, const TensorList& list) {
 inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
 inline void set_number(TkjitArg& arg) {
     arg.rank = 0;
+    arg.extents[0] = 0;
     arg.dtype = 0;
     arg.present = 1;
 }
@@ -281,6 +285,16 @@ PyObject* shown(const Launches& launches, PyObject* result, const char* kind) {
 
 // ---- prepared launches ---------------------------------------------------------------------------------------------
 
+inline bool record_stream(const Call& call, const Prepared& prepared, const Step& step) {
+    PyObject* const handle = PyLong_FromVoidPtr(step.stream);
+    bool ok = handle;
+    for (PyObject* const list : {prepared.written, prepared.held})
+        for (Py_ssize_t i = 0; ok && list && i < PyList_GET_SIZE(list); ++i)
+            ok = call.table.record_stream(PyList_GET_ITEM(list, i), handle, step.device);
+    Py_XDECREF(handle);
+    return ok;
+}
+
 inline bool set_number(const Call& call, const Number& number, PyObject* given, TkjitArg& arg) {
     if (given == Py_None && number.nullable) {
         set_absent(arg);
@@ -393,9 +407,19 @@ struct Module {
         }
         const TensorView& on = *prepared->tensors;
         if (prepared->club) {
+            for (int i = 0; i < prepared->count && on.device_type != DeviceType::cpu; ++i) {
+                TensorView there;
+                there.device_type = on.device_type;
+                there.device = steps[i].device;
+                if (!find_stream(call, call.table.club_stream(prepared->club, i), there, steps[i].stream)) return nullptr;
+            }
             if (!call.table.execute(call.kernel, prepared->club, steps, prepared->count, call.tensors)) return nullptr;
         } else {
-            if (prepared->follows && on.device_type != DeviceType::cpu && !find_stream(call, nullptr, on, steps[0].stream)) return nullptr;
+            if (prepared->follows && on.device_type != DeviceType::cpu) {
+                if (!find_stream(call, nullptr, on, steps[0].stream)) return nullptr;
+                // what was allocated for another stream must not go back to it too early
+                if (steps[0].stream != prepared->steps[0].stream && !record_stream(call, *prepared, steps[0])) return nullptr;
+            }
             if (!launch(call, steps[0].launch, steps[0].args, count, on, steps[0].stream)) return nullptr;
         }
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(prepared->written); ++i)

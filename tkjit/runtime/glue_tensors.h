@@ -20,9 +20,13 @@ inline bool note(Call& call, const char* name, PyObject* object, TensorView& vie
     return true;
 }
 
+inline bool aligned(const Call& call, const TensorView& view, unsigned bytes);
+
 inline bool read(Call& call, const char* name, PyObject* object, TensorView& view) {
     if (!call.table.view(object, &view, &call.values)) view.problems = kNotATensor;
-    if (!view.problems) return note(call, name, object, view);
+    if (!view.problems && view.dtype < TKJIT_COMPLEX64) return note(call, name, object, view);
+    if (!view.problems)  // whose instructions need it
+        return note(call, name, object, view) && aligned(call, view, view.dtype == TKJIT_COMPLEX64 ? 8 : 16);
     if (is_not_ours()) return false;
     if (view.problems & call.detours) {
         call.detour = true;
@@ -147,7 +151,15 @@ inline bool shares_memory(const Call& call, const TensorView& view, const Tensor
 // All of it, element by element.
 inline bool is_same_memory(const TensorView& view, const TensorView& other) {
     if (view.data != other.data || end_of(view) != end_of(other)) return false;
-    return !(view.strided && other.strided) || std::memcmp(view.strides, other.strides, view.ndim * sizeof *view.strides) == 0;
+    if (!view.strided && !other.strided) return true;
+    if (view.ndim != other.ndim) return false;
+    int64_t next = 1;
+    for (int i = view.ndim; i-- > 0; next *= view.sizes[i]) {
+        if (view.sizes[i] != other.sizes[i]) return false;
+        const int64_t stride = view.strided ? view.strides[i] : next, other_stride = other.strided ? other.strides[i] : next;
+        if (view.sizes[i] != 1 && stride != other_stride) return false;
+    }
+    return true;
 }
 
 // A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.

@@ -20,8 +20,10 @@ struct Shown {
     std::vector<int64_t> sizes, strides;
     DLTensor tensor{};
 
-    // False where a stride is between two elements.
+    // False where an extent is below zero, or a stride between two elements.
     bool describe(void* data, DLDataType dtype, DLDevice device, const int64_t* stride_bytes) {
+        for (const int64_t size : sizes)
+            if (size < 0) return false;
         tensor = {data, device, int32_t(sizes.size()), dtype, sizes.data(), nullptr, 0};
         if (!stride_bytes) return true;
         const int64_t itemsize = dtype.bits / 8;
@@ -69,7 +71,8 @@ inline bool dtype_of_format(const char* format, int64_t itemsize, DLDataType* dt
 inline bool device_of_pointer(void* pointer, int32_t* device) {
     constexpr int of_ordinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     using GetAttribute = int (*)(void*, int, unsigned long long);
-    const auto get = reinterpret_cast<GetAttribute>(dlsym(RTLD_DEFAULT, "cuPointerGetAttribute"));
+    static void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    const auto get = driver ? reinterpret_cast<GetAttribute>(dlsym(driver, "cuPointerGetAttribute")) : nullptr;
     return get && get(device, of_ordinal, reinterpret_cast<uintptr_t>(pointer)) == 0;
 }
 
@@ -77,12 +80,18 @@ inline bool device_of_pointer(void* pointer, int32_t* device) {
 inline void wait_for(const py::handle& stream, int32_t device) {
     if (stream.is_none()) return;
     const py::object cuda = py::module_::import("torch").attr("cuda");
-    cuda.attr("current_stream")(device).attr("wait_stream")(cuda.attr("ExternalStream")(stream, py::arg("device") = device));
+    const auto handle = stream.cast<int64_t>();
+    if (handle == 2) return void(cuda.attr("synchronize")(device));  // a thread's own default stream, of which torch has none
+    const py::object other = handle == 1 ? cuda.attr("default_stream")(device) : cuda.attr("ExternalStream")(stream, py::arg("device") = device);
+    cuda.attr("current_stream")(device).attr("wait_stream")(other);
 }
 
 // `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form.
-inline bool view_interface(const py::dict& interface, bool on_gpu, TensorView* view) {
-    if (!interface.contains("data") || interface["data"].is_none()) return false;
+// The dictionary is kept: what it describes may live no longer.
+inline bool view_interface(const py::dict& interface, bool on_gpu, TensorView* view, Values* values) {
+    if (!interface.contains("data") || !py::isinstance<py::tuple>(interface["data"])) return false;
+    if (interface.contains("mask") && !interface["mask"].is_none()) return false;
+    if (!values->keep(Py_NewRef(interface.ptr()))) return false;
     const auto data = interface["data"].cast<py::tuple>();
     void* const pointer = reinterpret_cast<void*>(data[0].cast<uintptr_t>());
     DLDataType dtype;
@@ -97,6 +106,7 @@ inline bool view_interface(const py::dict& interface, bool on_gpu, TensorView* v
     shown.sizes = interface["shape"].cast<std::vector<int64_t>>();
     std::vector<int64_t> strides;
     if (interface.contains("strides") && !interface["strides"].is_none()) strides = interface["strides"].cast<std::vector<int64_t>>();
+    if (!strides.empty() && strides.size() != shown.sizes.size()) return false;
     if (!shown.describe(pointer, dtype, device, strides.empty() ? nullptr : strides.data())) return false;
     view->read_only = data[1].cast<bool>();
     note(shown.tensor, view);
@@ -107,6 +117,7 @@ inline bool view_buffer(PyObject* object, TensorView* view, Values* values) {
     PyObject* const memory = PyMemoryView_FromObject(object);
     if (!memory || !values->keep(memory)) return false;
     const Py_buffer* const buffer = PyMemoryView_GET_BUFFER(memory);
+    if (buffer->suboffsets) return false;  // a table of pointers
     DLDataType dtype;
     if (!dtype_of_format(buffer->format, buffer->itemsize, &dtype)) dtype = {kDLOpaqueHandle, 8, 1};
     Shown shown;
@@ -131,8 +142,8 @@ inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* valu
     view->foreign = true;
     if (PyCapsule_CheckExact(object)) return view_capsule(py::reinterpret_borrow<py::object>(object), view, values);
     const py::handle array(object);
-    if (has(object, "__cuda_array_interface__")) return view_interface(array.attr("__cuda_array_interface__").cast<py::dict>(), true, view);
-    if (has(object, "__array_interface__")) return view_interface(array.attr("__array_interface__").cast<py::dict>(), false, view);
+    if (has(object, "__cuda_array_interface__")) return view_interface(array.attr("__cuda_array_interface__").cast<py::dict>(), true, view, values);
+    if (has(object, "__array_interface__")) return view_interface(array.attr("__array_interface__").cast<py::dict>(), false, view, values);
     return PyObject_CheckBuffer(object) && view_buffer(object, view, values);
 }
 
@@ -148,7 +159,8 @@ inline py::object capsule_without_dlpack(const py::object& array) {
     TensorView& view = made->view;
     view.strided = true;
     if (!view_without_dlpack(array.ptr(), &view, &made->values) || view.dtype < 0) throw py::type_error("no array");
-    if (view.problems & kBackwards) return py::none();
+    if (view.problems & ~kBackwards) throw py::type_error("no array");
+    if (view.problems) return py::none();
     DLDataType type{};
     type.lanes = 1;
     type.bits = uint8_t(8 * bytes_of(view.dtype));

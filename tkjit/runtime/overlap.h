@@ -13,9 +13,11 @@ namespace tkjit::runtime {
 // left must be within the reach of the smaller ones, which leaves few values.
 class BoundedSum {
 public:
-    // A dim that may not be used, or adds nothing, is not among them.
+    // A dim that may not be used, or adds nothing, is not among them; those of one stride are one.
     void add(int64_t count, int64_t stride) {
         if (count <= 0 || stride <= 0) return;
+        for (int i = 0; i < size_; ++i)
+            if (terms_[i].stride == stride) return void(terms_[i].count += count);
         terms_[size_++] = {count, stride, 0};
     }
 
@@ -39,7 +41,7 @@ private:
         if (i == size_ || rest < 0 || rest > terms_[i].reach || ++steps_ > kMostSteps) return false;
         const int64_t stride = terms_[i].stride, below = i + 1 < size_ ? terms_[i + 1].reach : 0;
         const int64_t least = rest > below ? (rest - below + stride - 1) / stride : 0;
-        for (int64_t x = std::min(terms_[i].count, rest / stride); x >= least; --x)
+        for (int64_t x = std::min(terms_[i].count, rest / stride); x >= least && steps_ <= kMostSteps; --x)
             if (search(i + 1, rest - x * stride)) return true;
         return false;
     }

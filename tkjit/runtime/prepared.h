@@ -1,6 +1,8 @@
 // The object of a prepared call: `kernel.prepare(...)`. Its launches check no more than that the tensors are as they were.
 #pragma once
 
+#include "interfaces.h"
+#include "refusals.h"
 #include "table.h"
 
 #include <pybind11/pybind11.h>
@@ -31,6 +33,10 @@ inline PyObject* launch_prepared(PyObject* object, PyObject* const* args, size_t
         PyErr_SetString(argument_error, "a prepared launch has its arguments; it takes new numbers by their names");
         return nullptr;
     }
+    if (!self->args) {
+        PyErr_SetString(argument_error, "a prepared launch that is being collected");
+        return nullptr;
+    }
     PyObject* const names = kwnames && PyTuple_GET_SIZE(kwnames) ? kwnames : nullptr;
     return reinterpret_cast<Dispatcher*>(self->kernel)->entry->launch_again(self->kernel, self->prepared, args, names);
 }
@@ -42,6 +48,24 @@ inline int traverse_prepared(PyObject* object, visitproc visit, void* arg) {
     Py_VISIT(self->args);
     Py_VISIT(self->kwargs);
     Py_VISIT(self->result);
+    if (self->prepared) {
+        Py_VISIT(self->prepared->written);
+        Py_VISIT(self->prepared->held);
+        Py_VISIT(self->prepared->result);
+    }
+    return 0;
+}
+
+inline int clear_prepared(PyObject* object) {
+    auto* const self = reinterpret_cast<PreparedLaunch*>(object);
+    Py_CLEAR(self->args);
+    Py_CLEAR(self->kwargs);
+    Py_CLEAR(self->result);
+    if (self->prepared) {
+        Py_CLEAR(self->prepared->written);
+        Py_CLEAR(self->prepared->held);
+        Py_CLEAR(self->prepared->result);
+    }
     return 0;
 }
 
@@ -85,6 +109,7 @@ inline PyObject* make_prepared_type() {
     static PyType_Slot slots[] = {
         {Py_tp_dealloc, reinterpret_cast<void*>(free_prepared)},
         {Py_tp_traverse, reinterpret_cast<void*>(traverse_prepared)},
+        {Py_tp_clear, reinterpret_cast<void*>(clear_prepared)},
         {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
         {Py_tp_members, members},
         {Py_tp_getset, properties},
@@ -119,6 +144,11 @@ inline py::object prepare(const py::object& dispatcher, const py::tuple& args, c
     auto prepared = std::make_unique<Prepared>();
     if (!kernel->entry->prepare(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames(), prepared.get()))
         throw py::error_already_set();
+    for (const TensorView* view = prepared->tensors; view; view = view->before)
+        if (view->foreign && (view->device_type != DeviceType::cpu || !has(view->object, "__dlpack__"))) {
+            refuse_object("prepare", view->name, view->object, "a tensor, or an array on the cpu whose __dlpack__ holds its memory");
+            throw py::error_already_set();
+        }
     auto* const type = reinterpret_cast<PyTypeObject*>(prepared_type);
     auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
     if (!made) throw py::error_already_set();
@@ -134,6 +164,7 @@ inline py::object prepare(const py::object& dispatcher, const py::tuple& args, c
 
 // What its launches pass, as `collect` says it of a call's.
 inline py::object show_prepared(const py::object& object) {
+    if (!PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(prepared_type))) throw py::type_error("no prepared launch");
     const auto* const self = reinterpret_cast<PreparedLaunch*>(object.ptr());
     PyObject* const found = reinterpret_cast<Dispatcher*>(self->kernel)->entry->show(self->prepared);
     if (!found) throw py::error_already_set();

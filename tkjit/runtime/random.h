@@ -42,7 +42,7 @@ inline bool random(const char* kernel, const char* name, PyObject* given, int64_
         arg->present = 1;
         if (on.device_type == DeviceType::cpu) {
             const py::module_ module = py::module_::import("torch");
-            const py::object number = module.attr("empty")(py::tuple(), py::arg("dtype") = module.attr("int64"));
+            const py::object number = module.attr("empty")(py::tuple(), py::arg("dtype") = module.attr("int64"), py::arg("device") = "cpu");
             arg->integer = number.attr("random_")(INT64_MIN, py::none(), py::arg("generator") = generator).attr("item")().cast<int64_t>();
             return true;
         }

@@ -239,6 +239,10 @@ def _check_dims(spec: Description) -> None:
 
 def _check_fills(spec: Description) -> None:
     """Refuse what a tensor that is filled before the launch cannot be filled with."""
+    if spec.pdl and any(f.fill is not None for f in spec.tensors):
+        _fail(
+            spec, "pdl=True lets the kernel begin before Zero and Fill have ended; fill in the kernel, or give up pdl"
+        )
     for f in spec.tensors:
         if f.fill is None:
             continue

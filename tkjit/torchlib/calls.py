@@ -34,7 +34,7 @@ class OverloadCall:
         self.spec = spec
         self.capsule_of = capsule_of
         self.inputs = operator_fields(spec)
-        self.positional = tuple(f.name for f in spec.fields if not f.keyword_only)
+        self.positional = tuple(f.name for f in spec.given if not f.keyword_only)
         self.outputs = tuple(f.name for f in spec.outputs)
         self.names = {*(f.name for f in spec.given), "stream", *(["out"] if self.outputs else [])}
         self.operator = getattr(packet, operator_name(overload) or "default")

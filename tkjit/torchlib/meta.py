@@ -120,7 +120,7 @@ class _Call:
             elif dim.is_name and (dim.text in self.values or dim.text in self.spec.dim_names):
                 known = self.values.setdefault(dim.text, size)
                 self._require(known == size, lambda: self._mismatch(f, tensor))
-        padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)
+        padded = (*(1,) * (4 - tensor.dim()), *tensor.shape)[-4:]
         self.values |= {f"{f.name}.{name}": size for name, size in zip(EXTENTS, padded, strict=False)}
         self.values[f"{f.name}.numel"] = tensor.numel()
         for name in stride_names(f):

@@ -34,7 +34,8 @@ inline Label label_of(const TkjitArg& arg) {
         return (address - reinterpret_cast<uintptr_t>(first)) / sizeof(TkjitArg);
     };
     if (position(named.args) < named.count) return {named.names[position(named.args)]};
-    for (size_t i = 0; i < named.count; ++i) {  // a tensor of a list; other fields point elsewhere
+    for (size_t i = 0; i < named.count; ++i) {  // a tensor of a list, which has no rank and a length
+        if (named.args[i].rank) continue;
         const auto items = static_cast<const TkjitArg*>(named.args[i].data);
         if (position(items) < static_cast<uint64_t>(named.args[i].extents[0])) return {named.names[i], int(position(items))};
     }

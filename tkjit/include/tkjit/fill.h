@@ -43,8 +43,10 @@ const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t devi
     const int64_t count = detail::count_of(arg);
     if (count == 0) return nullptr;
     T filling{};
-    if constexpr (requires { T(value); })  // what cannot be made of a number is zero
-        if (value != Value(0)) filling = T(value);
+    if (value != Value(0)) {
+        if constexpr (requires { T(value); }) filling = T(value);
+        else return "Fill: the source's macros leave its element type no conversion from a number";
+    }
 #ifdef TKJIT_SIM
     for (int64_t i = 0; i < count; ++i) static_cast<T*>(arg.data)[detail::place_of(i, arg, is_strided)] = filling;
     return nullptr;
