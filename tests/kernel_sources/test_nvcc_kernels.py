@@ -64,6 +64,7 @@ def test_without_a_driver_a_launch_fails_in_words(loader):
     assert "CUDA" in error and "cudaError" in error, error
     assert error.endswith("; grid (4, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory")
     assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_synchronous").value == 0
+    assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_abi").value == 2
 
 
 def test_an_unknown_architecture_is_refused_with_those_there_are(loader):

@@ -252,9 +252,9 @@ def test_values_that_are_no_numbers():
     text = render_module_stub("many = tkjit.find('many')", {"many": kernel.specs})
     for line in (
         "xs: typing.Sequence[Tensor],",
-        "sizes: typing.Sequence[int] = (1, 2),",
+        "sizes: int | typing.Sequence[int] = (1, 2),",
         "t: torch.dtype | str = 'bfloat16',",
-        "d: torch.device | str = 'cuda:1',",
+        "d: torch.device | str | int = 'cuda:1',",
         "w: dict[str, float] | None = None,",
     ):
         assert line in text

@@ -110,13 +110,14 @@ def _build_extension(loader: Loader, loaded: Loaded) -> list[Outcome]:
     """Build an extension, one source after the other."""
     name = f"the extension {loaded.extension.name}"
     try:
-        known = [plan for plan in extensions.plans_of(loader, loaded) if loader.find(plan) is not None]
+        known = sum(loader.find(plan) is not None for plan in extensions.plans_of(loader, loaded))
         entries = extensions.entries_of(loader, loaded)
+        was_there = known == len(entries)
         if loaded.extension.is_simulated:  # whose interruptions the runtime sees
             entries.append(loader.find_or_build(loader.runtime_plan))
     except TkjitError as error:
         return [Outcome(name, error=error)]
-    return [Outcome(name, entry=entry, was_there=len(known) >= len(entries) - 1) for entry in entries]
+    return [Outcome(name, entry=entry, was_there=was_there) for entry in entries]
 
 
 def _summary(outcomes: Sequence[Outcome], seconds: float) -> int:

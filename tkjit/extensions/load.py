@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -78,14 +78,14 @@ def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
         whole = replace(loaded, extension=headers)
         plans: list[Plan] = [*_functions_plans(loader, whole)]
         rounds.append(plans)
-        extension = _with_module(loader, whole, loader.find)
-        if extension is None:
+        listed = _all_of(map(loader.find, plans))
+        if listed is None:
             continue
+        extension = _with_functions(whole.extension, listed)
         objects = [ObjectPlan(loader.env, extension, source) for source in extension.sources]
-        entries = [loader.find(plan) for plan in objects]
         plans += objects
-        if all(entries):
-            return [*plans, LinkPlan(loader.env, extension, [entry for entry in entries if entry])]
+        if (found := _all_of(map(loader.find, objects))) is not None:
+            return [*plans, LinkPlan(loader.env, extension, found)]
     return rounds[0]  # what a build would begin with
 
 
@@ -140,38 +140,44 @@ def load_extension(
 
 def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:
     """What the cache has of an extension, if that is all of it."""
-    extension = _with_module(loader, loaded, loader.find)
-    if extension is None:
+    listed = _all_of(map(loader.find, _functions_plans(loader, loaded)))
+    if listed is None:
         return None
-    objects = [loader.find(ObjectPlan(loader.env, extension, source)) for source in extension.sources]
-    if None in objects:
+    extension = _with_functions(loaded.extension, listed)
+    objects = _all_of(loader.find(ObjectPlan(loader.env, extension, source)) for source in extension.sources)
+    if objects is None:
         return None
-    found = [entry for entry in objects if entry]
-    module = loader.find(LinkPlan(loader.env, extension, found))
-    listed = [entry for plan in _functions_plans(loader, loaded) if (entry := loader.find(plan))]
-    return [*listed, *found, module] if module is not None else None
+    module = loader.find(LinkPlan(loader.env, extension, objects))
+    return [*listed, *objects, module] if module is not None else None
 
 
 def _build(loader: Loader, loaded: Loaded) -> list[Entry]:
-    extension = _with_module(loader, loaded, loader.find_or_build)
-    assert extension is not None  # what is missing is built
     listed = [loader.find_or_build(plan) for plan in _functions_plans(loader, loaded)]
+    try:
+        extension = _with_functions(loaded.extension, listed)
+    except ArgumentError:
+        _build_objects(loader, loaded.extension)  # a mistake in a source may be the reason
+        raise
     objects = _build_objects(loader, extension)
     return [*listed, *objects, loader.find_or_build(LinkPlan(loader.env, extension, objects))]
 
 
-def _with_module(loader: Loader, loaded: Loaded, entry_of: Callable[[Plan], Entry | None]) -> Extension | None:
-    """An extension with the module that is made for it, where it needs one; None if its functions are not known."""
-    extension, plans = loaded.extension, _functions_plans(loader, loaded)
-    if not plans:
+def _all_of(entries: Iterable[Entry | None]) -> list[Entry] | None:
+    """Entries, if each is there; none is looked for behind the first that is not."""
+    found = []
+    for entry in entries:
+        if entry is None:
+            return None
+        found.append(entry)
+    return found
+
+
+def _with_functions(extension: Extension, listed: Sequence[Entry]) -> Extension:
+    """An extension with the module that is made of the functions that were found, where it needs one."""
+    if not listed:
         return extension
-    listed = [entry_of(plan) for plan in plans]
-    if None in listed:
-        return None
-    functions = [read_functions(entry.shared_object) for entry in listed if entry]
+    functions = [read_functions(entry.shared_object) for entry in listed]
     if not any(functions):
-        if entry_of == loader.find_or_build:
-            _build_objects(loader, extension)  # a mistake in a source may be the reason
         raise ArgumentError(
             f"cpp_extension: {extension.name} has no PYBIND11_MODULE, and no function of its sources takes or"
             " returns a tensor; templates, members and overloaded functions do not count"

@@ -150,6 +150,8 @@ def _shown(
         return StridedLayout(integer, extents, strides, DTYPES[dtype].name)
     if field.is_tensor and not field.is_list:
         return GlobalLayout(integer, _padded(extents), DTYPES[dtype].name)
+    if field.draws is not None:
+        return f"philox of seed {integer}"
     if field.is_list or field.value_type is not None:
         return f"{field.dtype} at {integer:#x}"
     if field.dtype in ("float", "double"):

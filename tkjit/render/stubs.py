@@ -180,14 +180,17 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
 
 
 def _accepted_type(field: Field) -> str:
-    """What a call takes for a field: any sequence for a list, names for dtypes and devices."""
+    """What a call takes for a field: any sequence for a list or one int, names for dtypes and devices."""
     text = python_type(field)
     if field.is_list:
         text = "typing.Sequence[Tensor]"
     elif field.value_type is not None and field.value_type.item is not None:
-        text = f"typing.Sequence[{field.value_type.item.text}]"
-    elif text in ("torch.dtype", "torch.device"):
+        one = "int | " if field.value_type.item.text == "int" else ""
+        text = f"{one}typing.Sequence[{field.value_type.item.text}]"
+    elif text == "torch.dtype":
         text = f"{text} | str"
+    elif text == "torch.device":
+        text = f"{text} | str | int"
     return f"{text} | None" if field.optional else text
 
 

@@ -86,8 +86,8 @@ inline void wait_for(const py::handle& stream, int32_t device) {
     cuda.attr("current_stream")(device).attr("wait_stream")(other);
 }
 
-// `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form.
-// The dictionary is kept: what it describes may live no longer.
+// `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form, which is kept: what it describes may
+// live no longer.
 inline bool view_interface(const py::dict& interface, bool on_gpu, TensorView* view, Values* values) {
     if (!interface.contains("data") || !py::isinstance<py::tuple>(interface["data"])) return false;
     if (interface.contains("mask") && !interface["mask"].is_none()) return false;

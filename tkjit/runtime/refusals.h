@@ -32,10 +32,12 @@ inline std::string shape_text(const py::handle& shape) {
     return text + (py::len(shape) == 1 ? ",)" : ")");
 }
 
+inline std::string described(PyObject* object);
+
 // "(512, 64) float32 on cuda:0"
 inline std::string describe_tensor(PyObject* object) {
     const py::handle tensor(object);
-    if (!is_tensor(object) && !has(object, "dtype")) return text_of(py::repr(tensor).attr("__getitem__")(py::slice(0, 60, 1))) + " (" + Py_TYPE(object)->tp_name + ")";
+    if (!is_tensor(object) && !has(object, "dtype")) return described(object);
     std::string dtype = text_of(tensor.attr("dtype"));
     if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
     const std::string where = py::hasattr(tensor, "device") ? " on " + text_of(tensor.attr("device")) : "";

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
+from tkjit.spec import deciding
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
@@ -127,24 +128,17 @@ class Description:
     @property
     def device_field(self) -> Field | None:
         """The device that says where a call without tensors runs; None where a tensor says it."""
-        if self.inputs:
-            return None
-        return next((f for f in self.fields if f.value_type is not None and f.value_type.code == "d"), None)
+        return deciding.device_field(self.fields)
 
     @property
     def dtype_fields(self) -> tuple[Field, ...]:
         """The dtypes among the arguments that choose a variant of their name."""
-        return tuple(
-            f
-            for f in self.fields
-            if f.value_type is not None and f.value_type.code == "t" and f.name in self.type_variants
-        )
+        return deciding.dtype_fields(self.fields, self.type_variants)
 
     @property
     def deciding(self) -> frozenset[str]:
         """Arguments that the kernel itself does not get: its device, and dtypes that choose a variant."""
-        device = self.device_field
-        return frozenset([*(f.name for f in self.dtype_fields), *([device.name] if device else [])])
+        return deciding.deciding(self.fields, self.type_variants)
 
     @property
     def scratch(self) -> tuple[Field, ...]:

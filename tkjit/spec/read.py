@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
+from tkjit.spec.deciding import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
@@ -58,7 +59,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")
     variants = options.get("variants") or {}
-    members = (f.name for f in fields if f.name not in _deciding(fields, variants))
+    members = (f.name for f in fields if f.name not in deciding(fields, variants))
     return Parameters(
         fields=fields,
         order=given or (*members, *(member for member, _ in computed)),
@@ -73,16 +74,6 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
         computed=computed,
         behind=_names(options.get("behind", "")),
     )
-
-
-def _deciding(fields: Sequence[Field], variants: Mapping[str, Any]) -> set[str]:
-    """As ``Spec.deciding``, of a spec that is yet to be made."""
-    codes = {f.name: f.value_type.code for f in fields if f.value_type is not None}
-    devices = [name for name, code in codes.items() if code == "d"]
-    return {
-        *(name for name, code in codes.items() if code == "t" and name in variants),
-        *(devices[:1] if not any(f.is_input for f in fields) else []),
-    }
 
 
 def _launch(name: str, options: Options) -> Launch:

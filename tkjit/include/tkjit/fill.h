@@ -20,12 +20,6 @@ __host__ __device__ inline int64_t place_of(int64_t i, const TkjitArg& arg, bool
     return place;
 }
 
-inline int64_t count_of(const TkjitArg& arg) {
-    int64_t count = 1;
-    for (int dim = 0; dim < arg.rank; ++dim) count *= arg.extents[dim];
-    return count;
-}
-
 #ifndef TKJIT_SIM
 template <class T>
 __global__ void fill_kernel(const __grid_constant__ TkjitArg arg, int64_t count, bool is_strided, T value) {
@@ -40,7 +34,7 @@ __global__ void fill_kernel(const __grid_constant__ TkjitArg arg, int64_t count,
 // An error text, or null. `value` is a double, or an int64_t where that is not exact.
 template <class T, class Value>
 const char* fill(const TkjitArg& arg, bool is_strided, Value value, int32_t device, void* stream) {
-    const int64_t count = detail::count_of(arg);
+    const int64_t count = numel(arg).value();
     if (count == 0) return nullptr;
     T filling{};
     if (value != Value(0)) {

@@ -1,0 +1,27 @@
+"""Which arguments decide a call's device and its variant, and are nothing to the kernel itself."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+
+from tkjit.spec.model import Field
+
+
+def device_field(fields: Iterable[Field]) -> Field | None:
+    """The device that says where a call without tensors runs; None where a tensor says it."""
+    fields = tuple(fields)
+    if any(f.is_input for f in fields):
+        return None
+    return next((f for f in fields if f.value_type is not None and f.value_type.code == "d"), None)
+
+
+def dtype_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
+    """The dtypes among the arguments that choose a variant of their name."""
+    return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "t" and f.name in variants)
+
+
+def deciding(fields: Iterable[Field], variants: Container[str]) -> frozenset[str]:
+    """The names of both."""
+    fields = tuple(fields)
+    device = device_field(fields)
+    return frozenset([*(f.name for f in dtype_fields(fields, variants)), *([device.name] if device else [])])
