@@ -122,7 +122,9 @@ def load_inline(
     extension = extension_of(
         name, sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda=with_cuda
     )
-    return load_extension(extension, build_directory, is_python_module=is_python_module)
+    return load_extension(
+        extension, build_directory, is_python_module=is_python_module, defines_functions=functions is not None
+    )
 
 
 def _texts(given: str | Sequence[str] | None) -> list[str]:

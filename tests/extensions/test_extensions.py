@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from tkjit import ArgumentError, CompileError, TkjitWarning, ToolchainError, cpp_extension
+from tkjit.cli import main
 from tkjit.extensions.fallback import lacking_in
 
 pytestmark = pytest.mark.compiles
@@ -228,7 +229,9 @@ def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
 
 
 @pytest.mark.slow  # torch's headers
-def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers():
+def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers(tmp_path, monkeypatch, capsys):
+    record = tmp_path / "record"
+    monkeypatch.setenv("TKJIT_RECORD", str(record))
     text = "torch::Tensor weights(torch::Tensor x) { return torch::softmax(x, 0); }"
     with pytest.warns(TkjitWarning, match="tkjit's lack softmax"):
         module = cpp_extension.load_inline("with_torch", text, functions=["weights"])
@@ -236,6 +239,8 @@ def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cpp_extension.load_inline("with_torch", text, functions=["weights"])
+    assert main(["why", "--from-file", str(record)]) == 0
+    assert "compiled with torch's own headers: tkjit's lack softmax" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -247,6 +252,8 @@ def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers():
         ("a.cpp:3:1: error: \u2018class at::tkjit_stand_in::Tensor\u2019 has no member named \u2018sum\u2019", "sum"),
         ("a.cpp:1:10: fatal error: torch/library.h: No such file or directory", "torch/library.h"),
         ('a.cu(3): error: identifier "TORCH_LIBRARY" is undefined', "TORCH_LIBRARY"),
+        ("/x/include/tkjit/torch/boxed.h:15:5: error: static assertion failed", "include/tkjit/torch/boxed.h"),
+        ("in struct \u2018c10::Passed<at::Scalar>\u2019\ninclude/tkjit/torch/boxed.h(15): error: static", "Scalar"),
         ('a.cu(3): error: identifier "sum" is undefined', ""),
         ('a.cu(3): error: class "Mine" has no member "sum"', ""),
         ("a.cpp:3:1: error: expected \u2018;\u2019 before \u2018}\u2019 token", ""),

@@ -96,7 +96,7 @@ def test_a_call(x):
     assert torch.allclose(out, reference(x, weight), atol=1e-6)
     assert out._version > before, "autograd must know that it has other values"
     host_norm(x=x.double(), out=(out := torch.empty_like(x).double()), epsilon=0.5)
-    assert torch.allclose(out, reference(x.double(), epsilon=0.5))
+    assert torch.allclose(out, reference(x.double(), epsilon=0.5), atol=1e-6)
     assert torch.allclose(host_made(x), host_made.reference(x), atol=1e-6)
 
 
@@ -254,8 +254,16 @@ def test_the_command_line(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "What it does." in printed and "schema: tkjit::shown(Tensor x) -> Tensor" in printed
     assert "shown" not in (tmp_path / "stubs/tkjit/__init__.pyi").read_text()
-    assert main(["warmup", "shown", "--device", "cpu"]) != 0
-    assert "shown is the host function made of shown.cu, which has no spec" in capsys.readouterr().err
+    assert main(["why", "shown", "--device", "cpu"]) == 1
+    assert "miss  shown.cu of the extension tkjit_host_shown" in capsys.readouterr().out
+    for _ in range(2):  # its functions, two objects and the module, and the runtime
+        assert main(["warmup", "shown", "--device", "cpu"]) == 0
+    assert "5 ready (5 before), 0 failed" in capsys.readouterr().out
+    assert main(["why", "shown", "--device", "cpu"]) == 0 and main(["show", "shown"]) == 0
+    printed = capsys.readouterr().out
+    assert "hit   shown.cu of the extension tkjit_host_shown" in printed
+    assert "shown.cu of the extension tkjit_host_shown: with tkjit's headers for torch" in printed
+    assert main(["bundle", "shown", "--device", "cpu", "-o", str(tmp_path / "bundle")]) == 0
 
 
 def test_a_module_of_the_sources_own_has_the_function(x):

@@ -48,11 +48,25 @@ def test_a_module_with_kernels_imports_without_a_gpu(tmp_path):
         module.add(torch.ones(3), torch.ones(3))
 
 
-def test_a_declaration_and_a_text_of_cuda():
-    declared = "torch::Tensor add(torch::Tensor a, torch::Tensor b);"
-    module = cpp_extension.load_inline("add_inline", declared, SOURCE, functions=["add"])
-    with pytest.raises(RuntimeError, match="a must be a CUDA tensor"):
-        module.add(torch.ones(3), torch.ones(3))
+DECLARED = "torch::Tensor add(torch::Tensor a, torch::Tensor b);"
+
+
+def test_a_listed_function_takes_tensors_of_each_device():
+    module = cpp_extension.load_inline("add_inline", DECLARED, SOURCE, functions={"add": "A sum."})
+    assert module.add.__doc__ == "A sum." and module.add.__name__ == "add"
+    a, b = torch.randn(300), torch.randn(300)
+    assert torch.equal(module.add(a, b), a + b)  # in the simulator
+    assert torch.equal(module.add(a.half(), b.half()), a.half() + b.half())
+    if not torch.cuda.is_available():
+        with pytest.raises(Exception, match=r"CUDA|add"):
+            module.add(a.to("meta"), b.to("meta"))
+
+
+def test_a_function_that_asks_for_the_device_has_its_own_code_for_the_cpu():
+    source = SOURCE.replace("TORCH_CHECK", "if (!a.is_cuda()) return a.neg();\n    TORCH_CHECK")
+    module = cpp_extension.load_inline("add_branching", DECLARED, source, functions=["add"])
+    a = torch.randn(3)
+    assert torch.equal(module.add(a, a), -a)
 
 
 def test_a_source_for_torchs_stable_api(tmp_path):
@@ -61,6 +75,7 @@ def test_a_source_for_torchs_stable_api(tmp_path):
     module = cpp_extension.load("nvcc_stable", path)
     with pytest.raises(RuntimeError, match="expected 2 dims"):
         module.add(torch.ones(3), torch.ones(3), None, "add", None)
+    assert module.one_more(torch.ones(3, 3), sizes=[3, 3]).tolist() == [[2, 2, 2]] * 3  # in the simulator
     if not torch.cuda.is_available():  # the guard, or the stream, is torch's
         with pytest.raises(RuntimeError, match=r"CUDA|accelerator|API call failed"):
-            module.one_more(torch.ones(3, 3), [3, 3])
+            module.one_more(torch.ones(3, 3, device="meta"), [3, 3])

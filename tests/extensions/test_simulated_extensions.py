@@ -18,8 +18,10 @@ pytestmark = [
 ]
 
 SOURCE = """
+#include <ATen/cuda/Atomic.cuh>
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/util/complex.h>
 #include <torch/extension.h>
 #include <torch/types.h>
 
@@ -66,6 +68,25 @@ void add(torch::Tensor a, torch::Tensor b, torch::Tensor sum) {
 }
 }  // namespace pairs
 void fail(torch::Tensor x) { outside<<<1, 1>>>(x.data_ptr<float>()); }
+
+template <class T>
+__global__ void sum_kernel(const T* x, T* sum, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) gpuAtomicAdd(sum, x[i]);
+}
+torch::Tensor sum_of(torch::Tensor x) {
+    auto sum = torch::zeros({1}, x.options());
+    const auto add = [&](auto* type) {
+        using T = std::remove_pointer_t<decltype(type)>;
+        sum_kernel<T><<<1, 32>>>(x.data_ptr<T>(), sum.data_ptr<T>(), x.numel());
+    };
+    switch (x.scalar_type()) {
+        case at::kComplexFloat: add(static_cast<c10::complex<float>*>(nullptr)); break;
+        case at::kHalf: add(static_cast<at::Half*>(nullptr)); break;
+        case at::kLong: add(static_cast<int64_t*>(nullptr)); break;
+        default: add(static_cast<float*>(nullptr));
+    }
+    return sum;
+}
 """
 
 
@@ -95,6 +116,12 @@ def test_kernels_run_on_the_cpu(module, dtype):
     a, b, total = torch.randn(3, 66, dtype=torch.float16)
     module.add(a, b, total)
     assert torch.equal(total, a + b)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.int64, torch.float32])
+def test_atomic_sums_of_torchs_types(module, dtype):
+    x = torch.arange(-3, 50).to(dtype) * (1 + 2j if dtype.is_complex else 1)
+    assert torch.equal(module.sum_of(x), x.sum().reshape(1))
 
 
 def test_schemas_are_the_documentation(module):

@@ -9,7 +9,6 @@ import pytest
 import tkjit
 from tkjit import SpecError
 from tkjit.importer.describe import Place, spec_file
-from tkjit.importer.launches import launches_of
 from tkjit.importer.model import Found, Instance, Launch, Part, Type
 from tkjit.importer.shapes import shape_of
 from tkjit.importer.variants import merge_instances
@@ -315,18 +314,27 @@ def test_a_launch_that_differs_otherwise_is_a_todo():
 
 
 def test_what_a_call_cannot_choose_is_left_out_and_said():
+    given = [instance(f"attend<{d}, {way}>", x=gl("float", -1, d)) for way in ("sum", "product") for d in (64, 128)]
+    (found,) = merge_instances(given)
+    assert found.instance.entry == "attend<D, sum>" and found.variants == (("D", (64, 128)),)
+    assert found.left_out == ("attend<64, product>", "attend<128, product>")
+    assert any("there are also attend<64, product>, attend<128, product>" in line for line in written(*given).undecided)
+
+
+def test_an_argument_chooses_an_integer_or_a_truth_value_that_no_tensor_says():
     given = [
-        instance(f"attend<{d}, {causal}>", x=gl("float", -1, d)) for d in (64, 128) for causal in ("true", "false")
+        replace(instance(f"k<{d}, {causal}>", x=gl("float", -1)), template=("THREADS", "causal"))
+        for d in (128, 256)
+        for causal in ("false", "true")
     ]
     (found,) = merge_instances(given)
-    assert found.instance.entry == "attend<D, true>" and found.variants == (("D", (64, 128)),)
-    assert found.left_out == ("attend<64, false>", "attend<128, false>")
-    assert any("there are also attend<64, false>, attend<128, false>" in line for line in written(*given).undecided)
-
-
-def test_instances_whose_arguments_reach_nothing():
-    (found,) = merge_instances([instance(f"k<{d}>", x=gl("float", -1)) for d in (1, 2, 3)])
-    assert found.instance.entry == "k<1>" and found.variants == () and found.left_out == ("k<2>", "k<3>")
+    assert found.instance.entry == "k<THREADS, causal>" and found.chosen == ("THREADS", "causal")
+    assert found.variants == (("THREADS", (128, 256)), ("causal", (False, True))) and not found.left_out
+    spec = one(*given)
+    assert [(f.name, f.dtype, f.default) for f in spec.fields[1:]] == [
+        ("THREADS", "int", 128),
+        ("causal", "bool", False),
+    ]
 
 
 def test_two_template_arguments():
@@ -337,102 +345,6 @@ def test_two_template_arguments():
     ]
     spec = one(*given)
     assert spec.entry == "k<T, WIDTH>" and dict(spec.variants) == {"T": ("float32", "float16"), "WIDTH": (16, 32)}
-
-
-# ---- launches in a source's text
-
-
-def entries(source: str) -> list[str]:
-    return [launch.entry for launch in launches_of(source)]
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("void f() { k<<<1, 2>>>(x); }", ["k"]),
-        ("void f() { n::k<float, (2 > 1)><<<1, 2>>>(x); }", ["n::k<float, (2>1)>"]),
-        ("void f() { k<g<h<2>>><<<1, 2>>>(x); }", ["k<g<h<2>>>"]),
-        ("void f() { constexpr size_t D = 1024; using t = g<D>; k<t><<<1, 2>>>(x); }", ["k<g<1024>>"]),
-        ("template <class T> void f() { k<T><<<1, 2>>>(x); }", []),
-        (
-            "template <class T> void f() { k<T><<<1, 2>>>(x); } void g() { f<int>(); f<float>(); }",
-            ["k<int>", "k<float>"],
-        ),
-        (
-            "template <class T, int N> void f(int a) { k<g<T, N>><<<a, 2>>>(x); }"
-            "template <int M> void g() { f<float, M>(3); } int main() { g<4>(); }",
-            ["k<g<float, 4>>"],
-        ),
-        ("#ifdef OFF\nvoid f() { k<3><<<1, 2>>>(x); }\n#endif", ["k<3>"]),
-        ('// k<1><<<1, 1>>>(x);\nconst char* s = "k<2><<<1, 1>>>(x)";', []),
-        ("template __global__ void n::k<float, 2>(float*);\ntemplate <class T> void f();", ["n::k<float, 2>"]),
-        ("void f() { if (a < b) k<<<1, 2>>>(x); else l<<<1, 2>>>(y); }", ["k", "l"]),
-        ("template <int N> void f() { f<N - 1>(); k<N><<<1, 2>>>(x); } void g() { f<2>(); }", ["k<2>"]),
-        ("void f() { table[i]<<<1, 2>>>(x); }", []),
-        ("template <class C> void f() { cudaLaunchKernelEx(&c, k<C>, g); } void g() { f<t<3>>(); }", ["k<t<3>>"]),
-        ("void f() { cudaLaunchKernelEx(&c, kernels[2], g); }", []),
-        ("void f() { py::launch_kernel<n::config, n::globals, n::kernel>(g); }", ["n::kernel"]),
-    ],
-)
-def test_instances_that_a_source_launches(source, expected):
-    assert entries(source) == expected
-
-
-def part(source: str, what: str = "grid") -> Part:
-    (launch,) = launches_of(source)
-    return dict(launch.parts)[what]
-
-
-def test_local_names_of_a_launch_are_followed():
-    source = """
-    void f(float* x, int count) {
-        const int threads = 128;
-        dim3 grid((count + threads - 1) / threads, 2);
-        size_t bytes = threads * sizeof(float);
-        k<<<grid, threads, bytes>>>(x, count);
-    }"""
-    assert part(source).text == "dim3((count + 128 - 1) / 128, 2)"
-    assert part(source, "block").text == "128" and part(source, "shared_memory").text == "128 * sizeof(float)"
-    (launch,) = launches_of(source)
-    assert launch.arguments == ("x", "count") and launch.line == 6
-    assert launch.text == "k<<<grid, threads, bytes>>>(x, count)"
-
-
-def test_a_launch_config_is_followed():
-    source = """
-    template <class C> void run(globals<C> g, int count) {
-        LaunchConfig<true, C::PDL> config(dim3(count / 64), g.block(), 1024, 0, C::CLUSTER_SIZE);
-        cudaLaunchKernelEx(config, k<C>, g);
-    }
-    int main() { run<shape<2>>(g, 4096); }"""
-    (launch,) = launches_of(source)
-    assert launch.entry == "k<shape<2>>" and launch.line == 4
-    assert {what: part.text for what, part in launch.parts} == {
-        "grid": "dim3(4096 / 64)",
-        "block": "g.block()",
-        "shared_memory": "1024",
-        "cluster": "shape<2>::CLUSTER_SIZE",
-        "pdl": "shape<2>::PDL",
-    }
-    more = "void f() { LaunchConfig<true, false> c(1, 2, 3, 0, dim3(4, 1, 1), 2); cudaLaunchKernelEx(c, k, g); }"
-    assert (
-        dict(launches_of(more)[0].parts)["cluster"].text == "2"
-    )  # it may have the 4 that it would rather have, or not
-    assert launches_of("void f() { Other<true> c(1, 2, 3); cudaLaunchKernelEx(c, k, g); }")[0].parts == ()
-
-
-def test_names_that_change_are_left():
-    assert part("void f() { int n = 2; n += 1; k<<<n, 1>>>(x); }").text == "n"
-    assert part("void f() { dim3 grid(2); grid.y = 3; k<<<grid, 1>>>(x); }").text == "grid"
-    assert part("void f() { int n = 2; read(&n); k<<<n, 1>>>(x); }").text == "n"
-    assert part("void f() { { int n = 2; } { int n = 3; k<<<n, 1>>>(x); } }").text == "n"
-
-
-def test_numbers_of_the_hosts_own_are_borrowed():
-    assert part("void f() { const int N = 4096; k<<<N / 64, 1>>>(g); }") == Part("4096 / 64", True, False, "N / 64")
-    assert not part("void f() { k<<<4, 1>>>(g); }").borrowed
-    caller = "void run(int n) { k<<<n / 64, 1>>>(g); } int main() { run(4096); }"
-    assert part(caller).borrowed
 
 
 def test_an_integer_that_has_another_name_in_the_spec():

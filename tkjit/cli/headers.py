@@ -18,7 +18,8 @@ def register(commands: Any) -> None:
     kinds = parser.add_subparsers(required=True, metavar="COMMAND")
     kinds.add_parser("list", help="the libraries that are known by name").set_defaults(run=_list)
     add = kinds.add_parser("add", help="install one into the cache: a pinned version, from the network")
-    add.add_argument("name", choices=sorted(LIBRARIES), metavar="NAME", help=", ".join(sorted(LIBRARIES)))
+    installed = sorted(name for name, library in LIBRARIES.items() if not library.package)
+    add.add_argument("name", choices=installed, metavar="NAME", help=", ".join(installed))
     add.add_argument("--from", dest="source", type=Path, metavar="DIR|ARCHIVE", help="take it from there instead")
     add.set_defaults(run=_add)
 
@@ -34,6 +35,8 @@ def where(library: HeaderLibrary, settings: Settings) -> str:
     if root is None:
         return "the toolkit's own, if it has it"
     origin = origin_of(root) if root == cached_root(library.name, settings) else library.variable
+    if library.package:
+        origin = f"the package {library.package}"
     return f"{root} ({origin})"
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tkjit.compile.flags import common_flags
+from tkjit.compile.flags import CUDA_LIBRARIES, STAND_INS, common_flags
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import find_root
 from tkjit.spec import LIBRARIES, HeaderLibrary
+
+if TYPE_CHECKING:
+    from tkjit.importer import Written
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
 
 def register(commands: Any) -> None:
@@ -33,6 +40,7 @@ def register(commands: Any) -> None:
         "--instance", action="append", default=[], metavar='"KERNEL<...>"', help="of a kernel template; may be repeated"
     )
     parser.add_argument("-o", dest="output", type=Path, metavar="OUT.py", help="instead of standard output")
+    parser.add_argument("--run", dest="runs", action="store_true", help="call each kernel once in the simulator")
     parser.add_argument("--force", action="store_true", help="replace OUT.py")
     parser.set_defaults(run=_import)
 
@@ -44,23 +52,55 @@ def _import(arguments: argparse.Namespace) -> int:
     if arguments.output is not None and arguments.output.exists() and not arguments.force:
         raise SpecError(f"{arguments.output} exists; --force replaces it")
     settings = Settings.from_environment()
+    include_dirs = [directory.absolute() for directory in arguments.include_dirs]
     names = dict.fromkeys([*arguments.headers, *_around(path, settings)])
+    if _includes_torch(path, include_dirs):
+        names["torch"] = None
     libraries = [_locate(LIBRARIES[name], settings) for name in names]
     arch = gpu_target(arguments.arch).arch
     defines = [_define(text) for text in arguments.defines]
-    include_dirs = [directory.absolute() for directory in arguments.include_dirs]
     written = import_source(
         path,
         Wanted(arguments.kernel, tuple(arguments.instance)),
         _clang_arguments(settings, arch, libraries, include_dirs, defines),
         _place(path, arguments.output, libraries, include_dirs, defines),
+        _compiler(settings),
     )
     _deliver(written.text, arguments.output)
     if written.undecided:
         print(f"to be decided ({len(written.undecided)}):", file=sys.stderr)
     for line in written.undecided:
         print(f"  {line}", file=sys.stderr)
+    if arguments.runs:
+        _try(written, arguments.output, path)
     return 0
+
+
+def _try(written: Written, output: Path | None, source: Path) -> None:
+    """Call what was written once, with the sizes that the source says."""
+    from tkjit.cli.trial import try_kernel
+
+    print("called once in the simulator:", file=sys.stderr)
+    with nullcontext(output) if output is not None else _file_beside(source, written.text) as file:
+        for name, sizes in written.sizes.items():
+            unsaid = name in written.unsaid
+            said = f"{name}: its launch has a TODO" if unsaid else try_kernel(file, name, sizes)
+            print(f"  {said}", file=sys.stderr)
+
+
+@contextmanager
+def _file_beside(source: Path, text: str) -> Iterator[Path]:
+    """A file for a while, where the paths of a spec are right."""
+    from tempfile import NamedTemporaryFile
+
+    try:
+        beside = NamedTemporaryFile("w", dir=source.parent, prefix=".tkjit-import-", suffix=".py")  # noqa: SIM115 - below
+    except OSError as error:
+        raise SpecError(f"--run writes a file beside the source: {error}; give another place with -o") from None
+    with beside:
+        beside.write(text)
+        beside.flush()
+        yield Path(beside.name)
 
 
 def _existing(path: Path) -> Path:
@@ -78,6 +118,23 @@ def _around(path: Path, settings: Settings) -> list[str]:
             if root is not None and path.is_relative_to(root):
                 found.append(name)
     return found
+
+
+def _includes_torch(path: Path, include_dirs: list[Path]) -> bool:
+    """Whether a source, or a header of its own, includes torch's headers."""
+    seen, waiting = {path}, [path]
+    while waiting:
+        file = waiting.pop()
+        for name in _INCLUDE.findall(file.read_text(encoding="utf-8", errors="replace")):
+            if name.startswith(("torch/", "ATen/", "c10/")):
+                return True
+            found = next(
+                (p for d in (file.parent, *include_dirs) if (p := Path(os.path.normpath(d / name))).is_file()), None
+            )
+            if found is not None and found not in seen:
+                seen.add(found)
+                waiting.append(found)
+    return False
 
 
 def _locate(library: HeaderLibrary, settings: Settings) -> HeaderLibrary:
@@ -104,12 +161,21 @@ def _clang_arguments(
     from tkjit.importer.clang import arguments_for
     from tkjit.loader import loader_for
 
-    own = [path for library in libraries for path in library.include_paths]
+    stand_ins = [STAND_INS / name for library in libraries for name in library.stand_ins]
+    own = [*stand_ins, *(path for library in libraries for path in library.include_paths), CUDA_LIBRARIES]
     flags, _ = common_flags(flag for library in libraries for flag in library.flags)
     flags += [f"-D{name}" for library in libraries for name in library.defines_for(arch)]
     flags += [f"-D{name}={value}" for name, value in defines]
     root = loader_for(settings).toolchain.cuda_root
     return arguments_for(arch, root, [*include_dirs, *own], flags, "c++20")
+
+
+def _compiler(settings: Settings) -> Path | None:
+    from tkjit.loader import loader_for
+
+    with suppress(ToolchainError):
+        return loader_for(settings).toolchain.cxx.path
+    return None
 
 
 def _place(

@@ -17,7 +17,8 @@ _SIGNS = [
     r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",
     r"'(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)' was not declared",
 ]
-_IN_STAND_INS = re.compile(r"(?P<name>include/(?:tkjit/torch|stand_ins/torch)/\S+?)[(:]\d+\)?: error")
+_IN_STAND_INS = re.compile(r"(?P<name>include/(?:tkjit/torch|stand_ins/torch)/[^\s(:]+)[(:]\d+(?::\d+)?\)?: error")
+_TYPE = re.compile(r"\b(?:Passed|Reader)<(?:const )?(?:\w+::)*(?P<name>\w+)")  # that no conversion is known for
 
 
 def lacking_in(log: str) -> str:
@@ -29,5 +30,6 @@ def lacking_in(log: str) -> str:
             if found := re.search(sign, line):
                 return found["name"]
         if found := _IN_STAND_INS.search(line):
-            return found["name"]
+            type_ = _TYPE.search(log)
+            return type_["name"] if type_ else found["name"]
     return ""

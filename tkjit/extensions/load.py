@@ -12,12 +12,14 @@ from types import ModuleType
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, TkjitWarning, ToolchainError
+from tkjit.extensions.by_device import take_each_device
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
-from tkjit.extensions.plans import FunctionsPlan, LinkPlan, ObjectPlan
+from tkjit.extensions.plans import LACKING, FunctionsPlan, LinkPlan, ObjectPlan
 from tkjit.extensions.record import Loaded, record_extension
-from tkjit.extensions.sources import Extension
+from tkjit.extensions.registrations import check_registrations, note_registrations
+from tkjit.extensions.sources import CPU, Extension
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.modules import ModulePlan
 
@@ -34,11 +36,15 @@ def build(extension: Extension, *, is_python_module: bool = True) -> Path:
     ToolchainError
         If its kernels would run in the simulator, for which torch's headers are not.
     """
+    return _entries(extension, is_python_module=is_python_module)[-1].shared_object
+
+
+def _entries(extension: Extension, *, is_python_module: bool) -> list[Entry]:
     loader = loader_for(Settings.from_environment())
     loaded = Loaded(extension, is_python_module)
     if loader.settings.record is not None:
         record_extension(loader.settings.record, loaded)
-    return entries_of(loader, loaded)[-1].shared_object
+    return entries_of(loader, loaded)
 
 
 def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
@@ -68,7 +74,8 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
             TkjitWarning,
             stacklevel=5,
         )
-        return _build(loader, replace(loaded, extension=replace(extension, has_stand_ins=False)))
+        real = replace(extension, has_stand_ins=False, lacking=lacking)
+        return _build(loader, replace(loaded, extension=real))
 
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
@@ -120,21 +127,49 @@ def functions_of_extension(extension: Extension) -> list[HostFunction]:
 
 
 def load_extension(
-    extension: Extension, build_directory: str | Path | None = None, *, is_python_module: bool = True
+    extension: Extension,
+    build_directory: str | Path | None = None,
+    *,
+    is_python_module: bool = True,
+    defines_functions: bool = False,
 ) -> ModuleType | str:
-    """Build an extension, and import it, or load it for what it registers."""
-    path = build(extension, is_python_module=is_python_module)
+    """Build an extension, and import it, or load it for what it registers.
+
+    Parameters
+    ----------
+    defines_functions : bool
+        Whether its module is made of functions, as of sources without one, and not written by a person.
+
+    Raises
+    ------
+    ArgumentError, CompileError, ToolchainError
+        As ``build``; and if it registers an operator that this process has.
+    """
+    *objects, module_entry = _entries(extension, is_python_module=is_python_module)
+    path = module_entry.shared_object
+    registered = check_registrations(extension, path)
     if build_directory is not None:
         shutil.copy2(path, Path(build_directory) / f"{extension.name}.so")
     import torch
 
     if is_python_module:
-        loaded: ModuleType | str = ModulePlan.import_module(extension.name, path)
+        module = ModulePlan.import_module(extension.name, path)
+        loaded: ModuleType | str = module
+        is_made = defines_functions or not defines_module(extension.own_sources)
+        if is_made and not any(LACKING in entry.manifest for entry in objects):
+            take_each_device(module, extension, lambda: _module_of(replace(extension, arch=CPU)))
     else:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
         loaded = str(path)
+    note_registrations(extension, path, registered)
     if extension.is_simulated:
         loader_for(Settings.from_environment()).connect_module(path)
+    return loaded
+
+
+def _module_of(extension: Extension) -> ModuleType:
+    loaded = load_extension(extension)
+    assert isinstance(loaded, ModuleType)
     return loaded
 
 

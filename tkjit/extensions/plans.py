@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.recipe import digest_of_file
-from tkjit.compile.flags import INCLUDE, SIMULATOR, STAND_INS
+from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import Extension, Source
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tkjit.compile.targets import Target
 
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
-_CUDA_LIBRARIES = STAND_INS / "cuda_libraries"
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
+LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
 
 
 class _ExtensionPlan(Plan):
@@ -88,11 +88,9 @@ class _SourcePlan(_ExtensionPlan):
         return replace(unit, retry_flags=self._retry_flags) if self._is_simulated else unit
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
-        """A flag for more headers of torch's that ask for ``__CUDA_ARCH__``; the source's own headers may not."""
-        from tkjit.source.unsupported import only_system_asks
+        from tkjit.source.unsupported import retry_flags
 
-        torch = [str(directory) for directory in _torch_headers(self._extension)]
-        return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if only_system_asks(log, torch) else ()
+        return retry_flags(log, [str(directory) for directory in _torch_headers(self._extension)])
 
     def explain(self, error: CompileError) -> TkjitError:
         if not self._is_simulated:
@@ -157,18 +155,9 @@ class _SourcePlan(_ExtensionPlan):
         own = (self._source.directory,) if self._source.directory else ()
         torch = _torch_headers(self._extension)
         if self._extension.is_simulated:
-            return (SIMULATOR, *own, *self._extension.include_dirs, *torch, _CUDA_LIBRARIES)
-        libraries = self._libraries_without_headers if self._target is not None else ()
+            return (SIMULATOR, *own, *self._extension.include_dirs, *torch, CUDA_LIBRARIES)
+        libraries = (CUDA_LIBRARIES,) if self._target is not None else ()
         return (*own, *self._extension.include_dirs, *torch, *libraries)
-
-    @property
-    def _libraries_without_headers(self) -> tuple[Path, ...]:
-        """Stand-ins for the headers of cuBLAS and others, which a toolkit may have been installed without."""
-        try:
-            root = self._env.toolchain.cuda_root
-        except ToolchainError:
-            return ()  # what is in the cache was compiled elsewhere
-        return () if (root / "include/cublas_v2.h").is_file() else (_CUDA_LIBRARIES,)
 
 
 class ObjectPlan(_SourcePlan):
@@ -182,7 +171,9 @@ class ObjectPlan(_SourcePlan):
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             return [[*self._compiler(), "-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]]
 
-        return compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
+        made = compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
+        lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
+        return replace(made, facts={**made.facts, **lacking})
 
 
 class FunctionsPlan(_SourcePlan):

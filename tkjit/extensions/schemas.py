@@ -41,7 +41,7 @@ def schema_in(kernel: str, path: Path, name: str) -> str:
         tokens = tokens_of(path.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise SpecError(f"{kernel}: schema_from= is {path}: {error.strerror}") from None
-    texts = dict.fromkeys(" ".join(text.split()) for text in _definitions(tokens))
+    texts = dict.fromkeys(" ".join(text.split()) for text in definitions_in(tokens))
     found = [text for text in texts if text.split("(")[0].rpartition("::")[2] == name]
     if len(found) > 1:
         raise SpecError(f"{kernel}: {path.name} registers {name} twice: {' and '.join(found)}")
@@ -93,7 +93,7 @@ def schema_text(schema: Any, defaults: Mapping[str, Any] = MappingProxyType({}))
     return f"({', '.join(listed)}) -> {results}"
 
 
-def _definitions(tokens: list[Token]) -> list[str]:
+def definitions_in(tokens: list[Token]) -> list[str]:
     """The texts that calls of ``def`` begin with; neighbouring literals are one."""
     found = []
     for i, token in enumerate(tokens):

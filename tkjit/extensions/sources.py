@@ -24,6 +24,7 @@ _NVCC = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
     "--expt-relaxed-constexpr",
 )
+WITHOUT_OPERATORS = "-DTKJIT_TORCH_WITHOUT_OPERATORS"  # a source's own registrations are parsed and left out
 _SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
 # the C ABI's functions for CUDA, and the driver's without a link dependency
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
@@ -99,6 +100,8 @@ class Extension:
         What g++ and nvcc are given besides torch's own flags, and the linker.
     has_stand_ins : bool
         Whether the headers of torch are tkjit's own.
+    lacking : str
+        Otherwise the first name that these lack.
     """
 
     name: str
@@ -109,6 +112,7 @@ class Extension:
     ldflags: tuple[str, ...] = ()
     include_dirs: tuple[Path, ...] = ()
     has_stand_ins: bool = True
+    lacking: str = ""
 
     @property
     def target(self) -> Target | None:

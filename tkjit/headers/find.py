@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from tkjit.config import Settings
@@ -36,18 +37,24 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     CacheError
         If untrusted users can write to that of the cache.
     """
-    given = library.root or dict(settings.header_roots).get(library.name)
+    given = library.root or dict(settings.header_roots).get(library.name) or _in_package(library)
     root = given or cached_root(library.name, settings)
     if not given:
         trust_of(settings).check(str(root))
     if (root / library.proof).is_file():
         return root.absolute()
     if given:
-        origin = "the spec" if library.root else library.variable
+        origin = "the spec" if library.root else library.variable if not library.package else library.package
         raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
     if library.in_toolkit:
         return None
     raise ToolchainError(f"the headers of {library.name} are not found; {_how_to_install(library)}")
+
+
+def _in_package(library: HeaderLibrary) -> Path | None:
+    """Where the Python package lies that a library is a part of."""
+    found = find_spec(library.package) if library.package else None
+    return Path(found.origin).parent if found and found.origin else None
 
 
 def locate(spec: Spec, settings: Settings) -> Spec:
@@ -115,6 +122,8 @@ def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
 
 
 def _how_to_install(library: HeaderLibrary) -> str:
+    if library.package:
+        return f"install the package: pip install {library.package}"
     if library.name in LIBRARIES:
         return f"set {library.variable}, or install it: python -m tkjit headers add {library.name}"
     return f"give HeaderLibrary({library.name!r}, root=...)"

@@ -11,13 +11,17 @@ from tkjit.importer.parse import Wanted, kernels_of
 __all__ = ["Place", "Wanted", "Written", "import_source"]
 
 
-def import_source(path: Path, wanted: Wanted, arguments: Sequence[str], place: Place) -> Written:
+def import_source(
+    path: Path, wanted: Wanted, arguments: Sequence[str], place: Place, cxx: Path | None = None
+) -> Written:
     """Write a spec file's text from a CUDA source.
 
     Parameters
     ----------
     arguments : sequence of str
         clang's (``tkjit.importer.clang.arguments_for``).
+    cxx : Path, optional
+        A C++ compiler, whose preprocessor expands the macros in which launches are.
 
     Raises
     ------
@@ -26,4 +30,4 @@ def import_source(path: Path, wanted: Wanted, arguments: Sequence[str], place: P
     ToolchainError
         If libclang is missing.
     """
-    return spec_file(kernels_of(path, arguments, wanted), place)
+    return spec_file(kernels_of(path, arguments, wanted, cxx), place)

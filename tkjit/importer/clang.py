@@ -16,7 +16,8 @@ from tkjit.errors import ToolchainError
 
 INSTALL = 'pip install "tkjit[import]"'
 _OWN_HEADERS = Path(__file__).parent / "include"
-_KEEP_GOING, _SKIP_BODIES = 0x200, 0x40  # of CXTranslationUnit_Flags: past a header that is missing; faster by half
+# of CXTranslationUnit_Flags: past a header that is missing; faster by half; macros are cursors too
+_KEEP_GOING, _SKIP_BODIES, _MACROS = 0x200, 0x40, 0x01
 _MEMBERS = ("CXX_METHOD", "FIELD_DECL", "FUNCTION_TEMPLATE", "VAR_DECL")
 _ERROR = 3  # of CXDiagnosticSeverity
 
@@ -46,6 +47,14 @@ class Parsed:
         """The cursors of the outermost declarations."""
         yield from self._unit.cursor.get_children()
 
+    def macros(self) -> dict[str, tuple[str, int]]:
+        """Where the macros that files define are defined, the last definition of each; for what asked for them."""
+        return {
+            cursor.spelling: (cursor.location.file.name, cursor.location.line)
+            for cursor in self.declarations()
+            if cursor.kind.name == "MACRO_DEFINITION" and cursor.location.file is not None
+        }
+
     def included(self, names: Iterable[str]) -> list[str]:
         """The files that ``#include`` lines with these names have found, and the text itself."""
         ends = tuple(f"/{name.removeprefix('/')}" for name in names)
@@ -53,7 +62,7 @@ class Parsed:
         return [self._unit.spelling, *(file for file in found if f"/{file}".endswith(ends))]
 
 
-def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Parsed:
+def parse(path: Path, questions: Sequence[str], arguments: Sequence[str], *, with_macros: bool = False) -> Parsed:
     """Parse a source, with lines below it.
 
     Parameters
@@ -71,10 +80,10 @@ def parse(path: Path, questions: Sequence[str], arguments: Sequence[str]) -> Par
         If libclang, or what it needs, is missing.
     """
     text = "\n".join(["#include <tkjit_import.h>", f'#include "{path}"', *questions, ""])
-    return parse_text(str(wrapper_of(path)), text, arguments)
+    return parse_text(str(wrapper_of(path)), text, arguments, with_macros=with_macros)
 
 
-def parse_text(name: str, text: str, arguments: Sequence[str]) -> Parsed:
+def parse_text(name: str, text: str, arguments: Sequence[str], *, with_macros: bool = False) -> Parsed:
     """Parse a text under the name of a file, which need not exist.
 
     Raises
@@ -82,14 +91,14 @@ def parse_text(name: str, text: str, arguments: Sequence[str]) -> Parsed:
     ToolchainError
         If libclang, or what it needs, is missing.
     """
-    return Parsed(_parse(name, text, arguments))
+    return Parsed(_parse(name, text, arguments, _MACROS if with_macros else 0))
 
 
-def _parse(name: str, text: str, arguments: Sequence[str]) -> Any:
+def _parse(name: str, text: str, arguments: Sequence[str], options: int = 0) -> Any:
     cindex = _cindex()
     every = ["-resource-dir", str(_resources()), *arguments]
     try:
-        return cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES)
+        return cindex.Index.create().parse(name, every, [(name, text)], _KEEP_GOING | _SKIP_BODIES | options)
     except cindex.TranslationUnitLoadError as error:
         raise ToolchainError(f"libclang cannot read {name}: {error}") from None
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from tkjit.errors import SpecError
@@ -53,10 +54,16 @@ class Written:
     text : str
     undecided : tuple of str
         What it leaves to a person, a line for each.
+    sizes : mapping
+        The kernels, each with the extents and the integers that the source says.
+    unsaid : frozenset of str
+        Those whose launch is not known whole.
     """
 
     text: str
     undecided: tuple[str, ...]
+    sizes: Mapping[str, Mapping[str, int]]
+    unsaid: frozenset[str]
 
 
 def spec_file(found: Found, place: Place) -> Written:
@@ -80,6 +87,7 @@ def spec_file(found: Found, place: Place) -> Written:
         taken.add(name)
     if not specs:
         raise SpecError(f"{place.stem}: no kernel can be described: {'; '.join(undecided)}")
+    specs = _with_hosts(specs, found.hosts, place, taken)
     used = {"Tensor", *(name for spec in specs for name in (*spec.used, *spec.given.used))}
     texts = [spec.text(place) for spec in specs]
     opening = [
@@ -91,7 +99,26 @@ def spec_file(found: Found, place: Place) -> Written:
     ]
     texts += ["\n".join(comments(undecided, 0))] if undecided else []
     undecided = [f"{spec.name}: {note}" for spec in specs for note in spec.notes] + undecided
-    return Written("\n".join([*opening, *(f"\n\n{text}" for text in texts)]) + "\n", tuple(undecided))
+    sizes = {spec.name: spec.given.extents.sizes for spec in specs}
+    unsaid = frozenset(spec.name for spec in specs if spec.is_open)
+    text = "\n".join([*opening, *(f"\n\n{text}" for text in texts)]) + "\n"
+    return Written(text, tuple(undecided), sizes, unsaid)
+
+
+def _with_hosts(specs: list[_Spec], hosts: Mapping[str, Instance], place: Place, taken: set[str]) -> list[_Spec]:
+    """Specs of the functions that launch in the place of kernels whose launch only these know."""
+    described: dict[str, _Spec | None] = {}
+    for spec in specs:
+        host = hosts.get(spec.host)
+        if host is None or spec.host in described:
+            continue
+        described[spec.host] = None
+        with suppress(SpecError):
+            name = _function_name(host, place.stem, taken)
+            described[spec.host] = _spec(name, Described(host))
+            taken.add(name)
+    kept = [spec for spec in specs if described.get(spec.host) is None]
+    return kept + [spec for spec in described.values() if spec is not None]
 
 
 def _function_name(instance: Instance, stem: str, taken: set[str]) -> str:
@@ -122,6 +149,17 @@ class _Spec:
     launch_notes: list[str] = field(default_factory=list)
 
     @property
+    def host(self) -> str:
+        """The function that knows its launch, where the launch's own text does not say it."""
+        launch = self.one.instance.launch
+        return launch.host if launch is not None and self.is_open else ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a part of its launch is not known."""
+        return any(shape is _OPEN for _, shape in self.launch)
+
+    @property
     def notes(self) -> list[str]:
         return [*self.launch_notes, *self.given.notes]
 
@@ -130,7 +168,7 @@ class _Spec:
         lines = ["@tkjit.kernel(", f"    {repr_text(place.source)},", *said]
         lines += [f"    {key}={value}," for key, value in self._options(place)]
         lines += [")", f"def {self.name}(", *comments(self.given.notes, 4)]
-        lines += [line for parameter in self.given.all for line in parameter.lines]
+        lines += [line for parameter in (*self.given.all, *self.given.chosen) for line in parameter.lines]
         return "\n".join([*lines, f"){self._returns()}: ..."])
 
     def _options(self, place: Place) -> Iterable[tuple[str, str]]:
@@ -145,7 +183,7 @@ class _Spec:
         else:
             yield "args", "True"
         given = [*(parameter.name for parameter in self.given.all), *self.given.computed]
-        if self.given.order != given:
+        if self.given.order != given or self.given.chosen:
             yield "fields", repr_text(" ".join(self.given.order))
         if self.given.computed:
             yield "computed", dict_text((name, repr_text(value)) for name, value in self.given.computed.items())
@@ -187,17 +225,21 @@ def _spec(name: str, one: Described) -> _Spec:
 def _add_launch(spec: _Spec) -> None:
     instance = spec.one.instance
     launch = instance.launch
-    if launch is not None and (launch.config or launch.is_host):
-        return  # the config says it, or the function
     parts = dict(launch.parts) if launch else {}
+    if launch is not None and (launch.config or launch.is_host):  # which say it themselves
+        if launch.is_host and not launch.bound and "stream" not in parts:
+            spec.launch_notes.append("it launches in the default stream, unless a cudaStream_t is its last parameter")
+        return
     names = _integers_passed(spec)
+    known = {*names.values(), *(dim for dims in spec.given.extents.dims.values() for dim in dims)}
+    known |= {name for name, options in spec.one.variants if isinstance(options[0], int)}
     for what, member in (("grid", "grid"), ("block", "block"), ("shared_memory", "dynamic_shared_memory")):
         if member in instance.own:
             continue
         part = parts.get(what)
         if part is None and what == "shared_memory":
             continue
-        shape = shape_of(what, _rename(part, names), names.values()) if part else None
+        shape = shape_of(what, spec.given.extents.translate(_rename(part, names)), known) if part else None
         if shape is None:
             unsaid = (
                 "it is in the launch's configuration" if launch and launch.text else "the source does not launch it"
@@ -210,11 +252,11 @@ def _add_launch(spec: _Spec) -> None:
     _add_constants(spec, parts)
     if any(shape.is_cpp for _, shape in spec.launch):
         spec.used.add("CExpr")
-    if any(shape is _OPEN for _, shape in spec.launch) and launch and launch.text:
+    if spec.is_open and launch and launch.text:
         spec.launch_notes.append(f"line {launch.line}: {launch.text}")
     if launch is None or not launch.text:
         missing = "dynamic_shared_memory" not in instance.own
-        if missing and any(shape is _OPEN for _, shape in spec.launch):
+        if missing and spec.is_open:
             spec.launch_notes.append("shared_memory: none, unless it takes dynamic shared memory")
 
 

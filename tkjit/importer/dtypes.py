@@ -22,6 +22,10 @@ _DTYPES = {
     "__nv_fp8_e5m2": "float8_e5m2",
     "__nv_fp8_e8m0": "float8_e8m0fnu",
     "__nv_fp4x2_e2m1": "float4_e2m1fn_x2",
+    "c10::Half": "float16",
+    "c10::BFloat16": "bfloat16",
+    "c10::Float8_e4m3fn": "float8_e4m3fn",
+    "c10::Float8_e5m2": "float8_e5m2",
 }
 # Numbers are compared by size and sign.
 _SCALARS = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tkjit.importer.tokens import closing_angle, split
 from tkjit.source.lexer import Token, closing
@@ -11,9 +12,69 @@ from tkjit.source.scopes import Function
 
 _VALUE_WORDS = frozenset(
     "const constexpr static auto dim3 int long short unsigned signed size_t std "
-    "int32_t uint32_t int64_t uint64_t".split()
+    "int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t uint bool".split()
 )
 _ATTRIBUTES = frozenset(["__launch_bounds__", "__attribute__", "alignas", "__align__", "__cluster_dims__", "decltype"])
+
+
+class Names(NamedTuple):
+    """What the local names of a function stand for, at one place: types, and numbers and ``dim3``."""
+
+    types: dict[str, list[Token]]
+    values: dict[str, list[Token]]
+
+
+class Scopes:
+    """The blocks of a function's body, and what the names in each stand for."""
+
+    def __init__(self, body: list[Token]) -> None:
+        self._body = body
+        self._ends = _ends_of_blocks(body)
+        self._found: dict[int, Names] = {}
+        self._assigned: dict[tuple[str, int, int], bool] = {}
+
+    def names_at(self, index: int) -> Names:
+        """The names that a token sees, each as it is defined before it; without those that change."""
+        if index not in self._found:
+            self._found[index] = self._names_at(index)
+        return self._found[index]
+
+    def _names_at(self, index: int) -> Names:
+        found = Names({}, {})
+        around = [(begin + 1, end) for begin, end in self._ends.items() if begin < index < end]
+        for first, end in [(0, len(self._body)), *around]:
+            for start in self._statements(first, index):
+                stop = end_of_statement(self._body, start)
+                statement = self._body[start:stop]
+                alias, definition = _alias(statement), _definition(statement)
+                if alias is not None:
+                    found.types[alias[0]] = alias[1]
+                elif definition is not None:
+                    name, value = definition
+                    found.values.pop(name, None)
+                    if not self._is_assigned(name, stop, end):
+                        found.values[name] = value
+        return found
+
+    def _statements(self, first: int, until: int) -> Iterator[int]:
+        """Where the statements of a block begin, without those of the blocks within it, as far as a token."""
+        i, begins = first, True
+        while i < until:
+            if begins:
+                i += _label(self._body, i)
+                i += _checks(self._body, i)
+                yield i
+            end = self._ends.get(i)
+            if end is not None and end > until:
+                return
+            begins = end is not None or (self._body[i].kind == "mark" and self._body[i].text in (";", "}"))
+            i = (i if end is None else end) + 1
+
+    def _is_assigned(self, name: str, start: int, end: int) -> bool:
+        place = (name, start, end)
+        if place not in self._assigned:
+            self._assigned[place] = _is_assigned(self._body[start:end], name)
+        return self._assigned[place]
 
 
 @dataclass(frozen=True)
@@ -22,11 +83,11 @@ class Host:
 
     name: str
     template: tuple[str, ...]
+    defaults: dict[str, list[Token]]
     parameters: tuple[str, ...]
     is_kernel: bool
     body: list[Token]
-    types: dict[str, list[Token]]
-    values: dict[str, list[Token]]
+    scopes: Scopes = field(repr=False)
 
 
 def host_of(function: Function) -> Host | None:
@@ -46,10 +107,11 @@ def host_of(function: Function) -> Host | None:
     return Host(
         head[bracket - 1].text,
         tuple(_last_name(part) for part in split(template)),
+        {_last_name(part): value for part in split(template) if (value := _default(part))},
         tuple(_last_name(part) for part in split(parameters)),
         any(token.text == "__global__" for token in head),
         function.body,
-        *_locals(function.body),
+        Scopes(function.body),
     )
 
 
@@ -72,30 +134,43 @@ def _last_name(part: list[Token]) -> str:
     return named[-1] if named else ""
 
 
-def _locals(body: list[Token]) -> tuple[dict[str, list[Token]], dict[str, list[Token]]]:
-    """A function's names for types, and for numbers and ``dim3``; without those that change."""
-    types: dict[str, list[Token]] = {}
-    values: dict[str, list[Token]] = {}
-    seen: list[str] = []
-    for start in _statements(body):
-        end = end_of_statement(body, start)
-        statement = body[start:end]
-        if len(statement) > 3 and statement[0].text == "using" and statement[2].text == "=":
-            types[statement[1].text] = statement[3:]
-            seen.append(statement[1].text)
-        elif (definition := _definition(statement)) is not None:
-            name, value = definition
-            values[name] = value
-            seen.append(name)
-    changed = {name for name in seen if seen.count(name) > 1} | _assigned_names(body, seen)
-    return (
-        {name: value for name, value in types.items() if name not in changed},
-        {name: value for name, value in values.items() if name not in changed},
-    )
+def _default(part: list[Token]) -> list[Token]:
+    """What a template parameter is where nobody says it; nothing for one that has to be said."""
+    equals = next((i for i, token in enumerate(part) if token.text == "="), len(part))
+    return part[equals + 1 :]
 
 
-def _statements(body: list[Token]) -> list[int]:
-    return [0, *(i + 1 for i, token in enumerate(body) if token.kind == "mark" and token.text in (";", "{", "}"))]
+def _ends_of_blocks(body: list[Token]) -> dict[int, int]:
+    """The closing brace of each opening one, the outer blocks first."""
+    found: dict[int, int] = {}
+    opened: list[int] = []
+    for i, token in enumerate(body):
+        if token.kind == "mark" and token.text == "{":
+            opened.append(i)
+        elif token.kind == "mark" and token.text == "}" and opened:
+            found[opened.pop()] = i
+    return dict(sorted(found.items()))
+
+
+def _label(body: list[Token], i: int) -> int:
+    """How many tokens ``case 64:`` or ``default:`` are."""
+    if body[i].text == "default" and i + 1 < len(body) and body[i + 1].text == ":":
+        return 2
+    if body[i].text != "case":
+        return 0
+    end = next((j for j in range(i, len(body)) if body[j].text in (":", ";", "{")), i)
+    return end + 1 - i if body[end].text == ":" and end + 1 < len(body) else 0
+
+
+def _checks(body: list[Token], i: int) -> int:
+    """How many tokens ``CHECK(x) CHECK(y)`` are before a statement: macros without a semicolon."""
+    start = i
+    while i + 1 < len(body) and body[i].kind == "word" and body[i].text.isupper() and body[i + 1].text == "(":
+        end = closing(body, i + 1)
+        if end is None or end + 1 >= len(body) or body[end + 1].kind != "word":
+            break
+        i = end + 1
+    return i - start
 
 
 def end_of_statement(body: list[Token], start: int) -> int:
@@ -124,11 +199,22 @@ def _definition(statement: list[Token]) -> tuple[str, list[Token]] | None:
     return None
 
 
-def _assigned_names(body: list[Token], names: Iterable[str]) -> set[str]:
-    """Those of some names that are given another value: ``n = 2``, ``n += 1``, ``n++``, ``grid.x = 2``, ``&n``."""
-    found, wanted = set(), set(names)
+def _alias(statement: list[Token]) -> tuple[str, list[Token]] | None:
+    """``using t = g<2>``: the name, and what it stands for."""
+    if len(statement) < 4 or statement[0].text != "using":
+        return None
+    equals = 2
+    if statement[2].text == "[":  # [[maybe_unused]]
+        equals = (closing(statement, 2) or 2) + 1
+    if equals + 1 >= len(statement) or statement[equals].text != "=":
+        return None
+    return statement[1].text, statement[equals + 1 :]
+
+
+def _is_assigned(body: Sequence[Token], name: str) -> bool:
+    """Whether a name is given another value: ``n = 2``, ``n += 1``, ``n++``, ``grid.x = 2``, ``&n``."""
     for i, token in enumerate(body):
-        if token.text not in wanted or token.kind != "word":
+        if token.text != name or token.kind != "word":
             continue
         before = body[i - 1] if i else None
         behind = [following.text for following in body[i + 1 : i + 5]] + [""] * 4
@@ -137,8 +223,8 @@ def _assigned_names(body: list[Token], names: Iterable[str]) -> set[str]:
         own = behind[0] == "=" and behind[1] != "=" and not declared
         counted = behind[0] in ("+", "-", "*", "/") and behind[1] in ("=", behind[0]) and behind[1] != "*"
         if member or own or counted or (before is not None and before.text == "&" and body[i - 2].text in ("(", ",")):
-            found.add(token.text)
-    return found
+            return True
+    return False
 
 
 def word(text: str) -> Token:

@@ -126,8 +126,8 @@ class _Plan:
             if host and without_reference(type_).spelling in _INTEGERS
         }
         own = [tokens[0].text for tokens in names.values()]
-        # another thing of the host's, which happens to have the name of a parameter
-        others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in names}
+        # another thing of the host's, which happens to have the name of a parameter; dim3 is the type
+        others = {name: [Token("word", f"host_{name}", 0, 0)] for name in own if name not in (*names, "dim3")}
         return spell(replace_names(tokens_of(text), {**others, **names})), own
 
     def with_answers(self, answers: _QueryResults) -> Instance:
@@ -161,10 +161,10 @@ class _Plan:
         return replace(part, compiles=True, text=part.text if number is None else str(number))
 
     def _type(self, answers: _QueryResults, cpp: str, type_: Any) -> Type:
-        kind, spelling = type_.kind.name, _strip_qualifiers(type_.spelling)
+        kind, spelling = type_.kind.name, strip_qualifiers(type_.spelling)
         if kind == "POINTER":
             pointee = type_.get_pointee()
-            return Type("pointer", spelling, _strip_qualifiers(pointee.spelling), pointee.is_const_qualified())
+            return Type("pointer", spelling, strip_qualifiers(pointee.spelling), pointee.is_const_qualified())
         if kind in _NUMBERS:
             return Type("number", spelling)
         if kind != "RECORD" or cpp not in self._records:
@@ -208,7 +208,7 @@ def without_reference(type_: Any) -> Any:
     return canonical.get_pointee().get_canonical() if canonical.kind.name == "LVALUEREFERENCE" else canonical
 
 
-def _strip_qualifiers(spelling: str) -> str:
+def strip_qualifiers(spelling: str) -> str:
     return re.sub(r"\b(const|volatile)\b\s*|\s*\b__restrict\b", "", spelling).strip()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 CONSTANT_PARTS = ("cluster", "pdl")  # of a launch, known when it is compiled
 LAUNCH_MEMBERS = ("grid", "block", "dynamic_shared_memory")  # what a struct may say of its own launch
@@ -39,9 +40,16 @@ class Launch:
     entry : str
         The kernel with its template arguments, which name nothing of the function around the launch any more.
     parts : tuple of (str, Part)
-        ``grid``, ``block``, ``shared_memory``, ``cluster`` and ``pdl``, as far as the launch says them.
+        ``grid``, ``block``, ``shared_memory``, ``cluster`` and ``pdl``, as far as the launch says them; ``stream`` of a
+        host function that takes one last.
     arguments : tuple of str
         What the kernel is given: a name, or an empty text.
+    given : tuple of str
+        The same, each without casts and the names of the function around the launch; of a tensor's pointer the tensor.
+    called : mapping
+        How that function calls what the launch speaks of, by its text: ``n`` for ``x.size(0)``.
+    allocated : mapping
+        The bytes of what it allocates with ``cudaMalloc``, by the pointer.
     config, struct : str
         Of ``launch_kernel<config, globals, kernel>``; empty for ``<<<...>>>``.
     text : str
@@ -51,17 +59,23 @@ class Launch:
         The name under which the source binds it, if it does.
     is_host : bool
         Whether the entry is a host function, which launches by itself.
+    host : str
+        The function around the launch, if it is no template.
     """
 
     entry: str
     parts: tuple[tuple[str, Part], ...] = ()
     arguments: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    called: Mapping[str, str] = field(default_factory=dict)
+    allocated: Mapping[str, str] = field(default_factory=dict)
     config: str = ""
     struct: str = ""
     text: str = ""
     line: int = 0
     bound: str = ""
     is_host: bool = False
+    host: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +178,10 @@ class Found:
     instances : tuple of Instance
     undecided : tuple of str
         Kernels that were found and cannot be described, and why.
+    hosts : mapping
+        The functions around launches that take pointers and numbers alone, by name.
     """
 
     instances: tuple[Instance, ...]
     undecided: tuple[str, ...]
+    hosts: Mapping[str, Instance] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tkjit.errors import SpecError
 from tkjit.importer.dtypes import annotation_of, dtype_of_cpp, is_integer
+from tkjit.importer.extents import Extents, extents_of
 from tkjit.importer.model import Type
 from tkjit.importer.text import WIDTH, join_names
 from tkjit.importer.variants import Described
@@ -60,17 +61,25 @@ class Parameters:
         self.computed: dict[str, str] = {}
         self.behind: list[str] = []
         self.num_devices = 0
+        self.chosen: list[Parameter] = []
         self.used: set[str] = set()
         self.notes: list[str] = []
         self._instance = one.instance
         self._variants = dict(one.variants)
+        self._chosen_names = one.chosen
         names = [name for name, _ in (*self._instance.parameters, *self._instance.behind)]
         self._taken = {*names, *self._variants, *RESERVED}
+        self.extents = Extents() if one.instance.struct else self._extents_of(one)
         self._inputs: list[str] = []
         self._by_name: list[str] = []
         self._pointers: list[str] = []
+        self._allocated: list[str] = []
         self._open_dims = False
         self._add_all()
+
+    def _extents_of(self, one: Described) -> Extents:
+        integers = {name for name, options in one.variants if isinstance(options[0], int)}
+        return extents_of(one.instance.launch, one.instance.parameters, integers, self._taken)
 
     def _add_all(self) -> None:
         instance = self._instance
@@ -84,6 +93,9 @@ class Parameters:
             taker = instance.struct or instance.entry
             raise SpecError(f"{taker} has a parallel layout and no dev_idx, by which it knows its device")
         self._check_device()
+        for name in self._chosen_names:
+            default = self._variants[name][0]
+            self.chosen.append(Parameter(name, f"{type(default).__name__} = {default!r}"))
         self._note()
 
     def _add(self, name: str, type_: Type, *, is_parallel: bool) -> None:
@@ -104,6 +116,10 @@ class Parameters:
             raise SpecError(f"{name} is {type_.cpp}, which no parameter of a spec describes")
 
     def _add_number(self, name: str, type_: Type) -> None:
+        if name in self.extents.computed:
+            self.computed[name] = self.extents.computed[name]
+            self.order.append(name)
+            return
         annotation = annotation_of(type_.cpp)
         if name in RESERVED or keyword.iskeyword(name):
             if self._instance.struct:
@@ -146,12 +162,17 @@ class Parameters:
             items.append(f"Member({repr_text(member)})")
             self.used.add("Member")
         direction = self._direction(name, member, type_)
+        if direction == "Out" and self.extents.outputs.get(member):
+            items.append("Zero")
+            self.used.add("Zero")
         self.used |= {direction, items[0]}
         self.all.append(Parameter(name, f"{direction}[{', '.join(items)}]", direction != "In"))
         self.order.append(name)
 
     def _dims(self, name: str, type_: Type) -> list[str]:
         if type_.kind == "pointer":
+            if self.extents.dims.get(name):
+                return [repr_text(dim) for dim in self.extents.dims[name]]
             self._pointers.append(name)
             return [repr_text(self._fresh(f"{name}_size"))]
         extents = list(zip(EXTENTS, type_.extents, strict=False))
@@ -168,6 +189,9 @@ class Parameters:
         ]
 
     def _direction(self, name: str, member: str, type_: Type) -> str:
+        if type_.kind == "pointer" and name in self.extents.outputs and not type_.is_const:
+            self._allocated.append(name)
+            return "Out"
         if type_.kind == "pointer" and (type_.is_const or not self._instance.struct):
             return "In" if type_.is_const else "InOut"
         if not _is_output(member.split(".")[0]):

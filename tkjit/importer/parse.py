@@ -7,18 +7,22 @@ appended to the source, so the compiler itself gives them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
+from tkjit.importer.around_launches import is_host, is_plain, without_stream
 from tkjit.importer.bound import with_bindings
 from tkjit.importer.clang import Error, Parsed, parse
+from tkjit.importer.dtypes import dtype_of_cpp
 from tkjit.importer.launches import launches_of
-from tkjit.importer.members import Resolved, aliases, errors_at, with_members, without_reference
+from tkjit.importer.macros import expand_launches
+from tkjit.importer.members import Resolved, aliases, errors_at, strip_qualifiers, with_members, without_reference
 from tkjit.importer.model import Declared, Found, Launch
 from tkjit.importer.unknown import unknown_names, words_of_kernel
+from tkjit.importer.variants import template_arguments
 
 _KERNEL, _DEVICE = "CUDAGLOBAL_ATTR", "CUDADEVICE_ATTR"
 
@@ -39,8 +43,13 @@ class Wanted:
     instances: tuple[str, ...] = ()
 
 
-def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) -> Found:
+def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), cxx: Path | None = None) -> Found:
     """The kernels of a source.
+
+    Parameters
+    ----------
+    cxx : Path or None
+        A C++ compiler, whose preprocessor expands the macros in which launches are; without one they are not seen.
 
     Raises
     ------
@@ -50,18 +59,28 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted()) 
         If there is no kernel to describe, or its declaration has errors.
     """
     source = path.read_text(encoding="utf-8", errors="replace")
-    parsed = parse(path, (), arguments)
+    parsed = parse(path, (), arguments, with_macros=True)
     declared, namespaces = _find_declarations(parsed, path)
-    said = with_bindings(launches_of(source), source)
+    expanded = expand_launches(source, _macros_of_headers(parsed, path), cxx)
+    said = with_bindings(launches_of(expanded), source)
     launches = [Launch(entry) for entry in wanted.instances] or said
     asked, undecided = _choose_instances(declared, launches, wanted, path)
     known = {launch.entry: launch for launch in said} if wanted.instances else {}
     asked = [replace(known.get(launch.entry, launch), entry=launch.entry) for launch in asked]
-    resolved, refused = _resolve(path, arguments, asked, namespaces, declared)
-    undecided += refused
-    if not resolved:
+    around = dict.fromkeys(launch.host for launch in asked if launch.host)
+    hosts = [Launch(name, is_host=True) for name in around]
+    resolved, refused = _resolve(path, arguments, [*asked, *hosts], namespaces, declared)
+    undecided += [text for number, text in refused.items() if number < len(asked)]
+    undecided += expanded.notes
+    if all(one.launch.is_host and not one.launch.bound for one in resolved):
         raise SpecError(f"{path.name}: {'; '.join(undecided) or 'no kernel'}")
-    return Found(tuple(with_members(path, arguments, resolved)), tuple(undecided))
+    instances = list(with_members(path, arguments, resolved))
+    called = [instance for instance in instances if is_host(instance) and is_plain(instance)]
+    return Found(
+        tuple(instance for instance in instances if not is_host(instance)),
+        tuple(undecided),
+        {instance.name.rpartition("::")[2]: without_stream(instance) for instance in called},
+    )
 
 
 # ---- what is declared
@@ -89,6 +108,24 @@ def _find_declarations(parsed: Parsed, path: Path) -> tuple[list[Declared], list
         if file is not None and file.name.startswith(directory) and Path(file.name).parent == path.parent:
             visit(cursor, "")
     return list({(function.name, function.text): function for function in found}.values()), namespaces
+
+
+def _macros_of_headers(parsed: Parsed, path: Path) -> dict[str, str]:
+    """The ``#define`` lines of the files that a source includes, by name."""
+    by_file: dict[str, list[tuple[str, int]]] = {}
+    for name, (file, line) in parsed.macros().items():
+        by_file.setdefault(file, []).append((name, line))
+    found = {}
+    for file, defined in by_file.items():
+        if Path(file) == path or not Path(file).is_file():
+            continue
+        lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+        for name, line in defined:
+            end = line
+            while end < len(lines) and lines[end - 1].endswith("\\"):
+                end += 1
+            found[name] = "\n".join(lines[line - 1 : end]).lstrip()
+    return found
 
 
 def _function(cursor: Any, around: str) -> Declared:
@@ -164,8 +201,8 @@ def _check_choice(kernels: list[Declared], launches: list[Launch], name: str, pa
 
 def _resolve(
     path: Path, arguments: Sequence[str], asked: list[Launch], namespaces: list[str], declared: list[Declared]
-) -> tuple[list[Resolved], list[str]]:
-    """Each instance as it is named outside of all namespaces, and its parameters; and those without an answer."""
+) -> tuple[list[Resolved], dict[int, str]]:
+    """Each instance as it is named outside of all namespaces, and its parameters; and why others have no answer."""
     candidates = [(number, scoped) for number, launch in enumerate(asked) for scoped in _scope(launch, namespaces)]
     questions = []
     for index, (_, launch) in enumerate(candidates):
@@ -174,8 +211,17 @@ def _resolve(
         if launch.config:
             lines += [f"using config_{index} = {launch.config};", f"using struct_{index} = {launch.struct};"]
         questions.append(f"namespace tkjit_import {{ {' '.join(lines)} }}")
+    types = sorted({argument for _, launch in candidates for argument in _type_arguments(launch.entry)})
+    first_type = len(questions)
+    questions += [f"namespace tkjit_import {{ using type_{i} = {text}; }}" for i, text in enumerate(types)]
     parsed = parse(path, questions, arguments)
     named = aliases(parsed)
+    plain = {
+        text: strip_qualifiers(named[f"type_{i}"].spelling)
+        for i, text in enumerate(types)
+        if f"type_{i}" in named and not errors_at(parsed, path, first_type + i)
+    }
+    plain = {text: spelling for text, spelling in plain.items() if dtype_of_cpp(spelling)}
     unknown = unknown_names(parsed, path)
     found: dict[int, Resolved] = {}
     reasons: dict[int, str] = {}
@@ -201,10 +247,24 @@ def _resolve(
             continue
         names = fitting[0].parameters if fitting else ("",) * len(types)
         parameters = tuple((given or f"argument_{i}", types[i]) for i, given in enumerate(names))
+        launch = replace(launch, entry=_with_plain_types(launch.entry, plain))
         found[number] = Resolved(launch, name, fitting[0].template if fitting else (), parameters)
-    refused = [f"{asked[number].entry}: {text}" for number, text in reasons.items() if number not in found]
+    refused = {number: f"{asked[number].entry}: {text}" for number, text in reasons.items() if number not in found}
     unique = {(r.launch.config, r.launch.struct, r.launch.entry): r for r in found.values()}
     return list(unique.values()), refused
+
+
+def _type_arguments(entry: str) -> list[str]:
+    """The template arguments of an entry that are types by way of a template: ``CppTypeOf<kHalf>::type``."""
+    found = [argument for argument in template_arguments(entry) if "<" in argument and not argument.startswith("(")]
+    return [*found, *(inner for argument in found for inner in _type_arguments(argument))]
+
+
+def _with_plain_types(entry: str, plain: Mapping[str, str]) -> str:
+    """An entry in which the types of elements have their own names."""
+    for argument in sorted(_type_arguments(entry), key=len, reverse=True):
+        entry = entry.replace(argument, plain.get(argument, argument))
+    return entry
 
 
 def _scope(launch: Launch, namespaces: list[str]) -> Iterator[Launch]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from tkjit.errors import SpecError
 from tkjit.importer.model import Part
 from tkjit.importer.tokens import spell, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, tokens_of
-from tkjit.spec.expr import parse_list
+from tkjit.spec.expr import Expr, parse_list
 
 _SIZES = {"char": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "bf16": 2, "__nv_bfloat16": 2}
 _SIZES |= {"int": 4, "unsigned": 4, "float": 4, "double": 8, "int64_t": 8, "size_t": 8}
@@ -66,6 +67,18 @@ def shape_of(what: str, part: Part, integers: Collection[str]) -> Shape | None:
     return Shape(spell(tokens).replace('"', '\\"'), is_cpp=True) if part.compiles else None
 
 
+def integers_of(text: str, names: Collection[str]) -> str | None:
+    """An expression of C++ as one of tkjit's; None where it has more in it than integers and some names.
+
+    >>> integers_of("(64) / 4", ()), integers_of("n * sizeof(float)", {"n"}), integers_of("f(n)", {"n"})
+    ('16', 'n * 4', None)
+    """
+    found = _in_python(with_angles_apart(tokens_of(text)), names)
+    if found is None or "," in found:
+        return None
+    return str(Expr.parse(found).evaluate({})) if not Expr.parse(found).names else found
+
+
 def _without_dim3(tokens: list[Token]) -> list[Token]:
     """``dim3(a, b)`` is ``a, b``."""
     while len(tokens) > 2 and tokens[0].text == "dim3" and closing(tokens, 1) == len(tokens) - 1:
@@ -100,9 +113,14 @@ def _in_python(tokens: list[Token], integers: Collection[str]) -> str | None:
         i += 1
     text = _join_spaced(found)
     try:
-        return ", ".join(str(expr) for expr in parse_list(text)) if len(split(tokens)) <= 3 else None
+        listed = parse_list(text) if len(split(tokens)) <= 3 else ()
+        return ", ".join(_without_needless_brackets(str(expr)) for expr in listed) or None
     except SpecError:
         return None
+
+
+def _without_needless_brackets(text: str) -> str:
+    return ast.unparse(ast.parse(text, mode="eval"))
 
 
 def _join_spaced(found: list[str]) -> str:

@@ -21,12 +21,15 @@ class Described:
         With the names of variants where its instances differ: in the entry, as element types and as extents.
     variants : tuple of (str, tuple)
         Each with its dtype names or integers.
+    chosen : tuple of str
+        Variants that nothing in a call's tensors says, and an argument chooses.
     left_out : tuple of str
         Instances that differ in what a call cannot choose.
     """
 
     instance: Instance
     variants: tuple[tuple[str, tuple[str | int, ...]], ...] = ()
+    chosen: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
@@ -40,6 +43,17 @@ class _Column:
     @property
     def numbers(self) -> tuple[int, ...] | None:
         return tuple(map(int, self.values)) if all(value.isdigit() for value in self.values) else None
+
+    @property
+    def spelled(self) -> str:
+        """How the entry says it: torch has types of its own for formats that CUDA has too."""
+        of_torch = any(value.startswith("c10::") for value in self.values)
+        return f"tkjit::torch_type<{self.name}>" if of_torch else self.name
+
+    @property
+    def can_be_chosen(self) -> bool:
+        """Whether an argument can say it: an integer, or a truth value."""
+        return self.numbers is not None or set(self.values) <= {"true", "false"}
 
 
 def merge_instances(instances: Sequence[Instance]) -> list[Described]:
@@ -72,12 +86,16 @@ def _unify(group: list[Instance]) -> Described:
     left_out: list[str] = []
     while len(members) > 1:
         columns = _columns([atoms(instance.entry) for instance in members])
-        unreachable = [column for column in columns if not _is_reachable(column, members)]
+        open_columns = [column for column in columns if not _is_reachable(column, members)]
+        unreachable = [column for column in open_columns if not column.can_be_chosen]
         if not unreachable:
             named = _name_columns(columns, members[0])
             together = _together(members, named)
             if together is not None:
-                return Described(together, tuple((c.name, _options(c, members)) for c in named), tuple(left_out))
+                values = [column.values for column in open_columns]
+                chosen = tuple(column.name for column in named if column.values in values)
+                options = tuple((column.name, _options(column, members)) for column in named)
+                return Described(together, options, chosen, tuple(left_out))
             kept = [0]
         else:
             kept = [i for i in range(len(members)) if all(c.values[i] == c.values[0] for c in unreachable)]
@@ -122,12 +140,14 @@ def _elements_of(column: _Column, members: list[Instance]) -> tuple[str, ...] | 
 def _options(column: _Column, members: list[Instance]) -> tuple[str | int, ...]:
     if column.numbers is not None:
         return tuple(dict.fromkeys(column.numbers))
+    if column.can_be_chosen:
+        return tuple(dict.fromkeys(value == "true" for value in column.values))
     return tuple(dict.fromkeys(dtype_of_cpp(element) for element in _elements_of(column, members) or ()))
 
 
 def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
     """Columns with the names of the template's own parameters, or with made-up ones."""
-    arguments = _template_arguments(first.entry)
+    arguments = template_arguments(first.entry)
     own = dict(zip(arguments, first.template, strict=False))
     taken = {name for name, _ in (*first.parameters, *first.behind)}
     named = []
@@ -141,7 +161,7 @@ def _name_columns(columns: list[_Column], first: Instance) -> list[_Column]:
     return named
 
 
-def _template_arguments(entry: str) -> list[str]:
+def template_arguments(entry: str) -> list[str]:
     """The arguments of the outermost template: ``k<g<2>, 3>`` has ``g<2>`` and ``3``."""
     tokens = with_angles_apart(tokens_of(entry))
     angles = [i for i, token in enumerate(tokens) if token.text == "<"]
@@ -168,6 +188,7 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
                 entry=entry,
                 config=_text_together([one.config for one in launches], columns),
                 struct=_text_together([one.struct for one in launches], columns),
+                given=_given_together([one.given for one in launches], columns),
                 parts=tuple(
                     (what, _part_together([dict(one.parts).get(what, Part("")) for one in launches], columns))
                     for what, _ in launch.parts
@@ -177,6 +198,17 @@ def _together(members: list[Instance], columns: list[_Column]) -> Instance | Non
         return None
     struct = launch.struct if launch and launch.config else "auto" if first.struct else ""
     return replace(first, entry=entry, parameters=parameters, behind=behind, struct=struct, launch=launch)
+
+
+def _given_together(listed: list[tuple[str, ...]], columns: list[_Column]) -> tuple[str, ...]:
+    """What launches give; an empty text for what differs otherwise than the instances do."""
+    found = []
+    for texts in zip(*listed, strict=False):
+        try:
+            found.append(_text_together(list(texts), columns))
+        except ValueError:
+            found.append("")
+    return tuple(found)
 
 
 def _listed_together(
@@ -233,7 +265,7 @@ def _text_together(texts: list[str], columns: list[_Column]) -> str:
     rows = [atoms(text) for text in texts]
     if len({len(row) for row in rows}) > 1:
         raise ValueError
-    names = {column.values: column.name for column in columns}
+    names = {column.values: column.spelled for column in columns}
     found = [row[0] if len(set(row)) == 1 else names.get(row, "") for row in zip(*rows, strict=True)]
     if not all(found):
         raise ValueError

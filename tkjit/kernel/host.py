@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import ArgumentError, SpecError
 from tkjit.kernel.kernel import Kernel, Rendered, found_again
@@ -16,6 +16,11 @@ from tkjit.spec import Variant
 from tkjit.spec.options import Options
 from tkjit.spec.read import compilation_of, directory_of, has_body
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
+
+if TYPE_CHECKING:
+    from tkjit.compile.targets import Target
+    from tkjit.extensions.sources import Extension
+    from tkjit.spec import Compilation
 
 _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "defines", "include_dirs", "libraries", "std"])
 
@@ -76,6 +81,12 @@ class HostKernel(Kernel):
         from tkjit.extensions.schemas import schema_text
 
         return f"tkjit::{self.name}{schema_text(self._schema, self._defaults)}"
+
+    @property
+    def extension_name(self) -> str:
+        """Of the module that has the functions of its source."""
+        path = self._source.path
+        return f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem if path else 'text')}"
 
     @property
     def summary(self) -> str:
@@ -195,14 +206,20 @@ class HostKernel(Kernel):
                 self._modules[device] = found
         return self._modules[device]
 
-    def _extension(self, arch: str = "") -> Any:
-        from tkjit.extensions.sources import extension_of, source_of_kernel
+    def extension_for(self, target: Target) -> Extension:
+        """What is compiled for a target: a module with all functions of its source."""
+        from tkjit.extensions.sources import CPU
+
+        return self._extension(CPU if target.is_cpu else target.arch)
+
+    def _extension(self, arch: str = "") -> Extension:
+        from tkjit.extensions.sources import WITHOUT_OPERATORS, extension_of, source_of_kernel
 
         how, path = self._compilation, self._source.path
         return extension_of(
-            f"tkjit_host_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem if path else 'text')}",
+            self.extension_name,
             [source_of_kernel(path, self._source.text or "")],
-            cuda_flags=[f"-std={how.std}", *(f"-D{key}={value}" for key, value in how.defines), *how.flags],
+            cuda_flags=[*_flags_of(how), WITHOUT_OPERATORS],
             ldflags=[f"-l{library}" for library in how.libraries],
             include_paths=how.include_dirs,
             arch=arch,
@@ -267,6 +284,10 @@ class HostKernel(Kernel):
         found = {each.name: each.default_value for each in self._schema.arguments if each.has_default_value()}
         given = inspect.signature(self._function).parameters.values()
         return found | {each.name: each.default for each in given if each.default is not each.empty}
+
+
+def _flags_of(how: Compilation) -> list[str]:
+    return [f"-std={how.std}", *(f"-D{key}={value}" for key, value in how.defines), *how.flags]
 
 
 def _operator_of(name: str) -> Any:

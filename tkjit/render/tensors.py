@@ -125,13 +125,14 @@ class TensorChecks:
     def _list(self, f: Field) -> list[str]:
         """Each tensor of a list is checked as one alone would be; the first stands for the list."""
         most = "INT_MAX" if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {given(f.name)}, {most}, list_of_{f.name}"
+        takes_none = literal(f.has_optional_items)
+        what = f"{repr_text(f.name)}, {given(f.name)}, {most}, {takes_none}, list_of_{f.name}"
         return [
             "",
             f"// {field_text(f)}",
             f"TensorList list_of_{f.name};",
             f"if (!read(call, {what})) return nullptr;",
-            f"const TensorView& {local(f.name)} = list_of_{f.name}.items->view;",
+            f"const TensorView& {local(f.name)} = list_of_{f.name}.first->view;",
             *([f"int {local(f.dtype)} = 0;"] if self._chooses(f) else []),
             *self._for_each(f, self._check_tensor(f, self._item(f))),
         ]
@@ -147,6 +148,7 @@ class TensorChecks:
         return [
             f"for (int i = 0; i < list_of_{f.name}.count; ++i) {{",
             f"    const TensorList::Item& item_of_{f.name} = list_of_{f.name}.items[i];",
+            *([f"    if (!item_of_{f.name}.object) continue;"] if f.has_optional_items else []),
             *indent(body),
             "}",
         ]
@@ -160,12 +162,9 @@ class TensorChecks:
         if not f.is_list and not f.is_parallel:
             lines.append(f"if (!read(call, {name}, {given(f.name)}, {view})) return nullptr;")
         if self.anchor is None:
-            lines.append(f"if (!is_on(call, {name}, {view}, on)) return nullptr;")
+            lines.append(f"if (!is_on(call, {view}, on)) return nullptr;")
         elif f is not self.anchor or f.is_list:
-            anchor = self.anchor.name
-            lines.append(
-                f"if (!same_device(call, {name}, {view}, {repr_text(anchor)}, {local(anchor)})) return nullptr;"
-            )
+            lines.append(f"if (!same_device(call, {view}, {local(self.anchor.name)})) return nullptr;")
         if f.is_written:
             lines.append(f"if (!writable(call, {view})) return nullptr;")
         if f.is_written and f.is_strided:
@@ -256,7 +255,7 @@ class TensorChecks:
             dims.append(f"{{{repr_text(dim.text)}{f', {value}' if value else ''}}}")
         chosen_by = self.dtype_of.get(f.dtype)
         if of_list:
-            wanted = f"{repr_text(f'{f.name}[0]')}, {local(f.name)}"
+            wanted = f"list_of_{f.name}.first->name, {local(f.name)}"
         elif f.dtype in self.by_argument:
             wanted = f"{repr_text(f.dtype)}, {local(f.dtype)}.integer"
         elif chosen_by and chosen_by != f.name:

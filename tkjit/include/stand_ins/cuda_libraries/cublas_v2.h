@@ -2,6 +2,10 @@
 // the names and numbers are those of NVIDIA's documentation (https://docs.nvidia.com/cuda/cublas).
 #pragma once
 
+#if __has_include_next(<cublas_v2.h>)
+#include_next <cublas_v2.h>
+#else
+
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -92,5 +96,16 @@ TKJIT_CUBLAS(cublasGemmStridedBatchedEx, "cublasGemmStridedBatchedEx",
               long long c_stride, int batch_count, cublasComputeType_t compute, cublasGemmAlgo_t algorithm),
              (handle, transa, transb, m, n, k, alpha, a, a_type, lda, a_stride, b, b_type, ldb, b_stride, beta, c, c_type,
               ldc, c_stride, batch_count, compute, algorithm))
+TKJIT_CUBLAS(cublasSgemmStridedBatched, "cublasSgemmStridedBatched",
+             (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+              const float* alpha, const float* a, int lda, long long a_stride, const float* b, int ldb, long long b_stride,
+              const float* beta, float* c, int ldc, long long c_stride, int batch_count),
+             (handle, transa, transb, m, n, k, alpha, a, lda, a_stride, b, ldb, b_stride, beta, c, ldc, c_stride, batch_count))
+TKJIT_CUBLAS(cublasSgemv, "cublasSgemv_v2",
+             (cublasHandle_t handle, cublasOperation_t trans, int m, int n, const float* alpha, const float* a, int lda,
+              const float* x, int incx, const float* beta, float* y, int incy),
+             (handle, trans, m, n, alpha, a, lda, x, incx, beta, y, incy))
 #undef TKJIT_CUBLAS_GEMM
 #undef TKJIT_CUBLAS
+
+#endif  // the toolkit has none

@@ -1,5 +1,10 @@
 // Functions of torch's C ABI that only its CUDA build has. An extension that calls one would not import on another build;
-// here each is looked up when it is called. The simulator has one device, and one stream.
+// here each is looked up when it is called. The simulator has one device, and one stream. The types are those of torch's
+// declarations, which the same unit may have.
+struct DeviceGuardOpaque;
+struct CUDAGuardOpaque;
+struct CUDAStreamGuardOpaque;
+
 #ifdef TKJIT_SIM
 
 #include <cstdint>
@@ -10,16 +15,18 @@ int32_t aoti_torch_get_current_cuda_stream(int32_t, void** stream) {
     *stream = nullptr;
     return 0;
 }
-int32_t aoti_torch_create_device_guard(int32_t, void** guard) {
+int32_t aoti_torch_create_device_guard(int32_t, DeviceGuardOpaque** guard) {
     *guard = nullptr;
     return 0;
 }
-int32_t aoti_torch_delete_device_guard(void*) { return 0; }
-int32_t aoti_torch_device_guard_set_index(void*, int32_t) { return 0; }
+int32_t aoti_torch_delete_device_guard(DeviceGuardOpaque*) { return 0; }
+int32_t aoti_torch_device_guard_set_index(DeviceGuardOpaque*, int32_t) { return 0; }
 int32_t aoti_torch_get_current_device_index(int32_t* index) {
     *index = 0;
     return 0;
 }
+// the number by which torch::stable::Tensor::is_cuda() asks, and with which kCUDA allocates: the CPU's
+int32_t aoti_torch_device_type_cuda() { return 0; }
 }
 
 #else
@@ -49,11 +56,12 @@ void* find_in_torch(const char* name) {
         static const auto found = reinterpret_cast<int32_t(*) parameters>(tkjit::find_in_torch(#name));     \
         return found arguments;                                                                            \
     }
-TKJIT_OF_CUDA(aoti_torch_create_cuda_guard, (int32_t device, void** guard), (device, guard))
-TKJIT_OF_CUDA(aoti_torch_delete_cuda_guard, (void* guard), (guard))
-TKJIT_OF_CUDA(aoti_torch_cuda_guard_set_index, (void* guard, int32_t device), (guard, device))
-TKJIT_OF_CUDA(aoti_torch_create_cuda_stream_guard, (void* stream, int32_t device, void** guard), (stream, device, guard))
-TKJIT_OF_CUDA(aoti_torch_delete_cuda_stream_guard, (void* guard), (guard))
+TKJIT_OF_CUDA(aoti_torch_create_cuda_guard, (int32_t device, CUDAGuardOpaque** guard), (device, guard))
+TKJIT_OF_CUDA(aoti_torch_delete_cuda_guard, (CUDAGuardOpaque* guard), (guard))
+TKJIT_OF_CUDA(aoti_torch_cuda_guard_set_index, (CUDAGuardOpaque* guard, int32_t device), (guard, device))
+TKJIT_OF_CUDA(aoti_torch_create_cuda_stream_guard,
+              (void* stream, int32_t device, CUDAStreamGuardOpaque** guard), (stream, device, guard))
+TKJIT_OF_CUDA(aoti_torch_delete_cuda_stream_guard, (CUDAStreamGuardOpaque* guard), (guard))
 TKJIT_OF_CUDA(aoti_torch_get_current_cuda_stream, (int32_t device, void** stream), (device, stream))
 TKJIT_OF_CUDA(aoti_torch_cuda_caching_allocator_raw_alloc, (uint64_t bytes, void** found_at), (bytes, found_at))
 TKJIT_OF_CUDA(aoti_torch_cuda_caching_allocator_raw_delete, (void* at), (at))

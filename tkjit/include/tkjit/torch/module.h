@@ -1,6 +1,10 @@
 // PYBIND11_MODULE for a source that uses at::Tensor of tensor.h.
 #pragma once
 
+#ifdef TKJIT_TORCH_IN_KERNEL
+#include "no_module.h"
+#else
+
 #include "python.h"
 #include "tensor.h"
 
@@ -64,3 +68,5 @@ struct Writer<at::Tensor> {
 
 }  // inline namespace tkjit_stand_in
 }  // namespace pybind11
+
+#endif  // TKJIT_TORCH_IN_KERNEL

@@ -110,20 +110,37 @@ inline StableIValue stacked(const Tensor& tensor) {
 inline StableIValue stacked(int64_t value) { return StableIValue(value); }
 inline StableIValue stacked(bool value) { return StableIValue(value); }
 inline StableIValue stacked(std::nullopt_t) { return 0; }
-template <class List>
-StableIValue stacked_list(const List& values) {
-    TORCH_CHECK(torch_new_list_reserve_size, "this version of torch takes no lists through its C ABI");
-    StableListOpaque* list = nullptr;
-    check_call(torch_new_list_reserve_size(values.size(), &list), "list");
-    for (const auto& value : values) check_call(torch_list_push_back(list, stacked(value)), "list");
-    return StableIValue(reinterpret_cast<uintptr_t>(list));
+/// A list, of what `stack_one` makes of each value.
+template <class List, class StackOne>
+StableIValue stacked_list(const List& values, const StackOne& stack_one) {
+    TORCH_CHECK(torch_new_list_reserve_size, "this version of torch passes no lists through its C ABI");
+    // an undefined tensor is refused before there are handles, which a list does not own
+    if constexpr (std::is_same_v<std::decay_t<decltype(*values.begin())>, Tensor>)
+        for (const Tensor& tensor : values) tensor.handle();
+    StableListOpaque* made = nullptr;
+    check_call(torch_new_list_reserve_size(values.size(), &made), "list");
+    std::unique_ptr<StableListOpaque, void (*)(StableListOpaque*)> list(made, [](StableListOpaque* owned) { torch_delete_list(owned); });
+    for (const auto& value : values) check_call(torch_list_push_back(made, stack_one(value)), "list");
+    list.release();
+    return StableIValue(reinterpret_cast<uintptr_t>(made));
 }
-inline StableIValue stacked(IntArrayRef values) { return stacked_list(values); }
-inline StableIValue stacked(const std::vector<Tensor>& tensors) { return stacked_list(tensors); }
-/// The same for what the operator takes as optional.
+inline StableIValue stacked(IntArrayRef values) {
+    return stacked_list(values, [](int64_t value) { return stacked(value); });
+}
+inline StableIValue stacked(const std::vector<Tensor>& tensors) {
+    return stacked_list(tensors, [](const Tensor& tensor) { return stacked(tensor); });
+}
+/// A value on the stack as one that the operator takes as optional.
+inline StableIValue as_optional(StableIValue value) {
+    StableIValue* made = nullptr;
+    if (torch_new_stable_ivalue) check_call(torch_new_stable_ivalue(&made), "optional");
+    else made = new StableIValue;
+    *made = value;
+    return StableIValue(reinterpret_cast<uintptr_t>(made));
+}
 template <class T>
 StableIValue stacked_optional(const T& value) {
-    return StableIValue(reinterpret_cast<uintptr_t>(new StableIValue(stacked(value))));
+    return as_optional(stacked(value));
 }
 
 /// The results of an operator: ``call_operator<1>("aten::sort", "", {stacked(x), ...})``.

@@ -10,6 +10,10 @@
 #include <ostream>
 
 namespace c10 {
+
+template <class T>
+struct alignas(sizeof(T) * 2) complex;  // torch/headeronly/util/complex.h has it, and Thrust's beside it
+
 inline namespace tkjit_stand_in {
 
 #define TKJIT_TORCH_DTYPES(each)                                                                                        \
@@ -73,6 +77,8 @@ TKJIT_TORCH_CPP_TYPE(float, Float)
 TKJIT_TORCH_CPP_TYPE(double, Double)
 TKJIT_TORCH_CPP_TYPE(std::complex<float>, ComplexFloat)
 TKJIT_TORCH_CPP_TYPE(std::complex<double>, ComplexDouble)
+TKJIT_TORCH_CPP_TYPE(c10::complex<float>, ComplexFloat)
+TKJIT_TORCH_CPP_TYPE(c10::complex<double>, ComplexDouble)
 TKJIT_TORCH_CPP_TYPE(bool, Bool)
 TKJIT_TORCH_CPP_TYPE(c10::BFloat16, BFloat16)
 TKJIT_TORCH_CPP_TYPE(uint16_t, UInt16)
@@ -87,6 +93,8 @@ TKJIT_TORCH_TYPE_OF(int64_t, Long)
 TKJIT_TORCH_TYPE_OF(c10::Half, Half)
 TKJIT_TORCH_TYPE_OF(float, Float)
 TKJIT_TORCH_TYPE_OF(double, Double)
+TKJIT_TORCH_TYPE_OF(c10::complex<float>, ComplexFloat)
+TKJIT_TORCH_TYPE_OF(c10::complex<double>, ComplexDouble)
 TKJIT_TORCH_TYPE_OF(bool, Bool)
 TKJIT_TORCH_TYPE_OF(c10::BFloat16, BFloat16)
 #undef TKJIT_TORCH_TYPE_OF

@@ -34,10 +34,31 @@ AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload
 size_t aoti_torch_dtype_element_size(int32_t dtype);
 AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 
-// since torch 2.10; null before it
+class TorchLibraryOpaque;
+AOTITorchError aoti_torch_library_init_def(const char* space, const char* file, uint32_t line, TorchLibraryOpaque** made);
+AOTITorchError aoti_torch_library_init_fragment(const char* space, const char* file, uint32_t line, TorchLibraryOpaque** made);
+AOTITorchError aoti_torch_library_init_impl(const char* space, const char* key, const char* file, uint32_t line,
+                                            TorchLibraryOpaque** made);
+AOTITorchError aoti_torch_library_def(TorchLibraryOpaque* library, const char* schema);
+AOTITorchError aoti_torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t));
+AOTITorchError aoti_torch_delete_library_object(TorchLibraryOpaque* library);
+
+// null in a version of torch without them
 struct StableListOpaque;
+struct StringOpaque;
+AOTITorchError torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t),
+                                  uint64_t version) __attribute__((weak));
 AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list) __attribute__((weak));
 AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element) __attribute__((weak));
+AOTITorchError torch_list_size(StableListOpaque* list, size_t* size) __attribute__((weak));
+AOTITorchError torch_list_get_item(StableListOpaque* list, size_t index, StableIValue* element) __attribute__((weak));
+AOTITorchError torch_delete_list(StableListOpaque* list) __attribute__((weak));
+AOTITorchError torch_new_string_handle(const char* data, size_t length, StringOpaque** made) __attribute__((weak));
+AOTITorchError torch_string_length(StringOpaque* text, size_t* length) __attribute__((weak));
+AOTITorchError torch_string_c_str(StringOpaque* text, const char** data) __attribute__((weak));
+AOTITorchError torch_delete_string(StringOpaque* text) __attribute__((weak));
+AOTITorchError torch_new_stable_ivalue(StableIValue** made) __attribute__((weak));
+AOTITorchError torch_delete_stable_ivalue(StableIValue* value) __attribute__((weak));
 AOTITorchError aoti_torch_aten_subtract_Tensor(AtenTensorHandle self, AtenTensorHandle other, double alpha,
                                                AtenTensorHandle* made) __attribute__((weak));
 const char* torch_exception_get_what_without_backtrace() __attribute__((weak));

@@ -90,6 +90,13 @@ public:
         TORCH_CHECK(!is, "requires_grad is not supported here");
         return *this;
     }
+    /// These, and what they leave open as another tensor has it.
+    TensorOptions over(const TensorOptions& other) const {
+        TensorOptions made = *this;
+        if (!made.dtype_) made.dtype_ = other.dtype_;
+        if (!made.device_) made.device_ = other.device_;
+        return made;
+    }
     ScalarType dtype() const { return dtype_.value_or(kFloat); }
     Device device() const { return device_.value_or(Device(kCPU)); }
 
@@ -330,8 +337,9 @@ inline Tensor zeros(IntArrayRef sizes, const TensorOptions& options = {}) {
     return made.zero_();
 }
 inline Tensor empty_like(const Tensor& like) { return empty(like.sizes(), like.options()); }
-inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options); }
+inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options.over(like.options())); }
 inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.options()); }
+inline Tensor zeros_like(const Tensor& like, const TensorOptions& options) { return zeros(like.sizes(), options.over(like.options())); }
 
 inline Tensor Tensor::contiguous() const { return is_contiguous() ? *this : empty(sizes(), options()).copy_(*this); }
 inline Tensor Tensor::to(const TensorOptions& wanted) const {

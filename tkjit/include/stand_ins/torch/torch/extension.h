@@ -2,4 +2,5 @@
 #pragma once
 
 #include <tkjit/torch/dispatch.h>
+#include <tkjit/torch/library.h>
 #include <tkjit/torch/module.h>

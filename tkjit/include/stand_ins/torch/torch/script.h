@@ -2,3 +2,4 @@
 #pragma once
 
 #include <tkjit/torch/dispatch.h>
+#include <tkjit/torch/library.h>

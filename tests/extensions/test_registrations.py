@@ -1,0 +1,226 @@
+"""Sources that register their own operators, with the stand-ins and with torch's stable API."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tkjit import ArgumentError, cpp_extension
+
+pytestmark = [
+    pytest.mark.compiles,
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="a visible GPU is preferred; run it where CUDA_VISIBLE_DEVICES is empty"
+    ),
+]
+
+SOURCE = """
+#include <torch/all.h>
+#include <torch/library.h>
+
+__global__ void scale_kernel(const float* x, float* y, float by, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * by;
+}
+__global__ void outside(float* x) { x[1 << 28] = 1; }
+
+at::Tensor scale(const at::Tensor& x, double by, const std::optional<at::Tensor>& like) {
+    TORCH_CHECK(x.is_cuda(), "x must be a CUDA tensor");
+    auto y = torch::empty_like(x);
+    const int n = x.numel();
+    scale_kernel<<<(n + 31) / 32, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), by, n);
+    return like ? y.view(like->sizes()) : y;
+}
+void scale_(at::Tensor& x, double by) { x.copy_(scale(x, by, std::nullopt)); }
+void fail(const at::Tensor& x) { outside<<<1, 1>>>(x.data_ptr<float>()); }
+
+std::tuple<at::Tensor, int64_t, std::string> about(
+    std::vector<at::Tensor> listed, at::IntArrayRef sizes, std::string name, std::optional<at::ScalarType> dtype,
+    std::optional<at::Device> device, bool last, std::optional<int64_t> number) {
+    TORCH_CHECK(!listed.empty(), "listed: at least one");
+    const auto options = torch::TensorOptions(device.value_or(at::kCPU)).dtype(dtype.value_or(at::kFloat));
+    return {torch::zeros(sizes, options), int64_t(listed.size()) + number.value_or(0), name + (last ? "!" : "")};
+}
+double half_of(double x) { return x / 2; }
+std::vector<at::Tensor> half_made(at::Tensor x) { return {x, at::Tensor()}; }
+std::vector<at::Tensor> turned(const std::vector<at::Tensor>& given) { return {given.rbegin(), given.rend()}; }
+
+TORCH_LIBRARY(tkjit_test_scaling, m) {
+    m.def("scale(Tensor x, float by=2.0, Tensor? like=None) -> Tensor");
+    m.impl("scale", torch::kCUDA, &scale);
+    m.def("scale_(Tensor(a!) x, float by) -> ()");
+    m.def("fail(Tensor x) -> ()");
+    m.def("about(Tensor[] listed, int[] sizes, str name, ScalarType? dtype=None, Device? device=None, bool last=True,"
+          " int? number=None) -> (Tensor, int, str)", &about);
+    m.def("half_of", &half_of);
+    m.def("turned", TORCH_FN(turned));
+    m.def("half_made", &half_made);
+    m.def("negated", [](at::Tensor x) { return x.neg(); });
+}
+TORCH_LIBRARY_IMPL(tkjit_test_scaling, CUDA, m) {
+    m.impl("scale_", &scale_);
+    m.impl("fail", &fail);
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_arch(monkeypatch):
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+
+
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory):
+    path = tmp_path_factory.mktemp("registers") / "scaling.cu"
+    path.write_text(SOURCE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+        cpp_extension.load("scaling", [path], is_python_module=False)
+    return torch.ops.tkjit_test_scaling
+
+
+def test_kernels_of_registered_operators_run_in_the_simulator(ops):
+    x = torch.randn(3, 4)
+    assert torch.equal(ops.scale(x), 2 * x)
+    assert torch.equal(ops.scale(x, by=0.5, like=torch.empty(12)), (x / 2).flatten())
+    expected = 3 * x
+    ops.scale_(x, 3.0)
+    assert torch.equal(x, expected)
+    with pytest.raises(RuntimeError, match=r"a write to address .*, (where no memory is|which does not allow it)"):
+        ops.fail(x)
+    assert torch.equal(ops.scale(x), 2 * x)
+
+
+def test_arguments_and_results_of_each_kind(ops):
+    made, count, name = ops.about([torch.ones(1)] * 3, [2, 3], "twice", dtype=torch.int16, device="cpu", number=4)
+    assert made.dtype == torch.int16 and made.shape == (2, 3) and (count, name) == (7, "twice!")
+    made, count, name = ops.about([torch.ones(1)], [], "once", last=False)
+    assert made.dtype == torch.float32 and made.shape == () and (count, name) == (1, "once")
+    with pytest.raises(RuntimeError, match="listed: at least one"):
+        ops.about([], [], "none")
+
+
+def test_functions_without_a_schema_have_their_own(ops):
+    assert ops.half_of(3.0) == 1.5
+    assert str(ops.half_of.default._schema) == "tkjit_test_scaling::half_of(float _0) -> float"
+    first, second = torch.ones(1), torch.ones(2)
+    assert [each.shape for each in ops.turned([first, second])] == [(2,), (1,)]
+    assert torch.equal(ops.negated(first), -first)
+
+
+def test_tensors_are_given_up_after_a_call(ops):
+    held = torch.ones(4)
+    uses = held._use_count()
+    ops.scale(held, 1.0, held), ops.about([held], [1], "x"), ops.turned([held])
+    with pytest.raises(RuntimeError, match="an undefined tensor"):
+        ops.half_made(held)
+    assert held._use_count() == uses
+
+
+def module_of(path, name, factor, defines='m.def("times(Tensor x) -> Tensor", &times);'):
+    path.write_text(f"""
+#include <torch/extension.h>
+at::Tensor times(at::Tensor x) {{ return x.clone().fill_({factor}); }}
+TORCH_LIBRARY({name}, m) {{ {defines} }}
+""")
+    return cpp_extension.load(name, [path], is_python_module=False)
+
+
+def test_an_edited_source_asks_for_a_restart(tmp_path):
+    path, name = tmp_path / "edited.cpp", "tkjit_test_edited"
+    loaded = module_of(path, name, 2)
+    assert module_of(path, name, 2) == loaded  # unchanged
+    with pytest.raises(ArgumentError, match=rf"an earlier version of {name} has registered.*restart Python"):
+        module_of(path, name, 3)
+    assert torch.ops.tkjit_test_edited.times(torch.ones(1)) == 2
+
+
+def test_an_operator_of_another_library_is_not_registered_again(tmp_path):
+    torch.library.define("tkjit_test_taken::times", "(Tensor x) -> Tensor")
+    with pytest.raises(
+        ArgumentError, match=r"defines the operator tkjit_test_taken::times, which is registered already"
+    ):
+        module_of(tmp_path / "taken.cpp", "tkjit_test_taken", 2)
+
+
+def test_what_torch_does_not_register_is_an_error_and_leaves_nothing(tmp_path):
+    path, name = tmp_path / "wrong.cpp", "tkjit_test_wrong"
+    header = f'TORCH_LIBRARY({name}, m) {{ m.def("first(Tensor x) -> Tensor", &times); }}\n'
+    header += f'TORCH_LIBRARY_FRAGMENT({name}, m) {{ m.def("second(Tensr x) -> Tensor"); }}\n'
+    (tmp_path / "blocks.h").write_text(header)
+    path.write_text("""
+#include <torch/extension.h>
+at::Tensor times(at::Tensor x) { return x; }
+#include "blocks.h"
+""")
+    for _ in range(2):  # a second load would run no initializer
+        with pytest.raises(ArgumentError, match="cannot register its operators: unknown type specifier"):
+            cpp_extension.load(name, [path], is_python_module=False)
+    assert not torch._C._jit_get_schemas_for_operator("tkjit_test_wrong::first")
+    (tmp_path / "blocks.h").write_text(header.replace("Tensr", "Tensor"))
+    cpp_extension.load(name, [path], is_python_module=False)
+    assert torch.ops.tkjit_test_wrong.first(torch.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ("times(Tensor x, int n) -> Tensor", r"takes \(Tensor\), and its schema says \(Tensor, int\)"),
+        ("times(Tensor? x) -> Tensor", r"takes \(Tensor\), and its schema says \(Optional\[Tensor\]\)"),
+        ("times(Tensor x) -> float", r"returns \(Tensor\), and its schema says \(float\)"),
+    ],
+)
+def test_a_function_that_is_not_its_schemas(tmp_path, schema, said):
+    with pytest.raises(ArgumentError, match=said):
+        module_of(tmp_path / "other.cpp", "tkjit_test_other", 2, f'm.def("{schema}", &times);')
+    assert not torch._C._jit_get_schemas_for_operator("tkjit_test_other::times")
+
+
+def test_of_two_implementations_the_gpus_runs_in_the_simulator(tmp_path):
+    path = tmp_path / "both.cpp"
+    path.write_text("""
+#include <torch/extension.h>
+at::Tensor on_cpu(at::Tensor x) { return x.clone().fill_(1); }
+at::Tensor on_gpu(at::Tensor x) { return x.clone().fill_(2); }
+TORCH_LIBRARY(tkjit_test_both, m) { m.def("both(Tensor x) -> Tensor"); m.def("one(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(tkjit_test_both, CUDA, m) { m.impl("both", &on_gpu); }
+TORCH_LIBRARY_IMPL(tkjit_test_both, CPU, m) { m.impl("both", &on_cpu); m.impl("one", &on_cpu); }
+""")
+    (tmp_path / "kernel.cu").write_text("__global__ void nothing() {}\n")
+    cpp_extension.load("both", [path, tmp_path / "kernel.cu"], is_python_module=False)
+    assert torch.ops.tkjit_test_both.both(torch.zeros(1)).item() == 2
+    assert torch.ops.tkjit_test_both.one(torch.zeros(1)).item() == 1
+
+
+STABLE = """
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+#include <cuda_runtime.h>
+
+__global__ void add_one(const float* x, float* y, int n) {
+    if (threadIdx.x < n) y[threadIdx.x] = x[threadIdx.x] + 1;
+}
+torch::stable::Tensor one_more(torch::stable::Tensor x) {
+    STD_TORCH_CHECK(x.is_cuda(), "x must be a CUDA tensor");
+    auto y = torch::stable::empty_like(x);
+    add_one<<<1, 32>>>(x.const_data_ptr<float>(), y.mutable_data_ptr<float>(), x.numel());
+    return y;
+}
+STABLE_TORCH_LIBRARY(tkjit_test_stable, m) { m.def("one_more(Tensor x) -> Tensor"); }
+STABLE_TORCH_LIBRARY_IMPL(tkjit_test_stable, CUDA, m) { m.impl("one_more", TORCH_BOX(&one_more)); }
+"""
+
+
+def test_operators_of_torchs_stable_api_run_in_the_simulator(tmp_path):
+    path = tmp_path / "stable.cu"
+    path.write_text(STABLE)
+    cpp_extension.load("stable_operators", [path], is_python_module=False)
+    x = torch.randn(5)
+    assert torch.equal(torch.ops.tkjit_test_stable.one_more(x), x + 1)
+    wrong = STABLE.replace("tkjit_test_stable", "tkjit_test_unstable").replace(
+        "one_more(Tensor x)", "one_more(Tensr x)"
+    )
+    path.write_text(wrong)
+    with pytest.raises(ArgumentError, match="unstable_operators cannot register its operators"):
+        cpp_extension.load("unstable_operators", [path], is_python_module=False)

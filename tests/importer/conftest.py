@@ -1,0 +1,20 @@
+"""What importing a source needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkjit.config import Settings
+from tkjit.errors import ToolchainError
+from tkjit.loader import loader_for
+
+SETTINGS = Settings.from_environment()  # as it is before the tests have a cache of their own
+
+
+@pytest.fixture(scope="module")
+def clang() -> None:
+    pytest.importorskip("clang.cindex", reason='libclang is missing: pip install "tkjit[import]"')
+    try:
+        loader_for(SETTINGS).toolchain.nvcc  # noqa: B018
+    except ToolchainError as error:
+        pytest.skip(f"the headers of CUDA are needed: {error}")

@@ -1,0 +1,71 @@
+"""What host code says of the extents of a kernel's pointers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkjit.importer.extents import Extents, extents_of
+from tkjit.importer.launches import launches_of
+from tkjit.importer.model import Part, Type
+
+FLOATS, INT = Type("pointer", "float *", "float"), Type("number", "int")
+
+
+def found(host: str, *parameters: tuple[str, Type], variants: tuple[str, ...] = ()) -> Extents:
+    (launch,) = launches_of(f"void run(torch::Tensor x, torch::Tensor w) {{ {host} }}")
+    return extents_of(launch, parameters, set(variants), {name for name, _ in parameters})
+
+
+def test_a_size_that_the_kernel_takes_names_the_dim():
+    extents = found(
+        "int n = x.size(0), m; const int rows = x.size(0); const int cols = x.size(1);"
+        "k<<<rows, 64>>>(x.data_ptr<float>(), w.data_ptr<float>(), rows, cols);",
+        ("a", FLOATS), ("b", FLOATS), ("M", INT), ("N", INT),
+    )  # fmt: skip
+    assert extents.dims == {"a": ["M", "N"]}  # of w nobody says anything
+    assert extents.computed == {"M": "M", "N": "N"}
+
+
+def test_a_size_of_the_launch_alone_is_called_as_the_host_calls_it():
+    extents = found(
+        "const int rows = x.size(0); k<<<rows, 64>>>(x.data_ptr<float>(), x.numel() / x.size(-1));",
+        ("a", FLOATS), ("n", INT),
+    )  # fmt: skip
+    assert extents.dims == {"a": ["rows", "x_1"]}
+    assert extents.computed == {"n": "rows * x_1 // x_1"}
+    assert extents.translate(Part("dim3(x.size(0), x.size(1))")).text == "dim3(rows, x_1)"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "dims", "outputs"),
+    [
+        ("torch::empty_like(x)", ["n"], {"c": False}),
+        ("torch::zeros_like(x)", ["n"], {"c": True}),
+        ("torch::empty({x.size(0), 4}, x.options())", ["n", "4"], {"c": False}),
+        ("torch::zeros({2 * n})", ["2 * n"], {"c": True}),
+        ("torch::empty({unknown(x)})", None, {}),
+    ],
+)
+def test_what_the_host_allocates_is_an_output(pointer, dims, outputs):
+    host = f"const int n = x.size(0); auto y = {pointer}; k<<<1, 1>>>(x.data_ptr<float>(), y.data_ptr<float>(), n);"
+    extents = found(host, ("a", FLOATS), ("c", FLOATS), ("n", INT))
+    assert extents.dims.get("c") == dims and extents.outputs == outputs
+
+
+def test_bytes_of_cuda_malloc():
+    extents = found(
+        "const int m = 64; int n = 128; cudaMalloc(&a, m * n * sizeof(float));"
+        "cudaMalloc((void**)&b, n * sizeof(float)); cudaMalloc(&c, 1000 * sizeof(float)); k<<<1, 1>>>(a, b, c, m, n);",
+        ("x", FLOATS), ("y", FLOATS), ("z", FLOATS), ("M", INT), ("N", INT),
+    )  # fmt: skip
+    assert extents.dims == {"x": ["M", "N"], "y": ["N"]} and extents.computed == {"M": "M", "N": "N"}
+    assert extents.sizes == {"M": 64, "N": 128, "z_size": 1000}
+
+
+def test_a_number_that_is_a_variants():
+    extents = found("k<<<1, 1>>>(x.data_ptr<float>(), THREADS);", ("a", FLOATS), ("K", INT), variants=("THREADS",))
+    assert extents.computed == {"K": "THREADS"}
+
+
+def test_a_launch_that_gives_another_number_of_arguments_says_nothing():
+    assert found("k<<<1, 1>>>(x.data_ptr<float>());", ("a", FLOATS), ("n", INT)) == Extents()

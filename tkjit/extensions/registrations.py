@@ -1,0 +1,161 @@
+"""The operators that an extension's own sources register with torch, which a process can do once for each."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tkjit.errors import ArgumentError
+from tkjit.extensions.schemas import definitions_in
+from tkjit.extensions.sources import WITHOUT_OPERATORS, Extension
+from tkjit.source.lexer import Token, closing, tokens_of
+
+_BLOCK = re.compile(r"(?:STABLE_)?TORCH_LIBRARY(?P<kind>_FRAGMENT|_IMPL)?(?:_EXPAND)?")
+_loaded: dict[tuple[str, ...], Path] = {}  # by an extension's name and files
+_owners: dict[str, Path] = {}  # by an operator's name, or a namespace's with "::" behind it
+_failed: dict[Path, str] = {}  # what could not register: a second load of it would run nothing
+
+
+def registers_operators(extension: Extension) -> bool:
+    """Whether a source of an extension has a ``TORCH_LIBRARY`` of any kind, which is compiled."""
+    is_left_out = WITHOUT_OPERATORS in (*extension.cflags, *extension.cuda_flags)
+    return not is_left_out and any(_BLOCK.search(source.content) for source in extension.own_sources)
+
+
+def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
+    """Refuse what would register an operator a second time, before it is loaded; the names that it registers.
+
+    Raises
+    ------
+    ArgumentError
+        If an earlier version of the extension is loaded, or another library has an operator or a namespace that it
+        defines; if it could not register before.
+    """
+    if shared_object in _failed:
+        raise ArgumentError(_failed[shared_object])
+    if not registers_operators(extension):
+        return []
+    earlier = _loaded.get(_identity(extension))
+    if earlier is not None and earlier != shared_object:
+        raise ArgumentError(
+            f"cpp_extension: an earlier version of {extension.name} has registered its operators in this process, and"
+            " torch takes an operator once; restart Python to load the edited one"
+        )
+    names = operators_of(extension)
+    for name in names:
+        owner = _owners.get(name)
+        if owner == shared_object or (not owner and not (schema := _schema_of(name))):
+            continue
+        what = f"namespace {name[:-2]}" if name.endswith("::") else f"operator {name}"
+        by = f", by {owner.parent.name}" if owner else f": {schema}"
+        raise ArgumentError(
+            f"cpp_extension: {extension.name} defines the {what}, which is registered already{by};"
+            " torch takes it once in a process"
+        )
+    return names
+
+
+def note_registrations(extension: Extension, shared_object: Path, names: list[str]) -> None:
+    """Note what an extension has registered by being loaded.
+
+    Parameters
+    ----------
+    names : list of str
+        What ``check_registrations`` has found.
+
+    Raises
+    ------
+    ArgumentError
+        With torch's words, if it could not register all; if a function is not its schema's. Then nothing of it stays.
+    """
+    library = ctypes.CDLL(str(shared_object))
+    if hasattr(library, "tkjit_registration_error"):  # compiled with the stand-ins, and registers
+        reason = _text(library.tkjit_registration_error).strip()
+        text = f"cpp_extension: {extension.name} cannot register its operators: {reason}" if reason else ""
+        text = text or _disagreement(extension, _text(library.tkjit_registered_functions))
+        if text:
+            library.tkjit_withdraw_registrations()
+            _failed[shared_object] = text
+            raise ArgumentError(text)
+    if names:
+        _loaded[_identity(extension)] = shared_object
+        _owners.update(dict.fromkeys(names, shared_object))
+
+
+def operators_of(extension: Extension) -> list[str]:
+    """The operators that the sources of an extension define, ``mine::norm``, and whole namespaces: ``mine::``.
+
+    Examples
+    --------
+    >>> from tkjit.extensions.sources import Extension, Source
+    >>> text = 'TORCH_LIBRARY(mine, m) { m.def("norm(Tensor x) -> Tensor"); m.def("sum", &sum); }'
+    >>> operators_of(Extension("one", (Source("a.cpp", None, text),)))
+    ['mine::', 'mine::norm', 'mine::sum']
+    """
+    found: dict[str, None] = {}
+    for source in extension.own_sources:
+        tokens = [token for token in tokens_of(source.content) if token.kind != "directive"]
+        for kind, space, body in _blocks(tokens):
+            space = extension.name if space == "TORCH_EXTENSION_NAME" else space
+            found |= {} if kind else {f"{space}::": None}
+            names = (text.partition("(")[0].strip() for text in definitions_in(body))
+            found.update(dict.fromkeys(name if "::" in name else f"{space}::{name}" for name in names if name))
+    return list(found)
+
+
+def _blocks(tokens: list[Token]) -> Iterator[tuple[str, str, list[Token]]]:
+    """The kind, the namespace and the body of each block that registers."""
+    for i, token in enumerate(tokens):
+        block = _BLOCK.fullmatch(token.text) if token.kind == "word" and i + 2 < len(tokens) else None
+        end = closing(tokens, i + 1) if block and tokens[i + 1].text == "(" else None
+        if block and end is not None and end + 1 < len(tokens) and tokens[end + 1].text == "{":
+            yield block["kind"] or "", tokens[i + 2].text, tokens[end + 2 : closing(tokens, end + 1)]
+
+
+def _identity(extension: Extension) -> tuple[str, ...]:
+    return (extension.name, extension.arch, *(str(source.path or source.name) for source in extension.own_sources))
+
+
+def _schema_of(operator: str) -> Any:
+    """torch's schema of an operator, ``mine::norm`` or ``mine::norm.out``; None for one that is not registered."""
+    import torch
+
+    name, _, overload = operator.partition(".")
+    if name.endswith("::"):
+        return None  # torch does not tell who has a namespace
+    schemas = torch._C._jit_get_schemas_for_operator(name)
+    return next((schema for schema in schemas if schema.overload_name == overload), None)
+
+
+def _disagreement(extension: Extension, functions: str) -> str:
+    """The first function whose types are not those of the schema that it is registered for; empty where all agree.
+
+    The dispatcher's C ABI passes bits, and a function would read them as what they are not.
+    """
+    import torch
+
+    for line in functions.splitlines():
+        operator, _, text = line.partition(" ")
+        schema, own = _schema_of(operator), torch._C.parse_schema(text)
+        if schema is None:
+            continue
+        for part in ("arguments", "returns"):
+            told, takes = (
+                [str(each.type).replace("SymInt", "int") for each in getattr(one, part)] for one in (schema, own)
+            )
+            if told != takes:
+                does = "takes" if part == "arguments" else "returns"
+                return (
+                    f"cpp_extension: {extension.name}: the function of {operator} {does} ({', '.join(takes)}), and its"
+                    f" schema says ({', '.join(told)}): {schema}"
+                )
+    return ""
+
+
+def _text(ask: Any) -> str:
+    ask.restype = ctypes.c_char_p
+    text: bytes = ask()
+    return text.decode(errors="replace")

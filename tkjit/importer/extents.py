@@ -1,0 +1,193 @@
+"""The extents of a kernel's pointers, as host code has them: of torch's tensors, and of what it allocates.
+
+``k<<<n, 256>>>(x.data_ptr<float>(), n)`` with ``const int n = x.size(0)`` makes ``n`` the dim of ``x``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tkjit.importer.dtypes import is_integer
+from tkjit.importer.model import Launch, Part, Type
+from tkjit.importer.shapes import integers_of
+from tkjit.importer.tokens import spell, split
+from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.spec.expr import EXTENTS
+
+_SIZE = re.compile(r"\b(?P<tensor>\w+)\.(?:size\((?P<axis>-?\d+)\)|sizes\(\)\[(?P<index>\d+)\]|(?P<all>numel)\(\))")
+_LIKE = re.compile(r"(?:torch|at)::(?P<kind>empty|zeros)_like\((?P<tensor>\w+)[,)]")
+_MADE = re.compile(r"(?:torch|at|torch::stable)::(?P<kind>empty|zeros)\((?P<rest>\{.*)", re.DOTALL)
+
+
+@dataclass
+class Extents:
+    """What host code says of the extents of a launch's pointers.
+
+    Parameters
+    ----------
+    dims : dict
+        Of each pointer that it says something of, by the parameter's name.
+    computed : dict
+        Integers that the kernel takes, and that follow from dims: the expression of each.
+    outputs : dict
+        Pointers whose memory the host function allocates itself, and whether it zeroes it.
+    sizes : dict
+        Values that the source has for dims and integers.
+    """
+
+    dims: dict[str, list[str]] = field(default_factory=dict)
+    computed: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, bool] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
+    _names: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def translate(self, part: Part) -> Part:
+        """A part of the launch in which the extents of tensors have the names of dims."""
+        return Part(self._translated(part.text), part.borrowed, part.compiles, part.said)
+
+    def _translated(self, text: str) -> str:
+        def name(match: re.Match[str]) -> str:
+            axes = self._axes_of(match["tensor"])
+            if match["all"]:
+                return f"({' * '.join(axes)})" if axes else match[0]
+            axis = int(match["axis"] or match["index"])
+            return axes[axis] if -len(axes) <= axis < len(axes) else match[0]
+
+        return _SIZE.sub(name, text)
+
+    def _axes_of(self, tensor: str) -> list[str]:
+        return [name for (owner, _), name in sorted(self._names.items()) if owner == tensor]
+
+
+def extents_of(
+    launch: Launch | None, parameters: Sequence[tuple[str, Type]], variants: set[str], taken: set[str]
+) -> Extents:
+    """The extents that host code says; nothing for a launch that gives a struct.
+
+    Parameters
+    ----------
+    variants : set of str
+        The names of integers by which instances differ.
+    taken : set of str
+        Names that no dim may have; those of the dims are added.
+    """
+    found = Extents()
+    if launch is None or len(launch.given) != len(parameters):
+        return found
+    given = {name: text for (name, _), text in zip(parameters, launch.given, strict=True)}
+    integers = [name for name, type_ in parameters if is_integer(type_.cpp) and type_.kind == "number"]
+    pointers = {name: given[name] for name, type_ in parameters if type_.kind == "pointer"}
+    _name_axes(found, launch, given, integers, set(pointers.values()), taken)
+    for name, source in pointers.items():
+        _add_pointer(found, launch, name, source, given, integers)
+    dims = {dim for listed in found.dims.values() for dim in listed}
+    for name in integers:
+        if name in dims:
+            found.computed[name] = name
+            continue
+        text = integers_of(found._translated(given[name]), dims | variants)
+        if text is not None and text.isdigit():
+            found.sizes[name] = int(text)
+        elif text is not None:
+            found.computed[name] = text
+    return found
+
+
+def _name_axes(
+    found: Extents,
+    launch: Launch,
+    given: Mapping[str, str],
+    integers: Sequence[str],
+    tensors: set[str],
+    taken: set[str],
+) -> None:
+    """Names the axes of torch's tensors, which the launch's integers and its shape speak of."""
+    texts = [*(given[name] for name in integers), *(part.text for _, part in launch.parts), *tensors, *launch.called]
+    axes: dict[str, set[int]] = {}
+    for match in [match for text in texts for match in _SIZE.finditer(text)]:
+        used = axes.setdefault(match["tensor"], set())
+        if not match["all"]:
+            used.add(int(match["axis"] or match["index"]))
+    whole = {given[name]: name for name in integers if _SIZE.fullmatch(given[name])}
+    for tensor, used in axes.items():
+        forward = max([axis + 1 for axis in used if axis >= 0], default=0)
+        backward = max([-axis for axis in used if axis < 0], default=0)
+        rank = forward + backward if forward and backward else max(forward, backward, 1)
+        if rank > len(EXTENTS):
+            continue
+        for axis in range(rank):
+            spelled = [f"{tensor}.size({axis})", f"{tensor}.size({axis - rank})", f"{tensor}.sizes()[{axis}]"]
+            spelled += [f"{tensor}.numel()"] if rank == 1 else []
+            name = next((whole[text] for text in spelled if text in whole), "")
+            if not name:
+                called = next((launch.called[text] for text in spelled if text in launch.called), "")
+                name = (
+                    called if called and called not in taken else f"{tensor}_{axis}" if rank > 1 else f"{tensor}_size"
+                )
+                while name in taken:
+                    name += "_"
+                taken.add(name)
+            found._names[tensor, axis] = name
+
+
+def _add_pointer(
+    found: Extents, launch: Launch, name: str, source: str, given: Mapping[str, str], integers: Sequence[str]
+) -> None:
+    like, made = _LIKE.match(source), _MADE.match(source)
+    if like:
+        dims = found._axes_of(like["tensor"])
+        if dims:
+            found.dims[name], found.outputs[name] = dims, like["kind"] == "zeros"
+    elif made:
+        listed = tokens_of(made["rest"])
+        end = closing(listed, 0)
+        texts = [integers_of(found._translated(spell(part)), _dims(found)) for part in split(listed[1:end])]
+        if texts and len(texts) <= len(EXTENTS) and all(texts):
+            found.dims[name], found.outputs[name] = [text for text in texts if text], made["kind"] == "zeros"
+    elif axes := found._axes_of(source):
+        found.dims[name] = axes
+    elif source in launch.allocated:
+        factors = [spell(part) for part in _factors(tokens_of(launch.allocated[source]))]
+        own = {launch.arguments[list(given).index(i)]: i for i in integers if launch.arguments[list(given).index(i)]}
+        if factors and all(factor in own for factor in factors) and len(set(factors)) == len(factors) <= len(EXTENTS):
+            found.dims[name] = [own[factor] for factor in factors]
+            for factor in factors:
+                number = integers_of(given[own[factor]], ())
+                if number is not None and number.isdigit():
+                    found.sizes[own[factor]] = int(number)
+        elif (size := integers_of(" * ".join(f"({factor})" for factor in factors), ())) and size.isdigit():
+            found.sizes[f"{name}_size"] = int(size)
+
+
+def _dims(found: Extents) -> set[str]:
+    return set(found._names.values())
+
+
+def _factors(tokens: list[Token]) -> list[list[Token]]:
+    """The factors of a number of bytes, without the size of an element; nothing where it is no such product."""
+    while len(tokens) > 2 and tokens[0].text == "(" and closing(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    parts: list[list[Token]] = [[]]
+    i = 0
+    while i < len(tokens):
+        end = closing(tokens, i) if tokens[i].text in ("(", "[", "{") else None
+        if end is not None:
+            parts[-1] += tokens[i : end + 1]
+            i = end
+        elif tokens[i].text == "*":
+            parts.append([])
+        elif tokens[i].text in ("+", "-", "/", "%", "?"):
+            return []
+        else:
+            parts[-1].append(tokens[i])
+        i += 1
+    found: list[list[Token]] = []
+    for part in parts:
+        is_bracket = len(part) > 2 and part[0].text == "(" and closing(part, 0) == len(part) - 1
+        if is_bracket:
+            found += _factors(part) or [part]
+        elif part and part[0].text != "sizeof":
+            found.append(part)
+    return found

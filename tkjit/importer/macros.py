@@ -1,0 +1,159 @@
+"""Expands the macros of a source in which launches stand: ``AT_DISPATCH_*``, and a source's own.
+
+The C++ compiler's preprocessor expands them, and no constants: an expression keeps the names that its author gave it.
+The directives of the source are hidden from it, since a launch may stand under an ``#if`` that is off.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tkjit.importer.host_functions import host_of
+from tkjit.source.lexer import Token, closing, macro_body, macros, tokens_of
+from tkjit.source.scopes import outline
+
+_LAUNCHING = frozenset(["<<<", "launch_kernel", "cudaLaunchKernelEx"])
+_HIDDEN = "pragma tkjit "
+_MARKER = re.compile(r'^# (\d+) "[^"\n]*"[ \d]*$', re.MULTILINE)
+_TIMEOUT_S = 60
+
+
+@dataclass(frozen=True)
+class HostText:
+    """The text in which launches are looked for.
+
+    Parameters
+    ----------
+    lines : tuple of int
+        The line of the source for each of its lines; empty where they are the same.
+    notes : tuple of str
+        Why macros are left as they are.
+    """
+
+    text: str
+    lines: tuple[int, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+    def line_of(self, offset: int) -> int:
+        """The source's line of a place in the text, from 1."""
+        line = self.text.count("\n", 0, offset)
+        return self.lines[line] if self.lines else line + 1
+
+
+def expand_launches(text: str, known: Mapping[str, str], cxx: Path | None) -> HostText:
+    """A source's text with its own macros expanded, and others that launch kernels, or are given what does.
+
+    Parameters
+    ----------
+    known : mapping
+        The ``#define`` lines of the headers that it includes, by name.
+    cxx : Path or None
+        The C++ compiler; without one nothing is expanded.
+    """
+    tokens = tokens_of(text)
+    own = {define.inner[0].text: text[define.start : define.end] for define in macros(tokens) if define.inner}
+    every = {**own, **known}
+    chosen = _chosen(tokens, own, every)
+    if not chosen or cxx is None:
+        return HostText(text)
+    command, hidden = [str(cxx), "-E", "-w", "-x", "c++", "-"], _hide(text, tokens)
+    notes: list[str] = []
+    while chosen:
+        given = "\n".join([*(_on_one_line(every[name]) for name in chosen), '# 1 "source"', hidden])
+        try:
+            found = subprocess.run(
+                command, input=given, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return HostText(text, notes=(f"macros are not expanded, and launches in them not seen: {error}",))
+        if found.returncode == 0:
+            _, _, expanded = found.stdout.partition('# 1 "source"\n')
+            return replace(_with_lines(expanded), notes=tuple(notes))
+        # of the branches of an #if all are read, and each may define a macro in its own way
+        misused = [name for name in re.findall(r'macro "(\w+)"', found.stderr) if name in chosen]
+        if not misused:
+            break
+        chosen = [name for name in chosen if name not in misused]
+        notes.append(f"{', '.join(dict.fromkeys(misused))}: not expanded, since a use differs from its definition")
+    return HostText(text, notes=tuple(notes) or ("macros are not expanded: the preprocessor refuses them",))
+
+
+def _chosen(tokens: list[Token], own: Mapping[str, str], known: Mapping[str, str]) -> list[str]:
+    """The macros to expand: the source's own, those that launch, those around a launch, and what they are made of.
+
+    A call of one of the source's functions may lead to a launch.
+    """
+    defines = {name: macros(tokens_of(line)) for name, line in known.items()}
+    bodies = {name: macro_body(found[0]) for name, found in defines.items() if found}
+    code = [token for token in tokens if token.kind != "directive"]
+    functions = {host.name for function in outline(tokens).functions if (host := host_of(function)) is not None}
+    launching = {name for name, line in own.items() if _takes_arguments(line)}
+    while True:
+        marks = _LAUNCHING | functions | launching
+        found = {name for name, body in bodies.items() if any(token.text in marks for token in body)}
+        for text in (code, *bodies.values()):
+            found.update(_around(text, marks, bodies))
+        if found <= launching:
+            break
+        launching |= found
+    chosen = set(launching)
+    reached = list(launching)
+    while reached:
+        for token in bodies[reached.pop()]:
+            if token.text in bodies and token.text not in chosen and _takes_arguments(known[token.text]):
+                chosen.add(token.text)
+                reached.append(token.text)
+    return [name for name in known if name in chosen]
+
+
+def _around(text: Sequence[Token], marks: Iterable[str], known: Iterable[str]) -> set[str]:
+    """The macros among whose arguments a launch is."""
+    found: set[str] = set()
+    open_calls: list[tuple[str, int]] = []
+    for i, token in enumerate(text):
+        while open_calls and i > open_calls[-1][1]:
+            open_calls.pop()
+        if token.text in marks:
+            found.update(name for name, _ in open_calls)
+        if token.text in known and i + 1 < len(text) and text[i + 1].text == "(":
+            end = closing(list(text), i + 1)
+            if end is not None:
+                open_calls.append((token.text, end))
+    return found
+
+
+def _takes_arguments(define: str) -> bool:
+    return re.match(r"#\s*define\s+\w+\(", define) is not None
+
+
+def _on_one_line(directive: str) -> str:
+    return re.sub(r"\\\r?\n", " ", directive)
+
+
+def _hide(text: str, tokens: list[Token]) -> str:
+    """A text whose directives the preprocessor leaves as they are, line for line."""
+    found, end = [], 0
+    for token in tokens:
+        if token.kind == "directive":
+            directive = text[token.start : token.end]
+            found += [text[end : token.start], f"#{_HIDDEN}", _on_one_line(directive)[1:], "\n" * directive.count("\n")]
+            end = token.end
+    return "".join([*found, text[end:]])
+
+
+def _with_lines(expanded: str) -> HostText:
+    """A preprocessor's output without its line markers, and the lines that they tell."""
+    kept, lines, line = [], [], 1
+    for text in expanded.split("\n"):
+        marker = _MARKER.match(text)
+        if marker:
+            line = int(marker[1])
+            continue
+        kept.append(re.sub(rf"^(\s*)#{_HIDDEN}", r"\1#", text))
+        lines.append(line)
+        line += 1
+    return HostText("\n".join(kept), tuple(lines))

@@ -1,0 +1,138 @@
+// TORCH_LIBRARY, TORCH_LIBRARY_IMPL and TORCH_LIBRARY_FRAGMENT for functions of at::Tensor, by torch's stable C ABI.
+#pragma once
+
+#ifdef TKJIT_TORCH_IN_KERNEL
+#include "no_module.h"
+#else
+
+#include "boxed.h"
+#include "registrations.h"
+#ifdef TKJIT_SIM
+#include <cuda_runtime.h>
+#endif
+
+namespace c10 {
+inline namespace tkjit_stand_in {
+
+enum class DispatchKey { CPU, CUDA, Meta, CompositeImplicitAutograd, CompositeExplicitAutograd, Autograd, AutogradCPU, AutogradCUDA };
+
+inline const char* name_of(DispatchKey key) {
+    static const char* const names[] = {"CPU",      "CUDA",        "Meta",        "CompositeImplicitAutograd", "CompositeExplicitAutograd",
+                                        "Autograd", "AutogradCPU", "AutogradCUDA"};
+    return names[int(key)];
+}
+inline const char* name_of(DeviceType type) {
+    return name_of(type == kCUDA ? DispatchKey::CUDA : type == kCPU ? DispatchKey::CPU : DispatchKey::Meta);
+}
+
+}  // inline namespace tkjit_stand_in
+}  // namespace c10
+
+namespace torch {
+inline namespace tkjit_stand_in {
+
+using c10::DispatchKey;
+
+/// What a source registers in one block.
+class Library {
+public:
+    enum Kind { DEF, IMPL, FRAGMENT };
+
+    Library(Kind kind, const char* space, const char* key, const char* file, uint32_t line)
+        : space_(space), file_(file), line_(line) {
+        TorchLibraryOpaque* made = nullptr;
+        const AOTITorchError failed = kind == IMPL  ? aoti_torch_library_init_impl(space, tkjit::key_in_process(key), file, line, &made)
+                                      : kind == DEF ? aoti_torch_library_init_def(space, file, line, &made)
+                                                    : aoti_torch_library_init_fragment(space, file, line, &made);
+        c10::check_call(failed, "TORCH_LIBRARY");
+        made_.push_back(made);
+    }
+    Library(const Library&) = delete;
+    void withdraw() {
+        while (!made_.empty()) {
+            aoti_torch_delete_library_object(made_.back());
+            made_.pop_back();
+        }
+    }
+
+    Library& def(const char* schema) {
+        c10::check_call(aoti_torch_library_def(made_.front(), schema), schema);
+        return *this;
+    }
+    /// With a function for every device; without a schema the function has its own.
+    template <class R, class... A>
+    Library& def(const char* schema, R (*function)(A...)) {
+        const std::string given = schema;
+        const std::string name = given.substr(0, given.find('('));
+        def(name == given ? c10::Boxed<R(A...)>::schema(name).c_str() : schema);
+        return impl(name.c_str(), DispatchKey::CompositeImplicitAutograd, function);
+    }
+    template <class R, class... A>
+    Library& impl(const char* name, R (*function)(A...)) {
+        return implement(made_.front(), name, function);
+    }
+    template <class Key, class R, class... A>
+    Library& impl(const char* name, Key key, R (*function)(A...)) {
+        TorchLibraryOpaque* made = nullptr;
+        c10::check_call(aoti_torch_library_init_impl(space_, tkjit::key_in_process(c10::name_of(key)), file_, line_, &made), name);
+        made_.push_back(made);
+        return implement(made, name, function);
+    }
+    template <class Lambda>
+    auto def(const char* schema, const Lambda& lambda) -> decltype(+lambda, std::declval<Library&>()) {
+        return def(schema, +lambda);
+    }
+    template <class Lambda>
+    auto impl(const char* name, const Lambda& lambda) -> decltype(+lambda, std::declval<Library&>()) {
+        return impl(name, +lambda);
+    }
+
+private:
+    template <class R, class... A>
+    Library& implement(TorchLibraryOpaque* in, const char* name, R (*function)(A...)) {
+        const c10::BoxedFunction boxed = c10::Boxed<R(A...)>::of(function);
+        const AOTITorchError failed = torch_library_impl ? torch_library_impl(in, name, boxed, TORCH_ABI_VERSION)
+                                                         : aoti_torch_library_impl(in, name, boxed);
+        c10::check_call(failed, name);
+        const std::string whole = std::string(name).find("::") == std::string::npos ? std::string(space_) + "::" + name : name;
+        tkjit::registrations().functions += whole + " " + c10::Boxed<R(A...)>::schema("f") + "\n";
+        return *this;
+    }
+
+    const char* const space_;
+    const char* const file_;
+    const uint32_t line_;
+    std::vector<TorchLibraryOpaque*> made_;
+};
+
+struct LibraryInit {
+    LibraryInit(Library::Kind kind, void (*define)(Library&), const char* space, const char* key, const char* file, uint32_t line) {
+        try {
+            auto* const library = new Library(kind, space, key, file, line);
+            tkjit::registrations().undo.push_back([library] { library->withdraw(); });
+            define(*library);
+        } catch (const std::exception& error) {
+            if (tkjit::registrations().error.empty()) tkjit::registrations().error = error.what();
+        }
+    }
+};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace torch
+
+#ifdef TKJIT_TORCH_WITHOUT_OPERATORS
+#define TKJIT_TORCH_REGISTER(kind, space, key, variable, number) TKJIT_TORCH_NOT_REGISTERED(variable, number)
+#else
+#define TKJIT_TORCH_REGISTER(kind, space, key, variable, number)                                                     \
+    static void TKJIT_TORCH_UNIQUE(tkjit_register_, number)(torch::Library&);                                        \
+    static const torch::LibraryInit TKJIT_TORCH_UNIQUE(tkjit_registered_, number)(                                   \
+        torch::Library::kind, &TKJIT_TORCH_UNIQUE(tkjit_register_, number), space, key, __FILE__, __LINE__);          \
+    static void TKJIT_TORCH_UNIQUE(tkjit_register_, number)([[maybe_unused]] torch::Library & variable)
+#endif
+#define TORCH_LIBRARY(space, variable) TKJIT_TORCH_REGISTER(DEF, #space, nullptr, variable, __COUNTER__)
+#define TORCH_LIBRARY_FRAGMENT(space, variable) TKJIT_TORCH_REGISTER(FRAGMENT, #space, nullptr, variable, __COUNTER__)
+#define TORCH_LIBRARY_IMPL(space, key, variable) \
+    TKJIT_TORCH_REGISTER(IMPL, #space, #key, variable, __COUNTER__)
+#define TORCH_FN(function) (&function)
+
+#endif  // TKJIT_TORCH_IN_KERNEL

@@ -1,0 +1,19 @@
+"""The numbers that a host function may return, by the names of their Python types."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Result(NamedTuple):
+    """How a number reaches Python: its type in the launcher and the glue, and CPython's function that makes it."""
+
+    cpp: str
+    box: str
+
+
+RESULTS = {
+    "float": Result("double", "PyFloat_FromDouble"),
+    "int": Result("int64_t", "PyLong_FromLongLong"),
+    "bool": Result("bool", "PyBool_FromLong"),
+}
