@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-all check bench gpu thunderkittens real-kernels golden wheel clean
+.PHONY: demo test test-all test-export check bench gpu thunderkittens real-kernels golden wheel clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m tkjit demo
@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --no-
 
 # every room, with a few of many alike cases
 test: $(VENV)/.installed-for-tests
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not languages"
 
 # also the tests marked slow: the checker's zoos whole, every case of the sweeps over dtypes, architectures and
 # instructions, the fuzz, and what takes long by itself
@@ -23,12 +23,19 @@ test-all: $(VENV)/.installed-for-tests
 	@$(BIN)/python -m pytest -m slow --collect-only -qq
 	$(PYTEST)
 
+# exports in Go and Rust; installs what of the two is missing, where apt-get can
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+test-export: $(VENV)/.installed-for-tests
+	command -v go || $(SUDO) apt-get install --yes golang-go
+	command -v cargo || $(SUDO) apt-get install --yes cargo
+	$(BIN)/python -m pytest -m languages tests/exports
+
 # without compiling anything; what tests/project/test_style.py runs has just been run
 check: $(VENV)/.installed-for-tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu" --ignore tests/project/test_style.py
+	$(PYTEST) -q -m "not slow and not compiles and not nvcc and not gpu and not languages" --ignore tests/project/test_style.py
 
 # a table, and the same as JSON; fails where a limit is passed
 bench: $(VENV)/.installed-for-benchmarks
@@ -50,10 +57,11 @@ thunderkittens: $(VENV)/.installed-for-tests
 real-kernels: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.real_kernels $(DIRECTORIES) $(OPTIONS)
 	$(BIN)/python -m benchmarks.real_references $(DIRECTORIES)
+	$(BIN)/python -m benchmarks.real_specs $(DIRECTORIES)
 
-# the rendered texts that tests/render/golden holds, after a change that was meant
+# the rendered texts that tests/render/golden and tests/exports/golden hold, after a change that was meant
 golden: $(VENV)/.installed-for-tests
-	$(BIN)/python -m pytest -q tests/render/test_golden.py --update-golden
+	$(BIN)/python -m pytest -q tests/render/test_golden.py tests/exports/test_golden.py --update-golden
 
 wheel: $(VENV)/.installed-for-tests
 	$(BIN)/python -m hatchling build -t wheel

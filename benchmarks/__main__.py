@@ -16,6 +16,7 @@ CPU = (
     "cpu.bench_call",
     "cpu.bench_devices",
     "cpu.bench_prepared",
+    "cpu.bench_export",
 )
 GPU = ("gpu.bench_call", "gpu.bench_kernels")
 

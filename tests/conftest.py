@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def may_compile(item: pytest.Item) -> bool:
-    return any(item.get_closest_marker(name) for name in ("nvcc", "compiles", "gpu"))
+    return any(item.get_closest_marker(name) for name in ("nvcc", "compiles", "gpu", "languages"))
 
 
 @pytest.fixture(autouse=True)
@@ -235,6 +235,13 @@ def sass() -> Any:
         return subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": directory}).stdout
 
     return disassemble
+
+
+@pytest.fixture(autouse=True)
+def needs_a_gpu(request: pytest.FixtureRequest) -> None:
+    """What is marked `gpu` runs on one, whether the test takes the device as an argument or not."""
+    if request.node.get_closest_marker("gpu"):
+        request.getfixturevalue("gpu")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from tkjit.errors import (
     TkjitWarning,
     ToolchainError,
 )
+from tkjit.exports import export
 from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals, method
 from tkjit.parallel import Club, ParallelTensor, enable_peer_access
 from tkjit.spec import (
@@ -75,6 +76,7 @@ __all__ = [
     "bind",
     "char_ptr",
     "enable_peer_access",
+    "export",
     "find",
     "kernel",
     "kernels",

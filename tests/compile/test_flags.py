@@ -35,15 +35,15 @@ def test_the_flags_for_a_gpu():
     assert [flag for flag in found.compile if "gencode" in flag] == ["-gencode=arch=compute_90a,code=sm_90a"]
     assert not [flag for flag in found.compile if flag.startswith("-arch")]
     assert {"-std=c++17", "-cudart=static", "-shared", "-DTILE=64", *SPEC.flags} <= set(found.compile)
-    assert found.paths == (f"-I{flags.INCLUDE}", "-I/home/research", "-I/headers")
-    assert found.include_dirs == (flags.INCLUDE, Path("/home/research"), Path("/headers"))
+    assert found.paths == (f"-I{flags.INCLUDE}", "-I/home/research", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
+    assert found.include_dirs == (flags.INCLUDE, Path("/home/research"), Path("/headers"), flags.CUDA_LIBRARIES)
     assert found.link == ("-lcublas",)
 
 
 def test_the_flags_for_the_cpu():
     found = launcher_flags(SPEC, CPU, None)
     assert {"-std=c++17", "-march=x86-64-v3", "-shared", "-fPIC", "-DTILE=64", "-DMINE"} <= set(found.compile)
-    assert found.paths == (f"-I{flags.INCLUDE}", f"-I{flags.SIMULATOR}", "-I/headers")
+    assert found.paths == (f"-I{flags.INCLUDE}", f"-I{flags.SIMULATOR}", "-I/headers", f"-I{flags.CUDA_LIBRARIES}")
     assert not {"-lineinfo", "-Xptxas=-O1"} & set(found.compile)
     assert found.link == ("-lcublas",)
 

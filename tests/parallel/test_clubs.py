@@ -38,6 +38,24 @@ def test_a_club_runs_functions_in_its_devices_threads():
     assert club.devices == (torch.device("cpu"),) * 4
 
 
+def test_a_clubs_function_may_take_the_stream():
+    club = tkjit.Club(["cpu"] * 2)
+    seen: list[tuple] = []
+    club.execute(lambda dev_idx, stream: seen.append((dev_idx, stream)))
+    assert sorted(seen) == [(0, None), (1, None)]
+    factors = [3, 4]
+    club.execute(lambda dev_idx, factors=factors: seen.append(factors[dev_idx]))  # a default is the function's own
+    assert sorted(seen[2:]) == [3, 4]
+
+
+def test_a_club_has_devices_by_one_of_its_two_names():
+    with pytest.raises(ArgumentError, match="devices, or device_ids: one of the two"):
+        tkjit.Club(["cpu"], device_ids=[0])
+    if not torch.cuda.is_available():
+        with pytest.raises(ArgumentError, match="there is no cuda:0"):
+            tkjit.Club(device_ids=[0, 1], streams=[None, None])
+
+
 def test_what_a_clubs_functions_raise_is_raised_with_a_note_of_the_others():
     def fail(dev_idx: int) -> None:
         if dev_idx:

@@ -81,7 +81,7 @@ def test_tuples_and_arrays_of_other_frameworks_are_parts_too():
     x = parts(2, 10)
     result = total(tuple(a.numpy() for a in x), numbers(2), signals(2))
     assert all(isinstance(a, np.ndarray) for a in result)
-    np.testing.assert_allclose(result[0], sum(x).numpy(), rtol=1e-6)
+    np.testing.assert_allclose(result[0], sum(x).numpy(), rtol=1e-6, atol=1e-6)
 
 
 def test_results_become_arrays_of_the_callers_framework_when_they_are_written():
@@ -94,7 +94,7 @@ def test_results_become_arrays_of_the_callers_framework_when_they_are_written():
     x = parts(2, 10)
     y = total([a.numpy().view(Copying) for a in x], numbers(2), signals(2))
     for i, result in enumerate(y):
-        np.testing.assert_allclose(result, (sum(x) * (i + 1) + i).numpy(), rtol=1e-6)
+        np.testing.assert_allclose(result, (sum(x) * (i + 1) + i).numpy(), rtol=1e-6, atol=1e-6)
 
 
 # ---- refusals

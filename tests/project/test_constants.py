@@ -10,6 +10,7 @@ import pytest
 import tkjit
 from tkjit.loader import static_shared
 from tkjit.spec import checks
+from tkjit.spec.dtypes import DTYPES
 
 PACKAGE = Path(tkjit.__file__).parent
 
@@ -28,7 +29,7 @@ def constant(file: str, name: str) -> int:
         (checks.MAX_DEVICES, "include/tkjit/pgl.h", "max_devices"),
         (checks.MAX_DEVICES, "runtime/table.h", "kMaxParallelDevices"),
         (checks.MAX_DEVICES, "runtime/club.h", "kMostDevices"),
-        (checks.MAX_DIMS, "runtime/table.h", "kMaxDims"),
+        (checks.MAX_DIMS, "include/tkjit/call/view.h", "kMaxDims"),
         (checks.MAX_OUTPUTS, "runtime/glue_arguments.h", "kMaxOutputs"),
         (static_shared.MAX_BYTES, "include/tkjit/launch.h", "without_asking"),
     ],
@@ -36,3 +37,11 @@ def constant(file: str, name: str) -> int:
 )
 def test_a_number_is_the_same_in_cpp(ours: int, file: str, name: str):
     assert constant(file, name) == ours
+
+
+def test_element_types_have_one_order():
+    """Of Python, of launchers and of exports, whose headers are read without each other."""
+    listed = [f"TKJIT_{dtype.name.upper()}" for dtype in DTYPES]
+    for file in ("include/tkjit/arg.h", "include/tkjit/export/tensors.h"):
+        text = (PACKAGE / file).read_text()
+        assert re.findall(r"^    (TKJIT_(?!DTYPE_COUNT)\w+),?$", text, re.MULTILINE) == listed, file

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import pytest
+from support.golden import compare
 
 import tkjit
 
@@ -18,11 +18,4 @@ VARIANTS = {"axpy": "bfloat16", "softmax": "float32", "gemm": "float16"}
 def test_rendered_text(name, file, request):
     rendered = tkjit.find(name).render(T=VARIANTS[name])
     text = rendered.glue if file == "glue.cpp" else rendered.launcher
-    golden = GOLDEN / f"{name}.{file}"
-    if request.config.getoption("--update-golden"):
-        golden.write_text(text)
-    expected = golden.read_text() if golden.exists() else ""
-    if text != expected:
-        lines = (t.splitlines(keepends=True) for t in (expected, text))
-        diff = "".join(difflib.unified_diff(*lines, f"tests/render/golden/{golden.name}", "rendered now"))
-        pytest.fail(f"{diff}\nIf this is what should be rendered, `make golden` updates the files.", pytrace=False)
+    compare(GOLDEN / f"{name}.{file}", text, request)

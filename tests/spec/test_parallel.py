@@ -69,7 +69,7 @@ def test_what_a_kernel_over_several_devices_cannot_have():
     assert "a field cannot be named club" in refusal(club, grid=1)
     assert "a field cannot be named dev_idx" in refusal(index, grid=1)
     assert "the entry total has no dev_idx, by which a kernel over several devices knows itself" in refusal(args=True)
-    assert "is launched, and has no backward=" in refusal(backward="total_backward")
+    assert "a kernel over several devices has no backward=" in refusal(backward="total_backward")
     assert "num_devices=33; expected up to 32" in refusal(num_devices=33)
 
 

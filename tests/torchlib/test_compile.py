@@ -195,7 +195,7 @@ def test_export_with_a_dim_that_reaches_an_output():
     program = torch.export.export(Module(), (torch.randn(8, 16), torch.randn(16, 4)), dynamic_shapes=shapes)
     a, b = torch.randn(3, 7), torch.randn(7, 4)
     product, longest = program.module()(a, b)
-    assert torch.allclose(product, a @ b, rtol=1e-4) and longest.shape == (9,)
+    assert torch.allclose(product, a @ b, rtol=1e-4, atol=1e-5) and longest.shape == (9,)
 
 
 @tkjit.kernel(

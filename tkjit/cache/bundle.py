@@ -94,13 +94,7 @@ def check_bundled(directory: Path, root: Path) -> None:
     ------
     DamagedError
     """
-    path = directory / MANIFEST
-    try:
-        digest = digest_of_file(path)
-    except OSError as error:
-        raise DamagedError(f"{path} cannot be read: {error.strerror}") from None
-    if digest != bundled_files(root).get(str(path.relative_to(root))):
-        raise DamagedError(f"{path} is not the file that was bundled")
+    check_file(root, str((directory / MANIFEST).relative_to(root)))
 
 
 def digest(root: Path) -> str:
@@ -156,6 +150,21 @@ def bundled_files(root: Path) -> dict[str, str]:
         return dict(checked_json.read(path)["files"])
     except (KeyError, TypeError, ValueError) as error:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None
+
+
+def check_file(root: Path, place: str) -> None:
+    """Whether a file of a bundle is the one that was bundled.
+
+    Raises
+    ------
+    DamagedError
+    """
+    try:
+        found = digest_of_file(root / place)
+    except OSError as error:
+        raise DamagedError(f"{root / place} cannot be read: {error.strerror}") from None
+    if found != bundled_files(root).get(place):
+        raise DamagedError(f"{root / place} is not the file that was bundled")
 
 
 def _bundle_damage(root: Path) -> list[str]:

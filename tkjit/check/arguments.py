@@ -20,7 +20,8 @@ _DTYPE_NUMBERS = {dtype.name: number for number, dtype in enumerate(DTYPES)}
 
 def pack(spec: Spec, arguments: Mapping[str, Any]) -> bytes:
     """The arguments in the order of the struct's fields."""
-    return b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
+    packed = b"".join(_field(f, arguments[f.name]) for f in spec.struct_fields)
+    return packed + (_number(0) if spec.result else b"")  # no place for a host function's number
 
 
 def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str, torch.Tensor]]:
@@ -29,7 +30,7 @@ def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str
     for f in spec.struct_fields:
         value = arguments[f.name]
         if f.is_list:
-            found += [(f"{f.name}[{i}]", tensor) for i, tensor in enumerate(value or ())]
+            found += [(f"{f.name}[{i}]", tensor) for i, tensor in enumerate(value or ()) if tensor is not None]
         elif f.is_tensor and value is not None:
             found.append((f.name, value))
     return found
@@ -52,15 +53,21 @@ def _field(f: Field, value: Any) -> bytes:
     if f.draws is not None:
         return _number(1)  # the seed of all cases
     if value is None:
-        return _record(_SCALAR, payload=bytes(8), present=0, dtype=_dtype(f))
+        return _absent(f)
     if f.is_list:
-        items = [_tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)]
+        items = [
+            _absent(f) if tensor is None else _tensor(f"{f.name}[{i}]", tensor, False) for i, tensor in enumerate(value)
+        ]
         return _list(items)
     if f.is_tensor:
         return _tensor(f.name, value, f.is_allocated and f.fill is None)
     if f.value_type is not None:
         return _value(f.value_type, value)
     return _number(float(value) if f.dtype in ("float", "double") else int(value))
+
+
+def _absent(f: Field) -> bytes:
+    return _record(_SCALAR, payload=bytes(8), present=0, dtype=_dtype(f))
 
 
 def _dtype(f: Field) -> int:

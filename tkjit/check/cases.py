@@ -178,7 +178,8 @@ class _CaseGenerator:
         if not f.is_tensor:
             return f.default if f.default is not MISSING else self._value(f)
         if f.is_list:
-            return [self._tensor(f, extents) for _ in range(min(3, f.max_length))]
+            tensors = [self._tensor(f, extents) for _ in range(min(3, f.max_length))]
+            return [tensors[0], *(None for _ in tensors[1:2]), *tensors[2:]] if f.has_optional_items else tensors
         return self._tensor(f, extents)
 
     def _value(self, f: Field) -> Any:

@@ -28,10 +28,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from tkjit.cli import bind, cache, check, debug, demo, doctor, headers, importer, inspection, stubs, warmup, why
+    from tkjit.cli import (
+        bind,
+        cache,
+        check,
+        debug,
+        demo,
+        doctor,
+        export,
+        headers,
+        importer,
+        inspection,
+        stubs,
+        warmup,
+        why,
+    )
 
     parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (inspection, stubs, bind, check, warmup, cache, why, headers, importer, debug, doctor, demo):
+    for command in (inspection, stubs, bind, check, warmup, export, cache, why, headers, importer, debug, doctor, demo):
         command.register(commands)
     return parser

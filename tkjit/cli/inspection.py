@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 from tkjit.cache.listing import list_entries
@@ -10,6 +11,7 @@ from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
+from tkjit.extensions.plans import LACKING
 from tkjit.kernel import find, kernels
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import loader_for
@@ -47,6 +49,8 @@ def _show(arguments: argparse.Namespace) -> int:
     print(found.__doc__)
     if isinstance(found, HostKernel):
         print(f"\n{found}\n  schema: {found.schema}")
+        if builds := _object_lines(found.extension_name):
+            print("\n".join(["", "builds in the cache:", *builds]))
         return 0
     for spec in found.specs:
         print("\n".join(["", *_spec_lines(spec)]))
@@ -61,13 +65,31 @@ def _show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _build_lines(name: str) -> list[str]:
-    """The resources of each variant's last build for a GPU, and of the other kernels in its file."""
+def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:
+    """The manifests of what was built last under a name, by what each is."""
     cache = loader_for(Settings.from_environment()).cache
     builds = [one for one in list_entries(cache.root) if one.name == name and one.abi == cache.abi and one.manifest]
-    last = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
+    found = {one.manifest["what"]: one.manifest for one in sorted(builds, key=lambda one: float(one.manifest["built"]))}
+    return dict(sorted(found.items()))
+
+
+def _object_lines(name: str) -> list[str]:
+    """How the sources of an extension were compiled last."""
     lines = []
-    for what, manifest in sorted(last.items()):
+    for what, manifest in _last_builds(name).items():
+        if " of the extension " not in what:
+            continue  # its functions, or the module that is linked of the objects
+        if lacking := manifest.get(LACKING):
+            lines.append(f"  {what}: with torch's own headers, since tkjit's lack {lacking}")
+        else:
+            lines.append(f"  {what}: with tkjit's headers for torch")
+    return lines
+
+
+def _build_lines(name: str) -> list[str]:
+    """The resources of each variant's last build for a GPU, and of the other kernels in its file."""
+    lines = []
+    for what, manifest in _last_builds(name).items():
         others = manifest.get("other_kernels", {})
         if own := resources_text(manifest) or ("the kernels of its host function" if others else ""):
             lines.append(f"  {what}: {own}")

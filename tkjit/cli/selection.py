@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from tkjit.compile.targets import Target, gpu_target
 from tkjit.errors import SpecError, TkjitError, ToolchainError
+from tkjit.extensions.record import Loaded
 from tkjit.headers import find_root
 from tkjit.kernel import find, kernels
+from tkjit.kernel.host import HostKernel
 from tkjit.loader import Loader, Plan
 from tkjit.loader.labels import describe
 from tkjit.loader.launchers import LauncherPlan
@@ -53,15 +55,39 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
         if not arguments.names and not _has_headers(loader, name, targets):
             continue  # who asks for all asks for what this machine can build
         plans += _plans_of(loader, name, targets, types, unusable)
-    if not unusable and not any(isinstance(plan, LauncherPlan) for plan in plans):
+    launches = any(isinstance(plan, LauncherPlan) for plan in plans)
+    if not unusable and not launches and not any(select_extensions(arguments, loader)):
         raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
     return plans, unusable
+
+
+def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Loaded], list[Unusable]]:
+    """The modules of the host functions that are named, for each target; those of one source are one."""
+    targets = _targets(arguments, loader)
+    named = [kernel for name in arguments.names or kernels() if (kernel := _host_kernel(name)) is not None]
+    found: dict[Loaded, None] = {}
+    unusable = []
+    for kernel, target in itertools.product(named, targets):
+        try:
+            found[Loaded(kernel.extension_for(target))] = None
+        except TkjitError as error:
+            unusable.append(Unusable(f"{kernel.name} for {target.name}", error))
+    return list(found), unusable
+
+
+def _host_kernel(name: str) -> HostKernel | None:
+    try:
+        kernel = find(name)
+    except TkjitError:  # which whoever plans it says
+        return None
+    return kernel if isinstance(kernel, HostKernel) else None
 
 
 def _has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
     """Whether the header libraries that a kernel is written on are here, and serve one of the targets."""
     try:
-        libraries = [library for spec in find(name).specs for library in spec.headers]
+        kernel = find(name)
+        libraries = [] if isinstance(kernel, HostKernel) else [one for spec in kernel.specs for one in spec.headers]
     except TkjitError:
         return True  # it says so itself
     try:
@@ -79,6 +105,8 @@ def _plans_of(
     plans: list[Plan] = []
     try:
         kernel = find(name)
+        if isinstance(kernel, HostKernel):
+            return []
         plans.append(loader.glue_plan(kernel.specs))
     except TkjitError as error:
         unusable.append(Unusable(name, error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,11 +15,14 @@ from typing import Any
 from tkjit.bindings.ahead import build_calls
 from tkjit.bindings.record import read_calls
 from tkjit.cache import bundle
+from tkjit.cli.export import add_library_options, builder, languages_of
 from tkjit.cli.output import size_text
 from tkjit.cli.pool import Outcome, build_all
-from tkjit.cli.selection import add_options, select_plans
+from tkjit.cli.selection import add_options, select_extensions, select_plans
 from tkjit.config import Settings, environment_with, size_of_text
 from tkjit.errors import SpecError, TkjitError
+from tkjit.exports import bundled
+from tkjit.exports.write import plan_export, write_export
 from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import FUNCTIONS, MODULE, OBJECT
 from tkjit.extensions.record import Loaded, read_extensions
@@ -49,6 +53,8 @@ def register(commands: Any) -> None:
     bundling.add_argument("names", nargs="*", metavar="NAME")
     _add_options(bundling)
     bundling.add_argument("--from-file", type=Path, metavar="FILE", help="what a run wrote down, instead of names")
+    bundling.add_argument("--export", default="", metavar="c|cpp|go|rust", help="a library of them, linked ahead")
+    add_library_options(bundling)
     bundling.add_argument("-o", "--output", type=Path, required=True, metavar="DIR")
     bundling.set_defaults(run=_bundle)
 
@@ -73,7 +79,10 @@ def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list
     """Build the kernels that are named, or what a file lists: kernels, extensions and calls of bound libraries."""
     if arguments.from_file is None:
         plans, outcomes = _select(loader, arguments)
-        return plans, outcomes + _build(loader, plans, arguments)
+        loaded, broken = select_extensions(arguments, loader)
+        outcomes += [Outcome(one.what, error=one.error) for one in broken]
+        outcomes += _build(loader, plans, arguments) if plans or not loaded else []
+        return plans, outcomes + [outcome for one in loaded for outcome in _build_extension(loader, one)]
     if arguments.names or arguments.arch or arguments.device or arguments.types:
         raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
     plans, outcomes = _of_record(loader, read_record(arguments.from_file))
@@ -170,6 +179,19 @@ def _plans_of(loader: Loader, used: Used) -> list[Plan]:
     return [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, used.target)]
 
 
+def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) -> dict[str, Path]:
+    """The files of the kernels' export, linked in a directory, by their places in the bundle."""
+    if not arguments.names or not arguments.name:
+        raise SpecError("--export makes a library of kernels that are named; name them, and the library with --name")
+    languages = languages_of([arguments.export])
+    archs = [arch for arch in arguments.arch.split(",") if arch]
+    archs += ["cpu"] if arguments.device == "cpu" or not archs else []
+    types = [dtype for dtype in arguments.types.split(",") if dtype]
+    made = plan_export(loader, arguments.names, arguments.name, archs, types, arguments.version, arguments.package)
+    write_export(loader, made, directory, languages, builder(arguments))
+    return bundled.files_of(directory, arguments.name)
+
+
 def _bundle(arguments: argparse.Namespace) -> int:
     start = time.monotonic()
     output = arguments.output.absolute()
@@ -189,8 +211,11 @@ def _bundle(arguments: argparse.Namespace) -> int:
         "python": loader.cache.abi,
         "torch": next((entry.manifest["key"]["torch"] for entry in entries if "torch" in entry.manifest["key"]), ""),
     }
-    sources = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
-    size = bundle.write(output, entries, facts, sources)
+    more = bundled_sources(plan.spec for plan in plans if isinstance(plan, LauncherPlan))
+    with tempfile.TemporaryDirectory() as directory:
+        if arguments.export:
+            more |= _exported(loader, arguments, Path(directory, arguments.name or "library"))
+        size = bundle.write(output, entries, facts, more)
     print(f"{output}: {len(entries)} entries, {size_text(size)}")
     print(f"digest: {bundle.digest(output)}")
     print(f"to use it: TKJIT_CACHE_READONLY={output}")

@@ -11,12 +11,13 @@ from tkjit.bindings.record import read_calls
 from tkjit.cache.compare import from_entry, nearest, of_files, of_parts, resources, text_diff
 from tkjit.cache.listing import ListedEntry, list_entries
 from tkjit.cli.output import add_json, age_text, print_columns, print_json
-from tkjit.cli.selection import add_options, select_plans
+from tkjit.cli.selection import add_options, select_extensions, select_plans
 from tkjit.compile.resources import resources_text
 from tkjit.config import Settings
 from tkjit.errors import CacheError, SpecError, TkjitError
 from tkjit.extensions import load as extensions
-from tkjit.extensions.record import read_extensions
+from tkjit.extensions.plans import LACKING
+from tkjit.extensions.record import Loaded, read_extensions
 from tkjit.loader import Plan, loader_for
 
 
@@ -49,19 +50,23 @@ def _why(arguments: argparse.Namespace) -> int:
     plans: list[Plan] = []
     unusable: list[Any] = []
     answers: list[dict[str, Any]] = []
+    loaded_extensions: list[Loaded] = []
     if arguments.names:
         plans, unusable = select_plans(arguments, loader)
         plans.insert(0, loader.runtime_plan)
+        loaded_extensions, broken = select_extensions(arguments, loader)
+        unusable += broken
     elif arguments.from_file is None:
         raise SpecError("why: name kernels, or give --from-file with what a run wrote down")
     if arguments.from_file is not None:
         calls = read_calls(arguments.from_file)
         plans += plans_of(loader, calls) if calls else []
-        for loaded in read_extensions(arguments.from_file):
-            try:
-                plans += extensions.plans_of(loader, loaded)
-            except TkjitError as error:
-                answers.append({"what": f"the extension {loaded.extension.name}", "hit": False, "error": str(error)})
+        loaded_extensions += read_extensions(arguments.from_file)
+    for loaded in loaded_extensions:
+        try:
+            plans += extensions.plans_of(loader, loaded)
+        except TkjitError as error:
+            answers.append({"what": f"the extension {loaded.extension.name}", "hit": False, "error": str(error)})
     answers += [{"what": one.what, "hit": False, "error": str(one.error)} for one in unusable]
     for plan in plans:
         try:
@@ -72,6 +77,8 @@ def _why(arguments: argparse.Namespace) -> int:
         answer: dict[str, Any] = {"what": plan.what, "hit": entry is not None}
         if entry is not None:
             answer |= {"directory": str(entry.directory), "built": entry.manifest.get("built")}
+            if lacking := entry.manifest.get(LACKING):
+                answer["lacking"] = lacking
         else:
             answer |= _nearest_miss(plan, everything)
         answers.append(answer)
@@ -102,6 +109,8 @@ def _nearest_miss(plan: Plan, everything: list[ListedEntry]) -> dict[str, Any]:
 def _print_answer(answer: dict[str, Any]) -> None:
     if answer["hit"]:
         print(f"hit   {answer['what']}, built {age_text(answer['built'])} ago: {answer['directory']}")
+        if "lacking" in answer:
+            print(f"      compiled with torch's own headers: tkjit's lack {answer['lacking']}")
         return
     print(f"miss  {answer['what']}")
     if "error" in answer:

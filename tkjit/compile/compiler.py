@@ -107,8 +107,8 @@ def compile_binary(
     lines = commands(source, output, depfile)
     start = time.monotonic()
     code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
-    if code > 0 and unit.retry_flags is not None and (more := unit.retry_flags(log)):
-        lines = [[lines[0][0], *more, *lines[0][1:]], *lines[1:]]
+    while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(lines[0])):
+        lines = [[lines[0][0], *sorted(more), *lines[0][1:]], *lines[1:]]
         code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
     command = " && ".join(map(shlex.join, lines))
     files.write(staging / LOG, f"{command}\n{log}")

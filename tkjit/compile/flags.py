@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 INCLUDE = PACKAGE / "include"
 SIMULATOR = PACKAGE / "sim"
 STAND_INS = INCLUDE / "stand_ins"
+CUDA_LIBRARIES = STAND_INS / "cuda_libraries"  # for a toolkit without them, and the CPU
 RUNTIME = PACKAGE / "runtime"
 
 _NVCC_FLAGS = ("-O3", "--expt-relaxed-constexpr", "--expt-extended-lambda", "-cudart=static")
@@ -55,11 +56,15 @@ _KEEPS_CALLS = ("-fno-builtin-memcpy", "-fno-builtin-memmove", "-fno-builtin-mem
 
 
 class Flags(NamedTuple):
-    """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker."""
+    """A compilation's flags: of the compiler, of directories (which may lie elsewhere another time), of the linker.
+
+    Those of ``packages`` link with libraries that the process has loaded: wherever they lie, no key has them.
+    """
 
     compile: tuple[str, ...]
     paths: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -82,9 +87,12 @@ class Flags(NamedTuple):
 
     @property
     def search(self) -> tuple[Path, ...]:
-        """Where headers and libraries are looked for before the compiler's own directories."""
+        """Where headers and libraries are looked for before the compiler's own directories.
+
+        The stand-ins for CUDA's libraries are left out: nobody puts a header there, and a warm call would ask for them.
+        """
         given = _values((*self.compile, *self.link), ("-I", "-isystem", "-iquote", "-idirafter", "-L"))
-        return (*self.include_dirs, *map(Path, given))
+        return (*(directory for directory in self.include_dirs if directory != CUDA_LIBRARIES), *map(Path, given))
 
 
 def _values(flags: Iterable[str], names: tuple[str, ...]) -> list[str]:
@@ -122,16 +130,18 @@ def launcher_flags(
     directories = [
         INCLUDE,
         *([SIMULATOR] if target.is_cpu else []),
-        *(STAND_INS / library.stand_ins for library in spec.headers if library.stand_ins),
+        *(STAND_INS / name for library in spec.headers for name in library.stand_ins),
         source_directory,
         *spec.include_dirs,
         *libraries_of,
+        CUDA_LIBRARIES,
     ]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
     given = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
     by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(target.arch)]
     defines = [*by_arch, *(f"-D{name}={value}" for name, value in spec.defines)]
     libraries = [f"-l{library}" for library in spec.libraries]
+    packages = tuple(flag for library in spec.headers for flag in library.link_flags)
     if target.is_cpu:
         own = [
             f"-std={spec.std}",
@@ -144,11 +154,11 @@ def launcher_flags(
             "-fvisibility=hidden",
         ]
         preprocessor, linker = common_flags(given)
-        return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries))
+        return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries), packages)
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
     own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
-    return Flags((*own, *defines, *given), includes, tuple(libraries))
+    return Flags((*own, *defines, *given), includes, tuple(libraries), packages)
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
@@ -204,6 +214,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
         ),
         launcher.paths,
         launcher.link,
+        launcher.packages,
     )
 
 

@@ -132,6 +132,24 @@ class Toolchain:
         """
         return ["-fuse-ld=gold"] if self._which("ld.gold") else []
 
+    def binutil(self, name: str) -> str:
+        """A program of the C++ compiler's binutils.
+
+        Raises
+        ------
+        ToolchainError
+            If there is none.
+        """
+        found = _output([self.cxx.path, f"-print-prog-name={name}"]).strip()
+        if path := shutil.which(found, path=self._settings.search_path):
+            return path
+        raise ToolchainError(f"no {name}; install it: apt-get install binutils")
+
+    def unique_symbols(self, path: str) -> list[str]:
+        """The symbols of an object file of which a process has one, whichever libraries define them."""
+        listed = _output([self.binutil("nm"), "--format=posix", path])
+        return [line.split()[0] for line in listed.splitlines() if line.split()[1] == "u"]
+
     def check_python_headers(self) -> Path:
         """The directory of ``Python.h``.
 
@@ -175,7 +193,7 @@ class Toolchain:
         language = ["-x", "c++"] if target.is_cpu else ["-x", "cu"]
         files = ["-MD", "-MF", str(depfile), *language, str(source), "-o", str(output)]
         # -x holds for all files behind it, and a library is no source
-        reset = ["-x", "none"] if target.is_cpu and (objects or flags.link) else []
+        reset = ["-x", "none"] if target.is_cpu and (objects or flags.link or flags.packages) else []
         # nvcc from PyPI looks for its libraries in lib64, and they lie in lib
         tools = [] if target.is_cpu else [f"-ccbin={self.cxx.path}", f"-L{self.cuda_root / 'lib'}"]
         # a linker that says what it reads tells when a library is replaced under its name
@@ -190,6 +208,7 @@ class Toolchain:
             *reset,
             *map(str, objects),
             *flags.link,
+            *flags.packages,
         ]
 
     def versions(self, target: Target | None = None) -> tuple[tuple[str, str], ...] | None:

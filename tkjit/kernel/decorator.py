@@ -66,7 +66,8 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     cpu : str or Path, optional
         A source of its own for the CPU, where the simulator is too slow.
     headers : str, HeaderLibrary or list, optional
-        What the source is written on: ``"thunderkittens"``. A source ``"<thunderkittens>/kernels/..."`` names it too.
+        What the source is written on: ``"thunderkittens"``, ``"torch"``. A source ``"<thunderkittens>/..."`` names it
+        itself.
     flags, defines, include_dirs, libraries, std
         For the compiler; all are part of the key.
     cooperative : bool

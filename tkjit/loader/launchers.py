@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
@@ -15,11 +18,14 @@ from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
-from tkjit.spec import Source, Spec, Variant
+from tkjit.loader.torch_files import torch_files
+from tkjit.spec import HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
+
+_TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
 class LauncherPlan(Plan):
@@ -70,7 +76,12 @@ class LauncherPlan(Plan):
             parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._env.for_debugger)
         if self.spec.forbid_spills:
             parts["spills"] = "forbidden"
-        return self._env.recipe(self.target.name, self.spec.name, parts, self.target, self._own)
+        parts |= self._more_parts
+        return self._env.recipe(self.target.name, f"{self.spec.name}{self._suffix}", parts, self.target, self._own)
+
+    # what a build of another kind has in its name, and in its recipe besides
+    _suffix = ""
+    _more_parts: Mapping[str, str] = MappingProxyType({})
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
@@ -94,8 +105,7 @@ class LauncherPlan(Plan):
         debugged = self.target.is_cpu and env.for_debugger
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
-        product = compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check)
-        return with_simulator_sources(product) if self.target.is_cpu else product
+        return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
 
     def _unit(self) -> Unit:
         from tkjit.compile.compiler import Unit
@@ -114,6 +124,13 @@ class LauncherPlan(Plan):
             find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
         )
 
+    def _with_sources(self, product: Product) -> Product:
+        """The product depends on the simulator, and on what identifies torch, in the place of each of its headers."""
+        for root in [library.root for library in self._packages if library.root]:
+            others = [path for path in product.dependencies if not path.is_relative_to(root)]
+            product = replace(product, dependencies=tuple(sorted({*others, *torch_files(root)})))
+        return with_simulator_sources(product) if self.target.is_cpu else product
+
     def _find_defect(self, output: Path) -> str:
         from tkjit.loader.static_shared import too_much_static_shared
 
@@ -122,11 +139,10 @@ class LauncherPlan(Plan):
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
-        """Flags for a system's header that tests the undefined ``__CUDA_ARCH__``. The source's own headers may not."""
-        from tkjit.source.unsupported import only_system_asks
+        from tkjit.source.unsupported import retry_flags
 
-        is_allowed = only_system_asks(log, self._flags.system_dirs)
-        return ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if is_allowed else ()
+        packages = [str(path) for library in self._packages for path in library.include_paths]
+        return retry_flags(log, (*self._flags.system_dirs, *packages))
 
     def load(self, module: str, path: Path) -> int:
         return self._env.open_launcher(path)
@@ -138,6 +154,8 @@ class LauncherPlan(Plan):
                 return ToolchainError(
                     f"{self.what}: the toolkit lacks the headers of {library.name}: {install}\n{error}"
                 )
+        if _TORCH_IS_MISSING.search(error.log) and "torch" not in [library.name for library in self.spec.headers]:
+            return ToolchainError(f'{self.what}: its source includes torch\'s headers: headers="torch"\n{error}')
         if not self.target.is_cpu:
             return error
         from tkjit.source.unsupported import why_not_on_the_cpu
@@ -154,6 +172,10 @@ class LauncherPlan(Plan):
             for_debugger=self._env.for_debugger,
             checks_bounds=self._env.checks_bounds,
         )
+
+    @property
+    def _packages(self) -> list[HeaderLibrary]:
+        return [library for library in self.spec.headers if library.package]
 
     @property
     def _own(self) -> dict[str, Path]:

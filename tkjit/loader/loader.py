@@ -25,6 +25,7 @@ from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
+from tkjit.loader.objects import ObjectPlan
 from tkjit.loader.plan import Opened, Plan
 from tkjit.loader.record import record
 from tkjit.loader.simulator import SimulatorObjectPlan
@@ -189,6 +190,10 @@ class Loader:
             If the spec has no source for the target.
         """
         return LauncherPlan(self.env, headers.locate(spec, self.settings), variant, target)
+
+    def object_plan(self, spec: Spec, variant: Variant, target: Target) -> ObjectPlan:
+        """A variant's plan as an object; see ``launcher_plan``."""
+        return ObjectPlan(self.env, headers.locate(spec, self.settings), variant, target)
 
     def simulator(self, target: Target, mode: str = "") -> Path:
         """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""

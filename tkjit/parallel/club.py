@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import inspect
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
@@ -34,11 +35,13 @@ class Club:
     streams : sequence of torch.cuda.Stream, optional
         One for each device; None stands for what is current there when a call comes. Devices that are named twice get
         streams of their own, which wait for the current one and are waited for by it.
+    device_ids : sequence of int, optional
+        CUDA devices, under ThunderKittens' name for ``devices``.
 
     Raises
     ------
     ArgumentError
-        If there is no such device, devices of different kinds, or a stream too many or too few.
+        If there is no such device, devices of different kinds, or a stream too many or too few; if both names are used.
 
     Examples
     --------
@@ -50,8 +53,16 @@ class Club:
     >>> club.close()
     """
 
-    def __init__(self, devices: int | Sequence[int | str | torch.device], streams: Sequence[Any] | None = None) -> None:
-        kind, indices = _devices_of(devices)
+    def __init__(
+        self,
+        devices: int | Sequence[int | str | torch.device] | None = None,
+        streams: Sequence[Any] | None = None,
+        *,
+        device_ids: Sequence[int] | None = None,
+    ) -> None:
+        if devices is not None and device_ids is not None:
+            raise ArgumentError("a club takes devices, or device_ids: one of the two")
+        kind, indices = _devices_of(device_ids if devices is None else devices)
         self.kind = kind
         self.indices = indices
         self.streams = _streams_of(kind, indices, streams)
@@ -73,13 +84,14 @@ class Club:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def execute(self, task: Callable[[int], object]) -> None:
+    def execute(self, task: Callable[[int], object] | Callable[[int, Any], object]) -> None:
         """Call a function in each device's thread, on its device and stream, and wait for all of them.
 
         Parameters
         ----------
         task : callable
-            It takes the device's number in the club.
+            It takes the device's number in the club, and, if it has a second parameter without a default, the stream
+            there: a ``torch.cuda.Stream``, or None on the CPU.
 
         Raises
         ------
@@ -93,11 +105,13 @@ class Club:
         grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         contexts = [contextvars.copy_context() for _ in self.indices]
         streams = self._streams_now()
+        takes_stream = _takes_stream(task)
 
         def on_device(dev_idx: int) -> None:
             around = _current(self.devices[dev_idx], streams[dev_idx])
+            arguments = (dev_idx, streams[dev_idx]) if takes_stream else (dev_idx,)
             with torch.inference_mode(inference), torch.set_grad_enabled(grad), around:
-                contexts[dev_idx].run(task, dev_idx)
+                contexts[dev_idx].run(task, *arguments)
 
         if self._orders:
             _order(self.indices, self.streams, True)
@@ -195,7 +209,17 @@ def reach(device: int, peer: int) -> None:
     torch.cuda.synchronize(peer)
 
 
-def _devices_of(devices: int | Sequence[int | str | torch.device]) -> tuple[str, tuple[int, ...]]:
+def _takes_stream(task: Callable[..., object]) -> bool:
+    """Whether a function has to be given a stream besides the device's number."""
+    try:
+        parameters = inspect.signature(task).parameters.values()
+    except (TypeError, ValueError):  # one of C's, that says nothing of itself
+        return False
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in by_position and each.default is each.empty for each in parameters) == 2
+
+
+def _devices_of(devices: int | Sequence[int | str | torch.device] | None) -> tuple[str, tuple[int, ...]]:
     """The kind of devices, and their numbers; those of the CPU are counted."""
     import torch
 

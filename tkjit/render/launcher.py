@@ -14,6 +14,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
+from tkjit.render.results import RESULTS
 from tkjit.render.text import argument, indent, literal, number, repr_text, speller, stride_axis, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
@@ -205,7 +206,7 @@ def _value(spec: Spec, name: str) -> str:
             return f"{arg}.strides[{axis}]"
         return f"tkjit::numel({arg})" if extent == "numel" else f"tkjit::padded_extent({arg}, {EXTENTS.index(extent)})"
     dim = spec.binder(name)[1]
-    tensor = f"tkjit::items_of({arg})->" if origin.is_list else f"{arg}."
+    tensor = f"tkjit::first_of({arg})." if origin.is_list else f"{arg}."
     from_end = len(origin.dims) - dim
     return f"{tensor}extents[{tensor}rank - {from_end}]" if origin.leading else f"{tensor}extents[{dim}]"
 
@@ -297,11 +298,18 @@ def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
             names = ", ".join(map(repr_text, spec.order))
             check = f"tkjit::check_arguments({entry}, {given}, {{{names}}})"
             lines.append(f"if (const char* error = {check}) return error;")
-        return [*lines, f"return tkjit::{function}({entry}, {shape}device, stream, {given});"]
+        keeps = f", {_keeper(spec)}" if spec.result else ""
+        return [*lines, f"return tkjit::{function}({entry}, {shape}device, stream, {given}{keeps});"]
     if spec.host:
-        return [f"return tkjit::call_host({entry}, device, stream, globals);"]
+        called = f"{_keeper(spec)}({entry})" if spec.result else entry
+        return [f"return tkjit::call_host({called}, device, stream, globals);"]
     behind = "".join(f", {value}" for value in _behind(spec))
     return [f"return tkjit::launch({entry}, shape, device, stream, globals{behind});"]
+
+
+def _keeper(spec: Spec) -> str:
+    """What keeps the number that the host function returns: its place is behind the arguments."""
+    return f"tkjit::KeepNumber<{RESULTS[spec.result].cpp}>{{args[{len(spec.struct_fields)}].data}}"
 
 
 def _kernel(spec: Spec, struct: str) -> str:

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from tkjit.render.tensors import TensorChecks
-from tkjit.render.text import field_text, given, indent, literal, local, repr_text, whole, wrap
-from tkjit.spec import BY_NAME, SCALAR_TYPES, Field, Spec
-from tkjit.spec.dtypes import enumerator
+from tkjit.render.call import CheckedCall
+from tkjit.render.results import RESULTS
+from tkjit.render.text import field_text, given, indent, int64_literal, literal, repr_text, whole, wrap
+from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
-from tkjit.spec.signature import join_options
-from tkjit.spec.values import ValueType
 
 
-class Overload:
+class Overload(CheckedCall):
     """Renders one overload's function."""
 
     def __init__(self, spec: Spec, index: int, first_variant: int) -> None:
-        self.spec = spec
         self.index = index
-        self.first_variant = first_variant
-        self.outputs = spec.outputs
-        self.parameters = [
+        parameters = [
             *(f.name for f in spec.given if not f.keyword_only),
             *(f.name for f in spec.given if f.keyword_only),
-            *(["out"] if self.outputs else []),
+            *(["out"] if spec.outputs else []),
             *(["club"] if spec.is_parallel else []),
             "stream",
         ]
-        self.tensors = TensorChecks(spec, self.parameters)
-        self.anchor = self.tensors.place
+        super().__init__(spec, parameters, first_variant)
 
     def render(self) -> list[str]:
         spec = self.spec
@@ -38,8 +30,7 @@ class Overload:
             f"if (!bind(call, signature_{self.index}, given)) return nullptr;",
             *wrap("auto& [", map(given, self.parameters), "] = given;"),
             *self._out_tuple(),
-            *(line for f in spec.fields if f.value_type and f.draws is None for line in self._value(f)),
-            *(line for f in spec.fields if not f.is_tensor and not f.value_type for line in self._scalar(f)),
+            *self.scalars(),
             "",
             *self.tensors.render(),
             *self._variant(),
@@ -55,7 +46,7 @@ class Overload:
             "",
         ]
 
-    # ---- parameters and scalars
+    # ---- parameters
 
     def _parameter_table(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}
@@ -90,7 +81,7 @@ class Overload:
                 continue
             bounds = SCALAR_TYPES[f.dtype]
             kind = "i" if bounds else "b" if f.dtype == "bool" else "d"
-            low, high = map(_int64, bounds) if bounds else ("0", "0")
+            low, high = map(int64_literal, bounds) if bounds else ("0", "0")
             nullable = literal(f.optional and f.default in (MISSING, None))  # else None means the default
             rows.append(f"{{{repr_text(f.name)}, {i}, '{kind}', {nullable}, {low}, {high}}}")
             names.append(f.name)
@@ -108,45 +99,11 @@ class Overload:
         signature = f"signature_{self.index}"
         return [f"if (!spread_out(call, {signature}, given, {given('out')}, {{{positions}}})) return nullptr;"]
 
-    def _scalar(self, f: Field) -> list[str]:
-        bounds = SCALAR_TYPES[f.dtype]
-        kind = "int64_t" if bounds else "bool" if f.dtype == "bool" else "double"
-        default = literal(f.default) if f.default not in (MISSING, None) else "false" if kind == "bool" else "0"
-        limits = f", {_int64(bounds[0])}, {_int64(bounds[1])}" if bounds else ""
-        guard = "" if f.is_required else f"{given(f.name)} && "
-        return [
-            "",
-            f"// {field_text(f)}",
-            f"{kind} {local(f.name)} = {default};",
-            f"if ({guard}!read(call, {repr_text(f.name)}, {given(f.name)}, {local(f.name)}{limits})) return nullptr;",
-        ]
-
-    def _value(self, f: Field) -> list[str]:
-        value = f.value_type
-        assert value is not None
-        name = local(f.name)
-        static, default = _default_value(f)
-        guard = "" if f.is_required and not f.optional else f"{given(f.name)} && "
-        most = 0 if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(value.code)}, {repr_text(value.text)}, {most}"
-        return [
-            "",
-            f"// {field_text(f)}",
-            *static,
-            f"TkjitArg {name} = {default};",
-            f"if ({guard}!read(call, {what}, {name})) return nullptr;",
-        ]
-
     # ---- the launch
 
     def _variant(self) -> list[str]:
-        lines: list[str] = []
-        for name, options in self.spec.integer_variants.items():
-            lines += ["", *self._integer_choice(name, options)]
-        for f in self.spec.dtype_fields:
-            lines += ["", *self._dtype_choice(f)]
         return [
-            *lines,
+            *self.choices(),
             "",
             "void* stream = nullptr;",
             f"if (!find_stream(call, {given('stream')}, {self.anchor}, stream)) return nullptr;",
@@ -154,117 +111,36 @@ class Overload:
             "call.decided = true;",
             f"if (call.choosing) return PyLong_FromLong({self.index});",
             *self._deprecation(),
-            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {self._chosen()}, {self.anchor});"
+            f"const TkjitLaunch launch_function = launcher(call, {self.index}, {self.chosen()}, {self.anchor});"
             "  // overload, variant",
             "if (!launch_function) return nullptr;",
         ]
-
-    def _chosen(self) -> str:
-        """The number of the chosen variant among those of all overloads."""
-        index = ""
-        for i, (name, options) in enumerate(self.spec.variants):
-            is_argument = name in self.spec.integer_variants or name in self.tensors.by_argument
-            choice = f"option_of_{name}" if is_argument else local(name)
-            choice = f"!{choice}" if options[0] is True else choice  # (True, False)
-            before = f"({index})" if i > 1 else index
-            index = f"{before} * {len(options)} + {choice}" if i else choice
-        if not index:
-            return str(self.first_variant)
-        return f"{self.first_variant} + {index}" if self.first_variant else index
 
     def _deprecation(self) -> list[str]:
         if not self.spec.deprecated:
             return []
         return [f"if (!deprecated(call, {repr_text(self.spec.deprecated)})) return nullptr;"]
 
-    def _integer_choice(self, name: str, options: Sequence[int]) -> list[str]:
-        constraint = repr_text(f"{name} is {join_options(tuple(map(str, options)))}")
-        value = f"{{{{{repr_text(name)}, {local(name)}}}}}"
-        return [
-            f"int option_of_{name} = 0;",
-            f"switch ({local(name)}) {{",
-            *(f"    case {option}: option_of_{name} = {i}; break;" for i, option in enumerate(options)),
-            f"    default: return unsatisfied(call, {constraint}, {value});",
-            "}",
-        ]
-
-    def _dtype_choice(self, f: Field) -> list[str]:
-        options = self.spec.type_variants[f.name]
-        expected = repr_text(join_options(options))
-        return [
-            f"int option_of_{f.name} = 0;",
-            f"switch ({local(f.name)}.integer) {{",
-            *(
-                f"    case {enumerator(BY_NAME[option])}: option_of_{f.name} = {i}; break;"
-                for i, option in enumerate(options)
-            ),
-            f"    default: return refuse_object(call, {repr_text(f.name)}, {given(f.name)}, {expected}), nullptr;",
-            "}",
-        ]
-
     def _launch(self) -> list[str]:
         launch = f"launch(call, launch_function, args, {self.anchor}, stream)"
         return [
-            *self._allocations(),
-            *self._random(),
-            *self._arguments(),
-            f"if ({self._something_to_write()}!{launch}) return nullptr;",
+            *self.allocations(),
+            *self.random(),
+            *self.arguments(),
+            *self._kept_result(),
+            f"if ({self.something_to_write()}!{launch}) return nullptr;",
             *self._uses(),
         ]
 
-    def _allocations(self) -> list[str]:
-        lines = []
-        for f in self.outputs:
-            dtype = self.tensors.dtype(f)
-            allocate = (
-                f"allocate(call, {repr_text(f.name)}, object_of_{f.name}, {local(f.name)}, shape_of_{f.name}, {dtype}, "
-                f"{self.anchor})"
-            )
-            lines.append(f"if (!{given(f.name)} && !{allocate}) return nullptr;")
-        for f in self.spec.scratch:
-            allocate = (
-                f"allocate_scratch(call, {repr_text(f.name)}, object_of_{f.name}, {local(f.name)}, shape_of_{f.name}, "
-                f"{self.tensors.dtype(f)}, {self.anchor})"
-            )
-            lines.append(f"if (!{allocate}) return nullptr;")
-        return lines
-
-    def _random(self) -> list[str]:
-        """Random numbers are taken when nothing can be refused any more."""
-        lines = []
-        for f in self.spec.fields:
-            if f.draws is not None:
-                what = f"{repr_text(f.name)}, {given(f.name)}, {self.tensors.value(f.draws)}, {self.anchor}"
-                lines += [
-                    f"TkjitArg {local(f.name)};",
-                    f"if (!random(call, {what}, {local(f.name)})) return nullptr;",
-                ]
-        return lines
-
-    def _arguments(self) -> list[str]:
-        lines = ["", f"TkjitArg args[{len(self.spec.struct_fields)}];"]
-        for i, f in enumerate(self.spec.struct_fields):
-            if f.is_list or f.is_parallel:
-                lines.append(f"if (!set(args[{i}], {whole(f)}, call)) return nullptr;")
-                continue
-            setting = f"set(args[{i}], {local(f.name)});"
-            if f.optional and f.default in (MISSING, None) and not f.value_type:
-                setting = f"if ({given(f.name)}) {setting} else set_absent(args[{i}]);"
-            lines.append(setting)
-        return lines
-
-    def _something_to_write(self) -> str:
-        """The condition of the launch: where there is nothing to write there is nothing to launch."""
-        if self.spec.is_parallel:
-            return ""  # other devices may wait for this one
-        to_write = [
-            f"({given(f.name)} && !empty({local(f.name)}))" if f.optional else f"!empty({whole(f)})"
-            for f in self.spec.tensors
-            if f.is_written
+    def _kept_result(self) -> list[str]:
+        """Where the number that a host function returns is kept."""
+        if not self.spec.result:
+            return []
+        return [
+            f"if (call.prepares) return refuse_to_prepare(call, {repr_text(self.spec.result)}), nullptr;",
+            f"{RESULTS[self.spec.result].cpp} result{{}};",
+            f"set_place(args[{len(self.spec.struct_fields)}], &result);",
         ]
-        if not to_write:
-            return ""
-        return f"({' || '.join(to_write)}) && " if len(to_write) > 1 else f"{to_write[0]} && "
 
     def _uses(self) -> list[str]:
         """What the allocator and autograd are told after the launch."""
@@ -290,6 +166,8 @@ class Overload:
     def _result(self) -> list[str]:
         by_name = {f.name: f for f in self.spec.fields}
         returned = [by_name[name] for name in self.spec.returns]
+        if self.spec.result:
+            return [f"return {RESULTS[self.spec.result].box}(result);"]
         if not returned:
             return ["Py_RETURN_NONE;"]
         lines = [
@@ -319,30 +197,3 @@ def _spread(f: Field | None) -> str:
     if f is None:
         return "Spread::each, true"
     return f"{'Spread::parallel' if f.is_parallel else 'Spread::each'}{', true' if f.is_written else ''}"
-
-
-def _default_value(f: Field) -> tuple[list[str], str]:
-    """What an absent argument means: static data, and the expression that makes the value."""
-    default = f.default
-    if f.value_type is None or default in (MISSING, None):
-        return [], "{}"
-    if isinstance(default, tuple):
-        items = [_number_value(item, f.value_type.item) for item in default] or ["{}"]
-        name = f"default_of_{f.name}"
-        return [f"static const TkjitArg {name}[] = {{{', '.join(items)}}};"], f"list_value({name}, {len(default)})"
-    if f.value_type.code == "t":
-        return [], f"number_value({enumerator(BY_NAME[default])})"
-    if f.value_type.code == "d":
-        kind, _, index = default.partition(":")
-        return [], f"number_value({index or -1}, TKJIT_{kind.upper()})"
-    return [], f"text_value({repr_text(default)})"
-
-
-def _number_value(value: float, kind: ValueType | None) -> str:
-    if kind is not None and kind.code == "f":
-        return f"real_value({literal(float(value))})"
-    return f"number_value({_int64(int(value))})"
-
-
-def _int64(value: int) -> str:
-    return "INT64_MIN" if value == -(2**63) else str(value)

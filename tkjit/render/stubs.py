@@ -175,7 +175,7 @@ def _call(spec: Spec, results: Mapping[_Fields, str]) -> _Call:
         for name, parameter in signature_of(spec).parameters.items()
     ]
     fields = _result_fields(spec)
-    returned = results[fields] if len(fields) > 1 else fields[0][1] if fields else "None"
+    returned = spec.result or (results[fields] if len(fields) > 1 else fields[0][1] if fields else "None")
     return _Call(tuple(parameters), _members(returned), (spec.doc,) if spec.doc else ())
 
 
@@ -183,7 +183,7 @@ def _accepted_type(field: Field) -> str:
     """What a call takes for a field: any sequence for a list or one int, names for dtypes and devices."""
     text = python_type(field)
     if field.is_list:
-        text = "typing.Sequence[Tensor]"
+        text = f"typing.Sequence[{'Tensor | None' if field.has_optional_items else 'Tensor'}]"
     elif field.value_type is not None and field.value_type.item is not None:
         one = "int | " if field.value_type.item.text == "int" else ""
         text = f"{one}typing.Sequence[{field.value_type.item.text}]"

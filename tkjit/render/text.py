@@ -91,6 +91,11 @@ def literal(value: float | int | bool) -> str:
     return repr(value)
 
 
+def int64_literal(value: int) -> str:
+    """An integer of 64 bits as a C++ literal: the smallest has none of its own."""
+    return "INT64_MIN" if value == -(2**63) else str(value)
+
+
 def number(value: float | int) -> str:
     """A Python number as a C++ literal of 64 bits, which needs no header.
 

@@ -50,43 +50,6 @@ inline DeviceType device_type_of(int dlpack_type) {
     return dlpack_type == kDLCPU ? DeviceType::cpu : dlpack_type == kDLCUDA ? DeviceType::cuda : DeviceType::other;
 }
 
-// Copies the sizes: a tensor's own may change, and move, before the launch.
-inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
-    const int most = view->strided ? kMaxRank : kMaxDims;
-    view->ndim = ndim;
-    if (ndim > most) view->problems |= kTooManyDims;
-    int64_t all = 0;
-    for (int i = 0; i < ndim; ++i) {
-        all |= sizes[i];
-        if (i < most) view->sizes[i] = sizes[i];
-    }
-    if (all > INT32_MAX) view->problems |= kTooLarge;
-}
-
-// The strides, and how many elements there are from the first to the last. Null strides are those of rows in a row.
-inline int64_t note_strides(const int64_t* strides, TensorView* view) {
-    int64_t last = 0, next = 1;
-    bool empty = false;
-    for (int i = view->ndim; i-- > 0; next *= view->sizes[i]) {
-        view->strides[i] = strides ? strides[i] : next;
-        if (view->strides[i] < 0 && view->sizes[i] > 1) view->problems |= kBackwards;
-        last += (view->sizes[i] - 1) * view->strides[i];
-        empty |= view->sizes[i] == 0;
-    }
-    return empty ? 0 : last + 1;
-}
-
-// Strides as row-major tensors have them; those of extents of 1 are of no consequence.
-inline bool is_contiguous(const DLTensor& tensor) {
-    if (!tensor.strides) return true;
-    int64_t expected = 1;
-    for (int i = tensor.ndim; i-- > 0; expected *= tensor.shape[i]) {
-        if (tensor.shape[i] == 0) return true;
-        if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return false;
-    }
-    return true;
-}
-
 inline void note(const DLTensor& tensor, TensorView* view) {
     view->data = static_cast<char*>(tensor.data) + tensor.byte_offset;
     view->dtype = dtype_of_dlpack(tensor.dtype);
@@ -94,13 +57,13 @@ inline void note(const DLTensor& tensor, TensorView* view) {
     view->device = view->device_type == DeviceType::cpu ? 0 : tensor.device.device_id;
     if (view->device_type == DeviceType::other) view->problems |= kOtherDevice;
     note_sizes(tensor.shape, tensor.ndim, view);
-    view->bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+    const int64_t bytes_of_one = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
     if (view->strided) {
-        if (!(view->problems & kTooManyDims)) view->bytes *= size_t(note_strides(tensor.strides, view));
+        if (!(view->problems & kTooManyDims)) view->bytes = noted_bytes(note_strides(tensor.strides, view), bytes_of_one, view);
         return;
     }
-    if (!is_contiguous(tensor)) view->problems |= kNotContiguous;
-    for (int i = 0; i < tensor.ndim; ++i) view->bytes *= size_t(tensor.shape[i]);
+    if (!is_contiguous(tensor.shape, tensor.strides, tensor.ndim)) view->problems |= kNotContiguous;
+    view->bytes = noted_bytes(noted_elements(tensor.shape, tensor.ndim, view), bytes_of_one, view);
 }
 
 // The capsule of `__dlpack__`, which shows the memory as long as it lives.

@@ -14,55 +14,18 @@ namespace tkjit::glue {
 
 // ---- launching -----------------------------------------------------------------------------------------------------
 
-// Each sets all of an argument: to clear an array of them at once takes a tenth of a call.
-inline void set(TkjitArg& arg, const TensorView& view) {
-    arg.data = view.data;
-    arg.dtype = view.dtype;
-    arg.present = 1;
-    arg.rank = view.ndim;
-    if (!view.strided) {
-        std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
-        if (!view.ndim) arg.extents[0] = 0;
-        return;
-    }
-    std::memcpy(arg.extents, view.sizes, sizeof arg.extents);
-    std::memcpy(arg.strides, view.strides, sizeof arg.strides);
-}
-inline bool set(TkjitArg& arg, const TensorList& list, Call& call) {
-    auto* const items = call.values.make<TkjitArg>(size_t(list.count));
-    if (!items) return false;
-    for (int i = 0; i < list.count; ++i) set(items[i], list.items[i].view);
-    arg = {};
-    arg.data = items;
-    arg.extents[0] = list.count;
-    arg.present = 1;
-    return true;
-}
 inline bool written(const Call& call, PyObject* tensor) {
     return call.prepares ? PyList_Append(call.batch->written, tensor) == 0 : call.table.written(tensor);
 }
 inline bool written(const Call& call, const TensorList& list) {
     for (int i = 0; i < list.count; ++i)
-        if (!written(call, list.items[i].object)) return false;
+        if (list.items[i].object && !written(call, static_cast<PyObject*>(list.items[i].object))) return false;
     return true;
 }
-inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
-inline void set_number(TkjitArg& arg) {
-    arg.rank = 0;
-    arg.extents[0] = 0;
-    arg.dtype = 0;
-    arg.present = 1;
+inline void refuse_to_prepare(const Call& call, const char* result) {
+    PyErr_Format(call.table.argument_error, "%s: it returns %s, another one each time, so that no launch is prepared; call it",
+                 call.kernel, result);
 }
-inline void set(TkjitArg& arg, double value) {
-    arg.real = value;
-    set_number(arg);
-}
-inline void set(TkjitArg& arg, int64_t value) {
-    arg.integer = value;
-    set_number(arg);
-}
-inline void set(TkjitArg& arg, bool value) { set(arg, int64_t(value)); }
-inline void set_absent(TkjitArg& arg) { arg = {}; }
 
 // The variant's launcher for the device of `on`: remembered, found in the cache, or built.
 inline TkjitLaunch launcher(Call& call, int overload, int variant, const TensorView& on) {
@@ -98,7 +61,7 @@ inline bool record_stream(const Call& call, PyObject* stream, const TensorView& 
 }
 inline bool record_stream(const Call& call, PyObject* stream, const TensorView& on, const TensorList& list) {
     for (int i = 0; i < list.count; ++i)
-        if (!record_stream(call, stream, on, {list.items[i].object})) return false;
+        if (!record_stream(call, stream, on, {static_cast<PyObject*>(list.items[i].object)})) return false;
     return true;
 }
 

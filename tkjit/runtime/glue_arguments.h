@@ -3,6 +3,9 @@
 
 #include "table.h"
 
+#include <tkjit/call/checks.h>
+
+#include <cstdarg>
 #include <cstring>
 #include <initializer_list>
 
@@ -29,8 +32,6 @@ struct Signature {
 };
 
 constexpr int kMaxOutputs = 32;  // spec/checks.py refuses more
-
-struct TensorList;
 
 // An output that becomes an array of the caller's framework once it is written.
 struct Conversion {
@@ -99,6 +100,24 @@ struct Call {
     PyObject* const* bound = nullptr;  // arguments that are at their parameters' positions already
     const TensorView* tensors = nullptr;  // what was read; the last one
     bool ran_code = false;  // since the first was read Python code may have run, or another thread
+
+    // What tkjit/call/checks.h asks of a call.
+    bool overlap(const TensorView& view, const TensorView& other) const { return table.overlap(view, other); }
+    bool overlaps_itself(const TensorView& view) const { return table.overlaps_itself(view); }
+    [[gnu::format(printf, 3, 4), gnu::cold, gnu::noinline]] void refuse(Refusal kind, const char* format, ...) const {
+        va_list arguments;
+        va_start(arguments, format);
+        PyObject* const text = PyUnicode_FromFormatV(format, arguments);
+        va_end(arguments);
+        if (text) PyErr_Format(kind == Refusal::shape ? table.shape_error : table.argument_error, "%s: %U", kernel, text);
+        Py_XDECREF(text);
+    }
+    void refuse_mismatch(const TensorView& view, const Expected& expected) const { table.refuse_mismatch(kernel, view, expected); }
+    void refuse_device(const TensorView& view, const TensorView& other) const { table.refuse_device(kernel, view, other); }
+    void refuse_place(const TensorView& view, const TensorView& on) const { table.refuse_place(kernel, view, on); }
+    void refuse_constraint(const char* text, const char* how, const Dim* values, int count) const {
+        table.refuse_constraint(kernel, text, how, values, count);
+    }
 };
 
 inline Call call_of(PyObject* self, const char* kernel, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -255,36 +274,6 @@ inline bool read(Call& call, const char* name, PyObject* object, const char* cod
     char text[96];
     PyOS_snprintf(text, sizeof text, "at most %lld items", static_cast<long long>(most));
     return refuse_object(call, name, object, text);
-}
-
-// What an absent argument means.
-inline TkjitArg text_value(const char* text) {
-    TkjitArg arg{};
-    arg.data = const_cast<char*>(text);
-    arg.extents[0] = int64_t(std::strlen(text));
-    arg.present = 1;
-    return arg;
-}
-template <size_t Count>
-TkjitArg list_value(const TkjitArg (&items)[Count], int64_t count) {
-    TkjitArg arg{};
-    arg.data = const_cast<TkjitArg*>(items);
-    arg.extents[0] = count;
-    arg.present = 1;
-    return arg;
-}
-inline TkjitArg number_value(int64_t integer, int32_t dtype = 0) {
-    TkjitArg arg{};
-    arg.integer = integer;
-    arg.dtype = dtype;
-    arg.present = 1;
-    return arg;
-}
-inline TkjitArg real_value(double real) {
-    TkjitArg arg{};
-    arg.real = real;
-    arg.present = 1;
-    return arg;
 }
 
 }  // namespace tkjit::glue

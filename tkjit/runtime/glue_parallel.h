@@ -27,7 +27,7 @@ inline bool alike(const Call& call, const TensorList& list) {
         char expected[128];
         PyOS_snprintf(expected, sizeof expected, "a tensor like %s: parallel parts have one shape, type and kind of device",
                       list.items[0].name);
-        call.table.refuse_object(call.kernel, list.items[i].name, list.items[i].object, expected);
+        call.table.refuse_object(call.kernel, list.items[i].name, object_of(view), expected);
         return false;
     }
     return true;
@@ -40,7 +40,7 @@ inline bool read(Call& call, const char* name, int position, PyObject* object, P
         auto** const data = call.values.make<void*>(size_t(list.count));
         if (!data) return false;
         for (int i = 0; i < list.count; ++i) data[i] = list.items[i].view.data;
-        parallel = {item.view, item.object, item.name, {data, nullptr, list.count, call.dev_idx}, &list};
+        parallel = {item.view, static_cast<PyObject*>(item.object), item.name, {data, nullptr, list.count, call.dev_idx}, &list};
         return true;
     }
     ParallelView view;
@@ -149,10 +149,10 @@ inline bool read_lists(Call& call, const Signature& signature, PyObject** given,
         }
         given[i] = tensors;
         if (parameter.spread == Spread::parallel &&
-            (!read(call, parameter.name, tensors, count, lists[i]) || !alike(call, lists[i])))
+            (!read(call, parameter.name, tensors, count, false, lists[i]) || !alike(call, lists[i])))
             return false;
         if (parameter.spread == Spread::each && parameter.written && !PyTuple_Check(PyTuple_GET_ITEM(tensors, 0)) &&
-            !read(call, parameter.name, tensors, count, lists[i]))
+            !read(call, parameter.name, tensors, count, false, lists[i]))
             return false;
         if (parameter.written && !parts_apart(call, lists[i])) return false;
     }

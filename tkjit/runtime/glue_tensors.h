@@ -20,13 +20,9 @@ inline bool note(Call& call, const char* name, PyObject* object, TensorView& vie
     return true;
 }
 
-inline bool aligned(const Call& call, const TensorView& view, unsigned bytes);
-
 inline bool read(Call& call, const char* name, PyObject* object, TensorView& view) {
     if (!call.table.view(object, &view, &call.values)) view.problems = kNotATensor;
-    if (!view.problems && view.dtype < TKJIT_COMPLEX64) return note(call, name, object, view);
-    if (!view.problems)  // whose instructions need it
-        return note(call, name, object, view) && aligned(call, view, view.dtype == TKJIT_COMPLEX64 ? 8 : 16);
+    if (!view.problems) return note(call, name, object, view) && naturally_aligned(call, view);
     if (is_not_ours()) return false;
     if (view.problems & call.detours) {
         call.detour = true;
@@ -39,18 +35,7 @@ inline bool read(Call& call, const char* name, PyObject* object, TensorView& vie
     return false;
 }
 
-// A list's tensors, each with its name for messages: "xs[2]".
-struct TensorList {
-    struct Item {
-        TensorView view;
-        PyObject* object;
-        char name[64];
-    };
-    Item* items = nullptr;
-    int count = 0;
-};
-
-inline bool read(Call& call, const char* name, PyObject* object, int most, TensorList& list) {
+inline bool read(Call& call, const char* name, PyObject* object, int most, bool takes_none, TensorList& list) {
     if (!PyList_Check(object) && !PyTuple_Check(object)) return refuse_object(call, name, object, "a list of tensors");
     PyObject* const tensors = PySequence_Tuple(object);  // another thread may change the list during the call
     call.ran_code = true;                                // a list's own __iter__
@@ -66,44 +51,14 @@ inline bool read(Call& call, const char* name, PyObject* object, int most, Tenso
     for (; list.count < count; ++list.count) {
         TensorList::Item& item = list.items[list.count];
         new (&item.view) TensorView;
-        item.object = PyTuple_GET_ITEM(tensors, list.count);
+        PyObject* const tensor = PyTuple_GET_ITEM(tensors, list.count);
         PyOS_snprintf(item.name, sizeof item.name, "%s[%d]", name, list.count);
-        if (!read(call, item.name, item.object, item.view)) return false;
+        if (takes_none && tensor == Py_None) continue;
+        item.object = tensor;
+        if (!read(call, item.name, tensor, item.view)) return false;
+        if (!list.first) list.first = &item;
     }
-    return true;
-}
-
-// What a tensor that was read is refused by: the dims, and the dtypes that are allowed. The result is the call's.
-inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                          const char* dtypes) {
-    const Expected expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1};
-    if (!call.quiet) call.table.refuse_mismatch(call.kernel, view.name, view.object, view, expected);
-    return nullptr;
-}
-
-// The dims, and the argument whose dtype it must share, or that says it.
-inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                          const char* like, int64_t dtype) {
-    const Expected expected{dims.begin(), int(dims.size()), leading, nullptr, like, int32_t(dtype)};
-    if (!call.quiet) call.table.refuse_mismatch(call.kernel, view.name, view.object, view, expected);
-    return nullptr;
-}
-inline PyObject* mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                          const char* like, const TensorView& other) {
-    return mismatch(call, view, dims, leading, like, int64_t(other.dtype));
-}
-
-inline bool same_device(const Call& call, const char* name, const TensorView& view, const char* other,
-                        const TensorView& other_view) {
-    if (view.device_type == other_view.device_type && view.device == other_view.device) return true;
-    if (!call.quiet) call.table.refuse_device(call.kernel, name, view.object, other, other_view.object);
-    return false;
-}
-
-inline bool is_on(const Call& call, const char* name, const TensorView& view, const TensorView& on) {
-    if (view.device_type == on.device_type && view.device == on.device) return true;
-    if (!call.quiet) call.table.refuse_place(call.kernel, name, view.object, on);
-    return false;
+    return list.first || refuse_object(call, name, object, "a list with a tensor that is not None");
 }
 
 // Where a call runs that brings no tensor.
@@ -112,172 +67,6 @@ inline bool place(const Call& call, const char* name, const TkjitArg& device, Te
     if (call.quiet && !is_not_ours()) PyErr_Clear();
     return false;
 }
-
-inline bool aligned(const Call& call, const TensorView& view, unsigned bytes) {
-    if (reinterpret_cast<uintptr_t>(view.data) % bytes == 0) return true;
-    if (!call.quiet)
-        PyErr_Format(call.table.argument_error,
-                     "%s: %s starts at an address that is not a multiple of %u bytes (a view with an offset?); "
-                     "pass %s.clone()", call.kernel, view.name, bytes, view.name);
-    return false;
-}
-
-// The dims that "..." stands for.
-struct Leading {
-    const int64_t* sizes = nullptr;
-    int count = -1;
-
-    bool matches(const TensorView& view, int trailing) const {
-        return count < 0 || (view.ndim - trailing == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0);
-    }
-    void bind(const TensorView& view, int trailing) {
-        if (count < 0) *this = {view.sizes, view.ndim - trailing};
-    }
-};
-
-// Where a tensor's memory ends.
-inline uintptr_t end_of(const TensorView& view) {
-    return reinterpret_cast<uintptr_t>(view.data) + view.bytes;
-}
-
-inline bool shares_memory(const Call& call, const TensorView& view, const TensorView& other) {
-    const auto begin = reinterpret_cast<uintptr_t>(view.data), other_begin = reinterpret_cast<uintptr_t>(other.data);
-    if (!begin || !other_begin) return false;  // one that was not given, or is empty
-    const uintptr_t end = end_of(view), other_end = end_of(other);
-    const bool interleaved = begin < other_end && other_begin < end && begin != end && other_begin != other_end;
-    return interleaved && (!(view.strided || other.strided) || call.table.overlap(view, other));
-}
-
-// All of it, element by element.
-inline bool is_same_memory(const TensorView& view, const TensorView& other) {
-    if (view.data != other.data || end_of(view) != end_of(other)) return false;
-    if (!view.strided && !other.strided) return true;
-    if (view.ndim != other.ndim) return false;
-    int64_t next = 1;
-    for (int i = view.ndim; i-- > 0; next *= view.sizes[i]) {
-        if (view.sizes[i] != other.sizes[i]) return false;
-        const int64_t stride = view.strided ? view.strides[i] : next, other_stride = other.strided ? other.strides[i] : next;
-        if (view.sizes[i] != 1 && stride != other_stride) return false;
-    }
-    return true;
-}
-
-// A given output must not share memory with an argument: what the kernel has yet to read would be overwritten.
-inline bool apart(const Call& call, const char* name, const TensorView& view, const char* other, const TensorView& other_view) {
-    if (!shares_memory(call, view, other_view)) return true;
-    if (!call.quiet)
-        PyErr_Format(call.table.argument_error, "%s: the output %s shares memory with %s; give it memory of its own",
-                     call.kernel, name, other);
-    return false;
-}
-
-inline bool apart(const Call& call, const char* name, const TensorView& view, const char*, const TensorList& others) {
-    for (int i = 0; i < others.count; ++i)
-        if (!apart(call, name, view, others.items[i].name, others.items[i].view)) return false;
-    return true;
-}
-
-// What is written in place may be an argument twice, but must not share a part of one: as torch's own operators.
-inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char* other,
-                           const TensorView& other_view) {
-    if (!shares_memory(call, view, other_view) || is_same_memory(view, other_view)) return true;
-    if (!call.quiet)
-        PyErr_Format(call.table.argument_error,
-                     "%s: unsupported operation: %s, which is written to, shares some of its memory with %s, and not all; "
-                     "pass %s.clone()",
-                     call.kernel, name, other, other);
-    return false;
-}
-
-inline bool whole_or_apart(const Call& call, const char* name, const TensorView& view, const char*, const TensorList& others) {
-    for (int i = 0; i < others.count; ++i)
-        if (!whole_or_apart(call, name, view, others.items[i].name, others.items[i].view)) return false;
-    return true;
-}
-
-template <class Other>
-bool whole_or_apart(const Call& call, const char*, const TensorList& list, const char* other, const Other& others) {
-    for (int i = 0; i < list.count; ++i)
-        if (!whole_or_apart(call, list.items[i].name, list.items[i].view, other, others)) return false;
-    return true;
-}
-
-inline bool empty(const TensorView& view) {
-    for (int i = 0; i < view.ndim; ++i)
-        if (view.sizes[i] == 0) return true;
-    return false;
-}
-
-inline bool empty(const TensorList& list) {
-    for (int i = 0; i < list.count; ++i)
-        if (!empty(list.items[i].view)) return false;
-    return true;
-}
-
-// batch, depth, rows, cols and numel of a tensor, as expressions use them.
-inline int64_t extent(const TensorView& view, int axis) {
-    const int dim = view.ndim - kMaxDims + axis;
-    return dim < 0 ? 1 : view.sizes[dim];
-}
-inline Int numel(const TensorView& view) {
-    Int product = 1;
-    for (int i = 0; i < view.ndim; ++i) product = product * view.sizes[i];
-    return product;
-}
-
-// ---- constraints and outputs ---------------------------------------------------------------------------------------
-
-// Whether an extent is what a dim that is computed has to be.
-inline bool equals(int64_t extent, Int dim) {
-    return dim.valid() && extent == dim.value();
-}
-
-inline PyObject* unsatisfied(const Call& call, const char* text, std::initializer_list<Dim> values,
-                             const char* how = "does not hold") {
-    if (call.quiet) return nullptr;
-    char where[256] = "";
-    size_t used = 0;
-    for (const Dim& dim : values)
-        if (used < sizeof where)
-            used += PyOS_snprintf(where + used, sizeof where - used, "%s%s=%lld", used ? ", " : "", dim.text,
-                                  static_cast<long long>(dim.value));
-    PyErr_Format(call.table.shape_error, "%s: the constraint %s %s (%s)", call.kernel, text, how, where);
-    return nullptr;
-}
-
-inline bool satisfied(const Call& call, Int holds, const char* text, std::initializer_list<Dim> values) {
-    if (holds.valid() && holds.value()) return true;
-    unsatisfied(call, text, values, holds.valid() ? "does not hold" : "overflows or divides by zero");
-    return false;
-}
-
-// An output's sizes, from its dims.
-struct Shape {
-    int64_t sizes[kMaxRank];
-    int count = 0;
-
-    // `what` is for messages: "output y".
-    bool compute(const Call& call, const char* what, const Leading& leading, std::initializer_list<Int> dims) {
-        const long long most = int(dims.size()) > kMaxDims ? kMaxRank : kMaxDims;  // a strided layout's, which has no others
-        for (int i = 0; i < leading.count && count < most; ++i) sizes[count++] = leading.sizes[i];
-        for (const Int dim : dims) {
-            if (dim.valid() && dim.value() >= 0 && dim.value() <= INT32_MAX && count < most) {
-                sizes[count++] = dim.value();
-                continue;
-            }
-            if (!call.quiet)
-                PyErr_Format(call.table.shape_error,
-                             count == most ? "%s: the %s would have more than %lld dimensions"
-                                           : "%s: an extent of the %s would be %lld",
-                             call.kernel, what, count == most ? most : static_cast<long long>(dim.value()));
-            return false;
-        }
-        return true;
-    }
-    bool matches(const TensorView& view) const {
-        return view.ndim == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0;
-    }
-};
 
 // An owned reference.
 class Object {
@@ -317,13 +106,11 @@ inline bool allocate(Call& call, const char* name, Object& object, TensorView& v
 // The random numbers of a call, of which each thread takes `draws`.
 inline bool random(const Call& call, const char* name, PyObject* generator, Int draws, const TensorView& on, TkjitArg& arg) {
     if (call.prepares) {
-        PyErr_Format(call.table.argument_error, "%s: %s: each launch draws random numbers of its own, and cannot be prepared",
-                     call.kernel, name);
+        call.refuse(Refusal::argument, "%s: each launch draws random numbers of its own, and cannot be prepared", name);
         return false;
     }
     if (draws.valid() && draws.value() >= 0) return call.table.random(call.kernel, name, generator, draws.value(), on, &arg);
-    PyErr_Format(call.table.shape_error, "%s: %s: a thread would draw %lld numbers", call.kernel, name,
-                 static_cast<long long>(draws.value()));
+    call.refuse(Refusal::shape, "%s: a thread would draw %lld numbers", name, static_cast<long long>(draws.value()));
     return false;
 }
 
@@ -342,34 +129,15 @@ inline bool as_given(Call& call, Object& object, const TensorView& like) {
     if (call.batch && call.batch->lists) {  // nothing is launched yet
         auto* const later = call.values.make<Conversion>(1);
         if (!later) return false;
-        *later = {object.get(), like.object, call.batch->conversions};
+        *later = {object.get(), object_of(like), call.batch->conversions};
         call.batch->conversions = later;
         return true;
     }
-    PyObject* const array = call.table.as_array(object.get(), like.object);
+    PyObject* const array = call.table.as_array(object.get(), object_of(like));
     if (!array) return false;
     Py_DECREF(object.release());
     object.own(array);
     return true;
-}
-
-// What a kernel writes to must not be read-only, as some arrays of NumPy's are, and all of JAX's.
-inline bool writable(const Call& call, const TensorView& view) {
-    if (!view.read_only) return true;
-    if (!call.quiet)
-        PyErr_Format(call.table.argument_error, "%s: %s is a read-only array, and the kernel writes to it; pass a copy",
-                     call.kernel, view.name);
-    return false;
-}
-
-// Of what is written each element has a place of its own; an expanded view has one for many.
-inline bool distinct(const Call& call, const TensorView& view) {
-    if (!call.table.overlaps_itself(view)) return true;
-    if (!call.quiet)
-        PyErr_Format(call.table.argument_error,
-                     "%s: the kernel writes to %s, whose strides put several elements at one place (an expanded view?); "
-                     "pass %s.clone()", call.kernel, view.name, view.name);
-    return false;
 }
 
 }  // namespace tkjit::glue

@@ -170,9 +170,9 @@ private:
         for (size_t i = 0; i < count; ++i) {
             const c10::IValue& value = torch::jit::peek(stack, i, count);
             if (value.isTensor() && requires_it(value.toTensor())) return true;
-            if (!value.isTensorList()) continue;
-            for (const at::Tensor& tensor : value.toTensorVector())
-                if (requires_it(tensor)) return true;
+            if (!value.isList()) continue;
+            for (const c10::IValue& item : value.toListRef())  // of optional tensors too
+                if (item.isTensor() && requires_it(item.toTensor())) return true;
         }
         return false;
     }

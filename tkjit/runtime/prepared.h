@@ -145,8 +145,8 @@ inline py::object prepare(const py::object& dispatcher, const py::tuple& args, c
     if (!kernel->entry->prepare(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames(), prepared.get()))
         throw py::error_already_set();
     for (const TensorView* view = prepared->tensors; view; view = view->before)
-        if (view->foreign && (view->device_type != DeviceType::cpu || !has(view->object, "__dlpack__"))) {
-            refuse_object("prepare", view->name, view->object, "a tensor, or an array on the cpu whose __dlpack__ holds its memory");
+        if (view->foreign && (view->device_type != DeviceType::cpu || !has(object_of(*view), "__dlpack__"))) {
+            refuse_object("prepare", view->name, object_of(*view), "a tensor, or an array on the cpu whose __dlpack__ holds its memory");
             throw py::error_already_set();
         }
     auto* const type = reinterpret_cast<PyTypeObject*>(prepared_type);

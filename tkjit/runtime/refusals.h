@@ -5,6 +5,8 @@
 #include "table.h"
 #include "tensor_view.h"
 
+#include <tkjit/call/texts.h>
+
 #include <pybind11/pybind11.h>
 
 #include <string>
@@ -144,23 +146,17 @@ void explain(Body&& body) {
 
 inline void refuse_object(const char* kernel, const char* name, PyObject* object, const char* expected) {
     explain([&] {
-        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe(object) + "; expected " + expected);
+        raise(argument_error, texts::wrong(kernel, name, describe(object), expected));
     });
 }
 
-inline std::string too_many_dims(const TensorView& view) {
-    const int most = view.strided ? kMaxRank : kMaxDims;
-    return ", of " + std::to_string(view.ndim) + " dimensions; expected at most " + std::to_string(most);
-}
-
+// What is wrong with the extents, the strides or the place of any array.
 inline void refuse_array(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
     explain([&] {
+        bool shape = false;
         const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
-        if (view.problems & kTooManyDims) return raise(shape_error, who + too_many_dims(view));
-        if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
-        if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
-        if (view.problems & kBackwards) return raise(argument_error, who + " with a stride below zero; pass a copy");
-        raise(argument_error, who + ", which is not contiguous; pass a contiguous copy");
+        const std::string text = texts::of_array(view, who, &shape);
+        raise(shape ? shape_error : argument_error, text);
     });
 }
 
@@ -186,9 +182,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
         if (view.problems & kFreed) return raise(argument_error, who + ", but its storage holds less: it was freed or resized");
         if (view.problems & kConjugate) return raise(argument_error, who + ", a conjugate view" + pass + ".resolve_conj()");
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
-        if (view.problems & kOtherDevice) return raise(argument_error, who + "; expected cpu or cuda");
-        if (view.problems & kTooManyDims) return raise(shape_error, who + too_many_dims(view));
-        if (view.problems & kTooLarge) return raise(shape_error, who + "; an extent must fit in 31 bits");
+        if (view.problems & (kOtherDevice | kTooManyDims | kTooLarge | kTooMuch)) return refuse_array(kernel, name, object, view);
         if (view.problems & kNotContiguous)
             return raise(argument_error, who + " with strides " + text_of(tensor.attr("stride")()) +
                                              "; expected contiguous" + pass + ".contiguous()");
@@ -197,44 +191,31 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
     });
 }
 
-// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself.
-inline std::string dims_text(const Expected& expected) {
-    std::string text = "(";
-    if (expected.leading) text += expected.count ? "..., " : "...";
-    for (int i = 0; i < expected.count; ++i) {
-        const Dim& dim = expected.dims[i];
-        text += std::string(i ? ", " : "") + dim.text;
-        const std::string value = std::to_string(dim.value);
-        if (dim.value != kUnbound && value != dim.text) text += "=" + value;
-    }
-    return text + (expected.count == 1 && !expected.leading ? ",)" : ")");
+// That a tensor which was read is another than expected.
+inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& view, const std::string& expected) {
+    raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
-inline void refuse_mismatch(const char* kernel, const char* name, PyObject* object, const TensorView& view,
-                            const Expected& expected) {
+inline void refuse_mismatch(const char* kernel, const TensorView& view, const Expected& expected) {
     explain([&] {
-        const std::string dtypes = expected.like
-                                       ? std::string("of ") + expected.like + "'s type " + dtype_name(expected.like_dtype)
-                                       : std::string(expected.dtypes);
-        const bool wrong_dtype = expected.like ? view.dtype != expected.like_dtype
-                                               : std::string(" " + dtypes + ",").find(std::string(" ") + dtype_name(view.dtype)) == std::string::npos;
-        raise(wrong_dtype ? argument_error : shape_error,
-              std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " + dims_text(expected) + " " + dtypes);
+        PyObject* const kind = texts::is_of_other_dtype(view, expected) ? argument_error : shape_error;
+        refuse_other(kind, kernel, view, texts::mismatch(expected));
     });
 }
 
-inline void refuse_device(const char* kernel, const char* name, PyObject* object, const char* other, PyObject* other_object) {
+inline void refuse_device(const char* kernel, const TensorView& view, const TensorView& other) {
     explain([&] {
-        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " +
-                                  text_of(py::handle(other_object).attr("device")) + ", where " + other + " is");
+        const std::string where = texts::place(other.device_type, other.device);
+        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is");
     });
 }
 
-inline void refuse_place(const char* kernel, const char* name, PyObject* object, const TensorView& on) {
-    explain([&] {
-        const std::string where = on.device_type == DeviceType::cpu ? "cpu" : "cuda:" + std::to_string(on.device);
-        raise(argument_error, std::string(kernel) + ": " + name + " is " + describe_tensor(object) + "; expected " + where);
-    });
+inline void refuse_place(const char* kernel, const TensorView& view, const TensorView& on) {
+    explain([&] { refuse_other(argument_error, kernel, view, texts::place(on.device_type, on.device)); });
+}
+
+inline void refuse_constraint(const char* kernel, const char* text, const char* how, const Dim* values, int count) {
+    explain([&] { raise(shape_error, texts::constraint(kernel, text, how, values, count)); });
 }
 
 }  // namespace tkjit::runtime

@@ -8,13 +8,13 @@
 #include "random.h"
 #include "refusals.h"
 #include "interruptions.h"
-#include "overlap.h"
 #include "storages.h"
 #include "streams.h"
 #include "table.h"
 #include "tensor_view.h"
 #include "values.h"
 
+#include <tkjit/call/overlap.h>
 #include <tkjit/sim_pool.h>
 #include <tkjit/sim_verdict.h>
 
@@ -381,7 +381,7 @@ void fill_table() {
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
     table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
-             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random, place, refuse_place,
+             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random, place, refuse_place, refuse_constraint,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object};

@@ -25,7 +25,7 @@ inline bool is_as_read(const TensorView& view) {
     TensorView now;
     now.strided = view.strided;
     try {
-        view_impl(impl_of(view.object), &now);
+        view_impl(impl_of(object_of(view)), &now);
     } catch (py::error_already_set&) {
         return false;
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory

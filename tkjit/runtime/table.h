@@ -7,8 +7,7 @@
 
 #include <Python.h>
 
-#include <tkjit/arg.h>
-#include <tkjit/expr.h>
+#include <tkjit/call/view.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,84 +16,16 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 7;
-constexpr int kMaxDims = 4;                 // of a global layout
-constexpr int kMaxRank = TKJIT_MAX_RANK;    // of a strided one
+constexpr uint32_t kTableVersion = 8;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
-constexpr int64_t kUnbound = -1;
 constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
 
-enum class DeviceType : int32_t { cpu, cuda, other };
-
-// Why a tensor cannot be passed to a kernel. A view with none of these is strided, contiguous, plain memory.
-enum Problem : uint32_t {
-    kNotContiguous = 1 << 0,
-    kRequiresGrad = 1 << 1,  // only while gradients are recorded
-    kConjugate = 1 << 2,
-    kNegative = 1 << 3,
-    kNotStrided = 1 << 4,  // sparse, quantized, nested
-    kMeta = 1 << 5,
-    kNoStorage = 1 << 6,  // fake, functional and other wrapped tensors
-    kTooManyDims = 1 << 7,
-    kTooLarge = 1 << 8,  // an extent over 31 bits
-    kOtherDevice = 1 << 9,
-    kNotATensor = 1 << 10,
-    kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
-    kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
-    kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
-    kBackwards = 1 << 14,  // a stride below zero
-};
 // What torch's own dispatcher deals with: a direct call that meets it becomes a call of the kernel's operator.
 constexpr uint32_t kForOperator = kNoStorage | kMeta | kWatched;
 
-// What a tensor argument was when it was read. Nothing here is held: code of the caller's that runs later may resize the
-// tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
-struct TensorView {
-    void* data = nullptr;
-    size_t bytes = 0;  // from `data` to the end of its last element
-    void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
-    int64_t sizes[kMaxRank];
-    int64_t strides[kMaxRank];  // of one that may have any, in elements
-    int32_t ndim = 0;
-    int32_t dtype = -1;  // TkjitDtype, -1 for any other
-    DeviceType device_type = DeviceType::cpu;
-    int32_t device = 0;
-    uint32_t problems = 0;
-    bool foreign = false;  // an array of another framework
-    bool read_only = false;
-    bool strided = false;  // asked of the reader: take any strides, and note them
-    bool ran_code = false;  // Python code may have run while it was read
-
-    // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
-    PyObject* object;
-    const char* name;
-    const TensorView* before;
-};
-
-// A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
-struct Dim {
-    const char* text;
-    int64_t value;
-
-    Dim(const char* text, Int value = kUnbound) : text(text), value(value.value()) {}
-};
-
-// What a tensor should have been.
-struct Expected {
-    const Dim* dims;
-    int count;
-    bool leading;         // "..." stands before the dims
-    const char* dtypes;   // "float32 or bfloat16"
-    const char* like;     // or: the argument whose dtype it must share
-    int32_t like_dtype;
-};
-
-// The text of a launcher's error that is about extents, behind the mark of such; null for any other.
-inline const char* about_shapes(const char* error) {
-    static constexpr char mark[] = "shape: ";
-    return std::strncmp(error, mark, sizeof mark - 1) == 0 ? error + sizeof mark - 1 : nullptr;
-}
+// What came for a tensor.
+inline PyObject* object_of(const TensorView& view) { return static_cast<PyObject*>(view.object); }
 
 // Memory for the values of one call: what a string or a list is copied to, and objects that must live as long.
 class Values {
@@ -254,7 +185,9 @@ struct Table {
     // The device that an argument names, as that of a tensor would be.
     bool (*place)(const char* kernel, const char* name, const TkjitArg& device, TensorView* on);
     // Raises that a tensor is not where the call runs.
-    void (*refuse_place)(const char* kernel, const char* name, PyObject* object, const TensorView& on);
+    void (*refuse_place)(const char* kernel, const TensorView& view, const TensorView& on);
+    // Raises that a constraint does not hold, or cannot be computed, with the values of its names.
+    void (*refuse_constraint)(const char* kernel, const char* text, const char* how, const Dim* values, int count);
 
     // Warns of a deprecated overload; false if the warning is an error.
     bool (*deprecated)(const char* kernel, const char* text);
@@ -278,9 +211,8 @@ struct Table {
 
     // Each raises, and says what came, what was expected and what to do. An exception that is set becomes the cause.
     void (*refuse_tensor)(const char* kernel, const char* name, PyObject* object, const TensorView& view);
-    void (*refuse_mismatch)(const char* kernel, const char* name, PyObject* object, const TensorView& view,
-                            const Expected& expected);
-    void (*refuse_device)(const char* kernel, const char* name, PyObject* object, const char* other, PyObject* other_object);
+    void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
+    void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);
     void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
 };
 

@@ -75,6 +75,8 @@ _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
 # what source/cuda_arch.py refuses, and what a header asks, for which the name is poisoned
 _ARCH_REFUSED = re.compile(rf"^([^\s:][^:\n]*):(\d+):[^\n]*#error {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE)
+# g++ 12 fails at a launch in a lambda, of a kernel whose template argument is a constant of the lambda around it
+_LAUNCH_DEFECT = re.compile(r"host_launch\.h:\d+:\d+: internal compiler error")
 _ARCH_ASKED = re.compile(
     rf'^([^\s:][^:\n]*):(\d+):[^\n]*error: attempt to use (?:a poisoned identifier|poisoned "{ARCH}")', re.MULTILINE
 )
@@ -132,19 +134,29 @@ def _arch_reason(name: str, log: str) -> str:
     )
 
 
-def only_system_asks(log: str, system: Collection[str] = ()) -> bool:
-    """Whether a log complains of ``__CUDA_ARCH__`` in the system's headers alone, for which it is not defined.
+def retry_flags(log: str, system: Collection[str] = ()) -> tuple[str, ...]:
+    """The flags with which the simulator's compiler may take a source that it has refused; none where nothing helps.
 
     Parameters
     ----------
     system : collection of str
-        More directories of such headers.
+        Directories whose headers may ask for ``__CUDA_ARCH__``; the source's own may not.
 
     Examples
     --------
-    >>> only_system_asks('/usr/include/fmt/base.h:9:13: error: attempt to use poisoned "__CUDA_ARCH__"')
+    >>> retry_flags("sim/detail/host_launch.h:119:19: internal compiler error: in gimplify_var_or_parm_decl")
+    ('-DTKJIT_SIM_LAUNCHES_BY_CALL',)
+    """
+    asked = ("-DTKJIT_SIM_SYSTEM_ASKS_ARCH",) if _only_system_asks(log, system) else ()
+    return (*asked, "-DTKJIT_SIM_LAUNCHES_BY_CALL") if _LAUNCH_DEFECT.search(log) else asked
+
+
+def _only_system_asks(log: str, system: Collection[str]) -> bool:
+    """Whether a log complains of ``__CUDA_ARCH__`` in the system's headers alone, for which it is not defined.
+
+    >>> _only_system_asks('/usr/include/fmt/base.h:9:13: error: attempt to use poisoned "__CUDA_ARCH__"', ())
     True
-    >>> only_system_asks('helper.cuh:9:13: error: attempt to use poisoned "__CUDA_ARCH__"')
+    >>> _only_system_asks('helper.cuh:9:13: error: attempt to use poisoned "__CUDA_ARCH__"', ())
     False
     """
     files = [error[1] for error in _ARCH_ASKED.finditer(log)]

@@ -303,6 +303,11 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
 def _check_launch(spec: Description) -> None:
     if not spec.entry.strip():
         _fail(spec, "entry is empty; expected the name of a __global__ function")
+    if spec.result and (not spec.host or spec.outputs or spec.is_parallel):
+        what = (
+            "a kernel" if not spec.host else "a call over several devices" if spec.is_parallel else "one with outputs"
+        )
+        _fail(spec, f"the annotation returns {spec.result}: only a host function can, and {what} cannot")
     if spec.args and spec.struct:
         _fail(spec, "args=True takes plain arguments, struct= a globals struct; give one of them")
     if spec.struct == AUTO and spec.config:
@@ -327,8 +332,8 @@ def _check_parallel(spec: Description) -> None:
         if spec.num_devices:
             _fail(spec, "num_devices= is of kernels with a ParallelTensor among their parameters")
         return
-    if spec.host or spec.backward:
-        _fail(spec, "a kernel over several devices is launched, and has no backward=")
+    if spec.backward:
+        _fail(spec, "a kernel over several devices has no backward=")
     if any(f.is_list or f.optional for f in spec.tensors):
         _fail(
             spec, "a kernel over several devices has no lists of tensors, and no optional ones: its calls bring lists"

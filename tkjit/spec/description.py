@@ -73,6 +73,7 @@ class Description:
     args = _PartAttribute[bool]("parameters")
     computed = _PartAttribute[tuple[tuple[str, Expr], ...]]("parameters")
     behind = _PartAttribute[tuple[str, ...]]("parameters")
+    result = _PartAttribute[str]("parameters")
 
     entry = _PartAttribute[str]("launch")
     host = _PartAttribute[bool]("launch")

@@ -18,6 +18,7 @@ from tkjit.spec.model import MISSING, Field
 from tkjit.spec.values import ValueType, value_type_of
 
 _MAX_LENGTH = 16  # of a list in a kernel's struct, where the spec says no other
+_OPTIONAL_TENSORS = list[typing.Optional[Tensor]]  # noqa: UP045 - equal to list[Tensor | None], and not the other way
 _SCALARS = {float: "float", int: "int", bool: "bool"}
 
 
@@ -60,7 +61,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         common["is_parallel"] = True
     elif python_type is Strided:
         common["is_strided"] = True
-    elif python_type not in (Tensor, list[Tensor]):
+    elif python_type not in (Tensor, list[Tensor], _OPTIONAL_TENSORS):
         raise SpecError(
             f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, Strided, list[Tensor] or ParallelTensor"
         )
@@ -68,6 +69,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         if marker.direction in ("out", "scratch") or optional:
             raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")
         common["max_length"] = _MAX_LENGTH
+        common["has_optional_items"] = python_type == _OPTIONAL_TENSORS
     if default is not MISSING and default is not None:
         raise SpecError(f"{kernel}: a tensor's default can only be None, {name} has {default!r}")
     if marker.direction == "scratch" and (optional or default is not MISSING):

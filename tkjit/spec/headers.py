@@ -49,8 +49,12 @@ class HeaderLibrary:
         Whether a whole CUDA toolkit has it, as one that is put together of wheels may not.
     runs_on_cpu : bool
         Whether the simulator can take it.
-    stand_ins : str
-        A directory of ``include/stand_ins``: headers in the place of those that bind kernels to Python.
+    stand_ins : tuple of str
+        Directories of ``include/stand_ins``: in the place of headers that bind kernels to Python.
+    package : str
+        The Python package that it is a part of: its root is where that lies.
+    libraries : tuple of str
+        Shared libraries in its ``lib`` that a kernel is linked with; the process has loaded them before the kernel.
     origin : Git or Wheel or None
         What ``python -m tkjit headers add`` installs.
     """
@@ -64,7 +68,9 @@ class HeaderLibrary:
     uses_driver: bool = False
     in_toolkit: bool = False
     runs_on_cpu: bool = True
-    stand_ins: str = ""
+    stand_ins: tuple[str, ...] = ()
+    package: str = ""
+    libraries: tuple[str, ...] = ()
     origin: Git | Wheel | None = None
 
     def __post_init__(self) -> None:
@@ -80,6 +86,12 @@ class HeaderLibrary:
     def include_paths(self) -> tuple[Path, ...]:
         """Where its headers are searched; nowhere while it has no root."""
         return tuple(self.root / path for path in self.include_dirs) if self.root else ()
+
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        """What links a kernel with its shared libraries."""
+        named = tuple(f"-l{name}" for name in self.libraries)
+        return (f"-L{self.root / 'lib'}", *named) if self.root and named else ()
 
     def defines_for(self, arch: str) -> tuple[str, ...]:
         """The macros for an architecture.
@@ -106,7 +118,7 @@ LIBRARIES = {
             arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
             uses_driver=True,
             runs_on_cpu=False,
-            stand_ins="thunderkittens",
+            stand_ins=("thunderkittens",),
             origin=Git("https://github.com/HazyResearch/ThunderKittens", "0b55588d2769dde0c7a9a606ffc015b0ca7a9551"),
         ),
         HeaderLibrary(
@@ -124,6 +136,15 @@ LIBRARIES = {
             in_toolkit=True,
             runs_on_cpu=False,
             origin=Wheel("nvidia-curand", "10.4.0.35", "nvidia/cu13/include"),
+        ),
+        HeaderLibrary(
+            "torch",
+            proof="include/torch/headeronly/core/ScalarType.h",
+            flags=("-DTORCH_EXTENSION_NAME=tkjit_source", "-DUSE_CUDA", "-include", "tkjit/torch/in_kernel.h"),
+            uses_driver=True,
+            stand_ins=("torch",),
+            package="torch",
+            libraries=("torch_cpu",),
         ),
     )
 }

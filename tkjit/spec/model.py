@@ -100,6 +100,8 @@ class Field:
         The struct's member that it fills, ``x.real``, where that is not of its own name.
     max_length : int
         How many items a list of tensors, or of values in a kernel's struct, has at most; 0 for what is no list.
+    has_optional_items : bool
+        Whether tensors of a list may be None, all but one.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Field:
     is_strided: bool = False
     fill: float | None = None
     draws: Expr | None = None
+    has_optional_items: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -188,6 +191,8 @@ class Parameters:
         may be missing: it is a template argument and no member.
     returns : tuple of str
         The fields that a call returns.
+    result : str
+        The type of the number that a host function returns: ``"float"``, ``"int"``, ``"bool"``; empty for none.
     variants : tuple of (str, tuple)
         Each template parameter with its dtype names, integers or bools.
     derived : tuple of (str, Expr)
@@ -214,6 +219,7 @@ class Parameters:
     args: bool = False
     computed: tuple[tuple[str, Expr], ...] = ()
     behind: tuple[str, ...] = ()
+    result: str = ""
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
         args=options.get("args", False),
         computed=computed,
         behind=_names(options.get("behind", "")),
+        result=_result(signature.return_annotation),
     )
 
 
@@ -176,7 +177,7 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     """Which fields a call returns: the outputs, and in-place fields too where the annotation counts them."""
     outs = tuple(f.name for f in fields if f.direction == "out")
     written = tuple(f.name for f in fields if f.is_written)
-    if annotation in (inspect.Signature.empty, None, types.NoneType):
+    if annotation in (inspect.Signature.empty, None, types.NoneType) or _result(annotation):
         return outs
     count = len(typing.get_args(annotation)) if typing.get_origin(annotation) is tuple else 1
     for names in (outs, written):
@@ -185,6 +186,11 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     raise SpecError(
         f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}"
     )
+
+
+def _result(annotation: Any) -> str:
+    """The number that a call returns, by its type's name; empty where it returns tensors, or nothing."""
+    return annotation.__name__ if annotation in (float, int, bool) else ""
 
 
 def _names(text: str) -> tuple[str, ...]:

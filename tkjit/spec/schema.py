@@ -18,8 +18,11 @@ def operator_name(overload: int, *, out: bool = False) -> str:
 
 
 def has_operator(spec: Spec) -> bool:
-    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has none for dicts and sets."""
-    return bool(spec.inputs) and not spec.unknown_to_torch
+    """Whether PyTorch has types for all of a spec's arguments, and one is a tensor; it has none for dicts and sets.
+
+    A number that a host function returns is in no operator either: nobody could trace what is computed with it.
+    """
+    return bool(spec.inputs) and not spec.unknown_to_torch and not spec.result
 
 
 def check_operator(spec: Spec) -> None:
@@ -33,6 +36,10 @@ def check_operator(spec: Spec) -> None:
     if not spec.inputs:
         raise SpecError(
             f"{spec.name} has no operator: PyTorch chooses an operator's kernel by a tensor, and it takes none"
+        )
+    if spec.result:
+        raise SpecError(
+            f"{spec.name} has no operator: it returns a number, which only a call knows, and which no trace can hold"
         )
     for f in spec.unknown_to_torch:
         kind = f.value_type.text if f.value_type else "ParallelTensor"
@@ -112,7 +119,7 @@ def schema_type(field: Field, alias: str = "") -> str:
     if field.value_type is not None:
         plain = field.value_type.schema
     elif field.is_tensor:
-        plain = f"Tensor{alias}{'[]' if field.is_list else ''}"
+        plain = f"Tensor{alias}{'?' if field.has_optional_items else ''}{'[]' if field.is_list else ''}"
     else:
         plain = _NUMBERS.get(field.dtype, "SymInt")
     return f"{plain}?" if field.optional else plain

@@ -14,7 +14,8 @@ def python_type(field: Field) -> str:
     if field.is_parallel:
         return "ParallelTensor"
     if field.is_tensor:
-        return "list[Tensor]" if field.is_list else "Tensor"
+        item = "Tensor | None" if field.has_optional_items else "Tensor"
+        return f"list[{item}]" if field.is_list else item
     if field.value_type is not None:
         return field.value_type.text
     return "int" if field.is_integer else "bool" if field.dtype == "bool" else "float"

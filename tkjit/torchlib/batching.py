@@ -20,7 +20,8 @@ def loop_rule(spec: Spec, operator: Callable[..., Any], *, out: bool) -> Callabl
     def rule(info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
         for f, value, dim in zip(fields, args, in_dims, strict=False):
             dims = dim if isinstance(dim, (list, tuple)) else [dim]
-            if f.is_written and value is not None and None in dims:
+            absent = [one is None for one in value] if isinstance(value, (list, tuple)) else [value is None]
+            if f.is_written and any(its is None and not no for its, no in zip(dims, absent, strict=True)):
                 raise ArgumentError(
                     f"{spec.name}: {f.name} is written in place and has no batch of its own under vmap; expand it first"
                 )
@@ -44,7 +45,7 @@ def _slice(value: Any, dim: Any, i: int) -> Any:
     if dim is None:
         return value
     if isinstance(dim, (list, tuple)):
-        return [_slice(one, its, i) for one, its in zip(value, dim, strict=True)]
+        return [None if one is None else _slice(one, its, i) for one, its in zip(value, dim, strict=True)]
     return value.select(dim, i).contiguous()
 
 
@@ -53,5 +54,7 @@ def _put_back(value: Any, dim: Any, i: int, part: Any) -> None:
     if isinstance(value, (list, tuple)):
         for one, its, piece in zip(value, dim, part, strict=True):
             _put_back(one, its, i, piece)
+    elif value is None:
+        return
     elif not (place := value.select(dim, i)).is_contiguous():  # the slice is a copy
         place.copy_(part)

@@ -126,7 +126,10 @@ class OverloadCall:
             return self._read_tensor(f, f.name, value, arrays)
         if not isinstance(value, (list, tuple)):
             raise self._refuse(f"{f.name} is {describe(value)}; expected a list of tensors")
-        return [self._read_tensor(f, f"{f.name}[{i}]", item, arrays) for i, item in enumerate(value)]
+        return [
+            None if item is None and f.has_optional_items else self._read_tensor(f, f"{f.name}[{i}]", item, arrays)
+            for i, item in enumerate(value)
+        ]
 
     def _read_tensor(self, f: Field, name: str, value: Any, arrays: Arrays) -> torch.Tensor:
         try:

@@ -40,7 +40,7 @@ def _tensors(fields: Sequence[Field], arguments: Sequence[Any]) -> Iterator[tupl
     """Every tensor among an operator's arguments, by its name for messages."""
     for f, value in zip(fields, arguments, strict=True):
         if f.is_list:
-            yield from ((f"{f.name}[{i}]", item) for i, item in enumerate(value))
+            yield from ((f"{f.name}[{i}]", item) for i, item in enumerate(value) if item is not None)
         elif f.is_tensor and value is not None:
             yield f.name, value
 

@@ -78,7 +78,7 @@ class _Call:
     def _tensors(self, f: Field) -> list[torch.Tensor]:
         """A field's tensors: its one, or those of its list."""
         given = self.arguments[f.name]
-        return list(given) if f.is_list else [given]
+        return [tensor for tensor in given if tensor is not None] if f.is_list else [given]
 
     def _computed_dims(self, f: Field, tensor: torch.Tensor) -> None:
         for dim, size in zip(f.dims, self._own_sizes(f, tensor), strict=True):

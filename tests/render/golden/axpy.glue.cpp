@@ -48,7 +48,7 @@ PyObject* overload_0(Call& call) {
     // y: InOut[Tensor, "T", "N"]
     TensorView v_y;
     if (!read(call, "y", given_y, v_y)) return nullptr;
-    if (!same_device(call, "y", v_y, "x", v_x)) return nullptr;
+    if (!same_device(call, v_y, v_x)) return nullptr;
     if (!writable(call, v_y)) return nullptr;
     if (v_y.ndim != 1 || v_y.sizes[0] != v_N || v_y.dtype != v_x.dtype)
         return mismatch(call, v_y, {{"N", v_N}}, false, "x", v_x);

@@ -44,7 +44,7 @@ PyObject* overload_0(Call& call) {
     // b: In[Tensor, "T", "K", "N"]
     TensorView v_b;
     if (!read(call, "b", given_b, v_b)) return nullptr;
-    if (!same_device(call, "b", v_b, "a", v_a)) return nullptr;
+    if (!same_device(call, v_b, v_a)) return nullptr;
     if (v_b.ndim != 2 || v_b.sizes[0] != v_K || v_b.dtype != v_a.dtype)
         return mismatch(call, v_b, {{"K", v_K}, {"N"}}, false, "a", v_a);
     v_N = v_b.sizes[1];
@@ -56,7 +56,7 @@ PyObject* overload_0(Call& call) {
     Object object_of_c;
     if (given_c) {
         if (!read(call, "c", given_c, v_c)) return nullptr;
-        if (!same_device(call, "c", v_c, "a", v_a)) return nullptr;
+        if (!same_device(call, v_c, v_a)) return nullptr;
         if (!writable(call, v_c)) return nullptr;
         if (!shape_of_c.matches(v_c) || v_c.dtype != v_a.dtype)
             return mismatch(call, v_c, {{"M", v_M}, {"N", v_N}}, false, "a", v_a);

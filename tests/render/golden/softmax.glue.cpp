@@ -48,7 +48,7 @@ PyObject* overload_0(Call& call) {
     Object object_of_y;
     if (given_y) {
         if (!read(call, "y", given_y, v_y)) return nullptr;
-        if (!same_device(call, "y", v_y, "x", v_x)) return nullptr;
+        if (!same_device(call, v_y, v_x)) return nullptr;
         if (!writable(call, v_y)) return nullptr;
         if (!shape_of_y.matches(v_y) || v_y.dtype != v_x.dtype)
             return mismatch(call, v_y, {{"N", v_N}}, true, "x", v_x);

@@ -76,8 +76,8 @@ void fill_table() {
     table.refuse_tensor = [](const char* kernel, const char* name, PyObject* object, const TensorView&) {
         refuse(kernel, name, object, "");
     };
-    table.refuse_mismatch = [](const char* kernel, const char* name, PyObject* object, const TensorView&, const Expected&) {
-        refuse(kernel, name, object, "");
+    table.refuse_mismatch = [](const char* kernel, const TensorView& view, const Expected&) {
+        refuse(kernel, view.name, static_cast<PyObject*>(view.object), "");
     };
     table.refuse_object = refuse;
 }

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <tkjit/arg.h>
+#include <tkjit/element.h>
+#include <tkjit/error_text.h>
 #include <tkjit/expr.h>
 #include <tkjit/gl.h>
 #include <tkjit/list.h>
@@ -14,7 +16,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -85,6 +86,12 @@ struct is_strided<strided<T, Rank, Axes>> : std::true_type {};
 
 // What the argument of a list, and that of a parallel layout, points to.
 inline const TkjitArg* items_of(const TkjitArg& arg) { return static_cast<const TkjitArg*>(arg.data); }
+// The first of its tensors that is there, which one is.
+inline const TkjitArg& first_of(const TkjitArg& list) {
+    const TkjitArg* item = items_of(list);
+    while (!item->present) ++item;
+    return *item;
+}
 inline const TkjitParallel& parallel_of(const TkjitArg& arg) { return *static_cast<const TkjitParallel*>(arg.data); }
 
 // A tensor's extent by the axes of a global layout (batch, depth, rows, cols), before the tensor's own it is 1.
@@ -102,30 +109,22 @@ inline Int numel(const TkjitArg& arg) {
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
     if constexpr (parallel_layout<Field>) {
-        static thread_local char text[160];
         const TkjitParallel& parallel = parallel_of(arg);
-        if (parallel.count != int(Field::num_devices)) {
-            std::snprintf(text, sizeof text, "shape: %s is on %d devices; its type fixes %d", name, int(parallel.count),
-                          int(Field::num_devices));
-            return text;
-        }
-        if (Field::multicast && !parallel.multicast) {
-            std::snprintf(text, sizeof text, "%s has no multicast pointer, which its type asks for; make it a "
-                          "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
-            return text;
-        }
+        if (parallel.count != int(Field::num_devices))
+            return error_text("shape: %s is on %d devices; its type fixes %d", name, int(parallel.count), int(Field::num_devices));
+        if (Field::multicast && !parallel.multicast)
+            return error_text("%s has no multicast pointer, which its type asks for; make it a "
+                              "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
         return check_extents<typename Field::GL>(arg, name);
     } else if constexpr (detail::is_strided<Field>::value) {
         // whose rank the spec's dims have said
     } else if constexpr (global_layout<Field>) {
         static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
-        static thread_local char text[160];
         for (int axis = 0; axis < 4; ++axis) {
             const int fixed = static_extents<Field>::value[axis];
             if (fixed < 0 || !arg.present || padded_extent(arg, axis) == fixed) continue;
-            std::snprintf(text, sizeof text, "shape: %s has %s=%lld; its type fixes %d", name, axes[axis],
-                          static_cast<long long>(padded_extent(arg, axis)), fixed);
-            return text;
+            return error_text("shape: %s has %s=%lld; its type fixes %d", name, axes[axis],
+                              static_cast<long long>(padded_extent(arg, axis)), fixed);
         }
     }
     return nullptr;
@@ -147,11 +146,9 @@ const char* check_computed(Int value, const char* name) {
     const bool fits = sizeof(Integer) == sizeof(int64_t) ? Limits::is_signed || value.value() >= 0
                                                         : value.value() >= int64_t(Limits::min()) && value.value() <= int64_t(Limits::max());
     if (value.valid() && fits) return nullptr;
-    static thread_local char text[128];
-    std::snprintf(text, sizeof text,
-                  value.valid() ? "shape: %s would be %lld, which %d bits do not hold" : "shape: %s: overflow or division by zero",
-                  name, static_cast<long long>(value.value()), int(8 * sizeof(Integer)));
-    return text;
+    if (!value.valid()) return error_text("shape: %s: overflow or division by zero", name);
+    return error_text("shape: %s would be %lld, which %d bits do not hold", name, static_cast<long long>(value.value()),
+                      int(8 * sizeof(Integer)));
 }
 
 // What a spec says of an integer that no call gives: its type is the source's to choose.
@@ -290,7 +287,7 @@ constexpr bool holds() {
         return std::is_same_v<std::remove_cv_t<typename Value::dtype>, Element>;
     } else if constexpr (std::is_pointer_v<Value>) {
         using Pointee = std::remove_cv_t<std::remove_pointer_t<Value>>;
-        return std::is_same_v<Pointee, Element> || std::is_void_v<Pointee>;
+        return is_element<Pointee, Element> || std::is_void_v<Pointee>;
     } else if constexpr (std::is_integral_v<Value> && std::is_integral_v<Element>) {
         // long and long long are one type to a caller
         return sizeof(Value) == sizeof(Element) && std::is_signed_v<Value> == std::is_signed_v<Element> &&

@@ -3,21 +3,28 @@
 
 #include <tkjit/arg.h>
 #include <tkjit/convert.h>
+#include <tkjit/error_text.h>
 #include <tkjit/expr.h>
 #include <cuda_runtime.h>
+#ifndef TKJIT_SIM
+#include <tkjit/lost_device.h>
+#endif
 
 #include <concepts>
 #include <cstdint>
-#include <cstdio>
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
 
 // Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. Defined here and not inline, since a
-// launcher is one file: an inline variable would be one for all launchers of a process.
+// launcher is one file: an inline variable would be one for all launchers of a process. Those of an export have one.
 extern "C" {
+#ifdef TKJIT_LINKED
+extern int32_t tkjit_synchronous;
+#else
 TKJIT_EXPORT int32_t tkjit_synchronous = 0;
 TKJIT_EXPORT extern const int32_t tkjit_abi = TKJIT_ABI;
+#endif
 }
 
 // Which of a file's kernels the launcher launches: the symbol's template argument. ptxas reports on each kernel of the file
@@ -68,22 +75,14 @@ private:
     unsigned extent(const char* what, Int value, int64_t limit) {
         if (error) return 0;
         if (!value.valid()) {
-            std::snprintf(text(), text_bytes, "%s: overflow or division by zero", what);
-            error = text();
+            error = error_text("%s: overflow or division by zero", what);
         } else if (value.value() < 0 || value.value() > limit) {
             fail(what, value.value(), limit);
         }
         return static_cast<unsigned>(value.value());
     }
     void fail(const char* what, int64_t value, int64_t limit) {
-        std::snprintf(text(), text_bytes, "%s is %lld; the limit is %lld", what, static_cast<long long>(value),
-                      static_cast<long long>(limit));
-        error = text();
-    }
-    static constexpr size_t text_bytes = 128;
-    static char* text() {
-        static thread_local char buffer[text_bytes];
-        return buffer;
+        error = error_text("%s is %lld; the limit is %lld", what, static_cast<long long>(value), static_cast<long long>(limit));
     }
 };
 
@@ -100,11 +99,9 @@ const char* host_result(Function&& function, void* stream, Arguments&&... argume
             return function(std::forward<Arguments>(arguments)...);
     };
     if constexpr (std::is_same_v<decltype(call()), cudaError_t>) {
-        static thread_local char text[2560];  // the simulator says in detail what went wrong
         const cudaError_t error = call();
         if (error == cudaSuccess) return nullptr;
-        std::snprintf(text, sizeof text, "the host function returned error %d: %s", int(error), cudaGetErrorString(error));
-        return text;
+        return error_text("the host function returned error %d: %s", int(error), cudaGetErrorString(error));
     } else {
         call();
         return nullptr;
@@ -113,13 +110,37 @@ const char* host_result(Function&& function, void* stream, Arguments&&... argume
 
 }  // namespace detail
 
+// A host function as it is, or one whose number goes to a place of the caller's, where that has one.
+struct KeepNothing {
+    template <class Function>
+    Function operator()(Function function) const {
+        return function;
+    }
+};
+template <class Number>
+struct KeepNumber {
+    void* place;
+
+    template <class Result, class... Parameters>
+    auto operator()(Result (*function)(Parameters...)) const {
+        constexpr bool is_real = std::is_floating_point_v<Number>, is_truth = std::is_same_v<Number, bool>;
+        static_assert(std::is_arithmetic_v<Result> && is_real == std::is_floating_point_v<Result> &&
+                          is_truth == std::is_same_v<Result, bool>,
+                      "the host function returns another type than the spec says");
+        return [function, number = static_cast<Number*>(place)]<class... Arguments>(Arguments&&... arguments)
+            requires std::is_invocable_v<Result (*)(Parameters...), Arguments...>
+        {
+            const Result result = function(std::forward<Arguments>(arguments)...);
+            if (number) *number = static_cast<Number>(result);
+        };
+    }
+};
+
 // An error text with the shape of the launch behind it.
 inline const char* with_shape(const char* error, const LaunchShape& shape) {
-    static thread_local char text[2048];
     const dim3 grid = shape.grid, block = shape.block;
-    std::snprintf(text, sizeof text, "%s; grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of dynamic shared memory", error,
-                  grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_memory_bytes);
-    return text;
+    return error_text("%s; grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of dynamic shared memory", error, grid.x, grid.y,
+                      grid.z, block.x, block.y, block.z, shape.shared_memory_bytes);
 }
 
 #ifdef TKJIT_SIM
@@ -146,24 +167,14 @@ const char* call_host(Function&& function, int32_t, void* stream, Arguments&&...
 
 namespace detail {
 
-// Whether an error ends the process's use of the device: each later call returns it too.
-constexpr bool loses_device(cudaError_t code) {
-    return code == cudaErrorIllegalAddress || code == cudaErrorLaunchTimeout || code == cudaErrorAssert ||
-           code == cudaErrorHardwareStackError || code == cudaErrorIllegalInstruction || code == cudaErrorMisalignedAddress ||
-           code == cudaErrorInvalidAddressSpace || code == cudaErrorInvalidPc || code == cudaErrorLaunchFailure ||
-           code == cudaErrorECCUncorrectable || code == cudaErrorContextIsDestroyed;
-}
-
 inline const char* cuda_error(const char* what, cudaError_t code) {
-    static thread_local char text[512];
     cudaGetLastError();  // a sticky error stays; any other must not be blamed on the next call
     const char* const lost =
         !loses_device(code) ? ""
         : synchronous       ? "; the device is lost to this process, which has to be started again"
                             : "; the device is lost to this process, which has to be started again; this launch or an "
                               "earlier one did it, and TKJIT_SYNC=1 says which";
-    std::snprintf(text, sizeof text, "%s: %s (%s)%s", what, cudaGetErrorString(code), cudaGetErrorName(code), lost);
-    return text;
+    return error_text("%s: %s (%s)%s", what, cudaGetErrorString(code), cudaGetErrorName(code), lost);
 }
 
 // Waits for a launch where each is waited for; not while a CUDA graph is captured, which nothing may wait for.
@@ -320,11 +331,12 @@ std::remove_cvref_t<Parameter> host_argument(const TkjitArg* arg, void* stream) 
 
 }  // namespace detail
 
-template <class Result, class... Parameters>
-const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args) {
+template <class Result, class... Parameters, class Keep = KeepNothing>
+const char* call_host_with_arguments(Result (*function)(Parameters...), int32_t device, void* stream, const TkjitArg* args,
+                                     Keep keep = {}) {
     return [&]<size_t... I>(std::index_sequence<I...>) {
         // the stream, which stands last, has no argument of its own: the pointer past the end is not read
-        const auto call = [&] { return function(detail::host_argument<Parameters>(args + I, stream)...); };
+        const auto call = [&] { return keep(function)(detail::host_argument<Parameters>(args + I, stream)...); };
         return call_host(call, device, nullptr);
     }(std::index_sequence_for<Parameters...>{});
 }

@@ -5,6 +5,7 @@
 
 #include <tkjit/arg.h>
 #include <tkjit/convert.h>
+#include <tkjit/error_text.h>
 #include <tkjit/expr.h>
 #include <tkjit/gl.h>
 #include <tkjit/launch.h>
@@ -19,9 +20,7 @@ const char* without_exceptions(Body&& body) {
     try {
         return body();
     } catch (const std::exception& error) {
-        static thread_local char text[512];
-        std::snprintf(text, sizeof text, "C++ exception: %s", error.what());
-        return text;
+        return error_text("C++ exception: %s", error.what());
     } catch (...) {
         return "C++ exception of a type that is not std::exception";
     }

@@ -113,12 +113,30 @@ struct Launcher {
 template <class Function, class Call>
 Launcher(Function, Call) -> Launcher<Function, Call>;
 
+/// The second way alone.
+template <class Call>
+struct LauncherOfCall {
+    Call call;
+
+    auto operator()(dim3 grid, dim3 block, size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                    Site site = Site::here()) const {
+        return ConfiguredCall<Call>{call, {grid, block, dynamic_shared_bytes, site}};
+    }
+};
+template <class Call>
+LauncherOfCall(Call) -> LauncherOfCall<Call>;
+
 }  // namespace tkjit::sim
 
+#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other way
+#define TKJIT_SIM_LAUNCH(...) \
+    ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }
+#else
 #define TKJIT_SIM_LAUNCH(...)                                                                                        \
     ::tkjit::sim::Launcher{                                                                                          \
         [&](auto tkjit_as) -> decltype(tkjit_as(__VA_ARGS__)) { return tkjit_as(__VA_ARGS__); },                     \
         [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); }}
+#endif
 
 namespace tkjit::sim {
 

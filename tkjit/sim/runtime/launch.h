@@ -27,6 +27,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
 #include <time.h>
 
@@ -103,9 +104,31 @@ inline void* help(void* launch) {
     return nullptr;
 }
 
+/// While it lives the calling thread creates threads that no signal from outside interrupts: a handler of the program's,
+/// a Go runtime's for one, would run on a fiber's stack. Faults stay, and the SIGINT by which whoever judges the launch
+/// ends it.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t outside;
+        sigfillset(&outside);
+        const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+        for (const int fault : faults) sigdelset(&outside, fault);
+        if (tkjit_sim_judge) sigdelset(&outside, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &outside, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_;
+};
+
 /// Creates OS threads; where the system refuses one, the others do its work.
 inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
     helpers.considered = true;
+    const SignalsBlocked blocked;
     while (helpers.count < wanted) {
         // Counted first: it may be stopped by a signal before pthread_create returns, but not before that writes its name.
         pthread_t& thread = helpers.threads[helpers.count];

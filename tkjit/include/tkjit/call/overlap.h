@@ -1,13 +1,13 @@
 // Whether two strided tensors share an element, though their memory is interleaved: q, k and v of one packed tensor do not.
 #pragma once
 
-#include "dtypes.h"
-#include "table.h"
+#include <tkjit/call/dtypes.h>
+#include <tkjit/call/view.h>
 
 #include <algorithm>
 #include <cstdint>
 
-namespace tkjit::runtime {
+namespace tkjit {
 
 // Integers x_i from 0 to count_i with x_1 stride_1 + x_2 stride_2 + ... = sum. The largest stride is tried first: what is
 // left must be within the reach of the smaller ones, which leaves few values.
@@ -94,4 +94,4 @@ inline bool overlap(const TensorView& view, const TensorView& other) {
     return sum.reaches(wanted);
 }
 
-}  // namespace tkjit::runtime
+}  // namespace tkjit

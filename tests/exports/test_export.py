@@ -1,0 +1,207 @@
+"""``tkjit.export`` and ``python -m tkjit export``: what is written, replaced, refused and unpacked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support.exported import Failed, Library
+
+import tkjit
+from tkjit import CacheError, CompileError, In, Out, SpecError, Tensor, ToolchainError
+from tkjit.cli import main
+from tkjit.spec.c_signature import c_signature
+
+pytestmark = pytest.mark.compiles
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("TKJIT_JIT", "0")  # a program may not compile; who asks for a library means it
+    output = tmp_path / "made"
+    command = ["export", "axpy", "--name", "lib1", "--types", "float32", "--lang", "cpp,go", "--lang", "rust"]
+    assert main([*command, "-o", str(output)]) == 0
+    assert "1 functions for c, cpp, go, rust" in capsys.readouterr().out
+    facts = json.loads((output / "export.json").read_text())
+    assert facts["kernels"] == ["axpy"] and facts["languages"] == ["c", "cpp", "go", "rust"]
+    assert {"go.mod", "Cargo.toml", "include/lib1.hpp", "lib/liblib1.so.1"} <= facts["files"].keys()
+    library, y = Library(output, "lib1"), torch.ones(3)
+    library("axpy", torch.ones(3), y, 2.0)
+    assert y.tolist() == [3, 3, 3]
+    with pytest.raises(Failed, match="axpy: this library has no code for T=float16 on cpu; it has code for T=float32"):
+        library("axpy", y.half(), y.half(), 2.0)
+    assert main([*command[:6], "-o", str(output)]) == 0  # an export that is there is replaced
+    assert not (output / "go.mod").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["axpy"], "export: name kernels, and the library with --name"),
+        (["--name", "lib"], "export: name kernels, and the library with --name"),
+        (["axpy", "--name", "Lib"], "'Lib' cannot be the name of an export"),
+        (["axpy", "--name", "tkjit_lib"], "'tkjit_lib' cannot be the name of an export"),
+        (["axpy", "--name", "string"], "'string' cannot be the name of an export: it has a meaning already"),
+        (["axpy", "--name", "int"], "'int' cannot be the name of an export: it has a meaning already"),
+        (["axpy", "--name", "lib", "--lang", "go", "--package", "fmt"], "'fmt' cannot be the package of an export"),
+        (["axpy", "--name", "lib", "--lang", "rust", "--package", "self"], "'self' cannot be the package of an export"),
+        (["axpy", "--name", "lib", "--version", "one"], "'one' cannot be the version of an export"),
+        (["axpy", "--name", "lib", "--lang", "java"], "unknown language java; known are c, cpp, go, rust"),
+        (["axpy", "--name", "lib", "--arch", "cpu,hopper"], "'hopper' is not a GPU architecture"),
+        (["axpy", "--name", "lib", "--arch", ","], "the export lib has no targets; name one at least"),
+        (["axpy", "--name", "lib", "--types", "float31"], "unknown dtype float31"),
+        (["axpy", "--name", "lib", "--types", "int8"], "no variant of axpy has only the dtypes int8"),
+        (["axpyy", "--name", "lib"], "no kernel is named 'axpyy'; did you mean axpy?"),
+        (["axpy", "axpy", "--name", "lib"], "the export lib names a kernel twice"),
+        (["all_reduce", "--name", "lib"], "all_reduce cannot be exported: it runs on several devices at once"),
+        (["axpy", "--from-bundle", "nowhere"], "--from-bundle unpacks the export that the bundle has"),
+        (["--from-bundle", "nowhere"], "nowhere is no bundle"),
+    ],
+)
+def test_bad_commands(arguments, text, tmp_path, capsys):
+    output = tmp_path / "made"
+    assert main(["export", *arguments, "-o", str(output)]) == 1
+    assert text in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_else_is_replaced(tmp_path):
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(CacheError, match="is there and is no export; name a new directory"):
+        tkjit.export("axpy", name="lib", output=tmp_path)
+    assert (tmp_path / "mine").read_text() == "precious"
+
+
+def test_a_kernel_that_does_not_compile_leaves_nothing(tmp_path):
+    @tkjit.kernel("__global__ void f(Globals g) { nonsense; }", entry="f", grid=1, block=1)
+    def broken(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    with pytest.raises(CompileError, match="nonsense"):
+        tkjit.export(broken, name="lib", output=tmp_path / "made")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_directory_that_cannot_be_written(tmp_path):
+    if os.geteuid() == 0:
+        target = "/proc/made"  # where root cannot write either
+    else:
+        tmp_path.chmod(0o500)
+        target = tmp_path / "made"
+    with pytest.raises(CacheError, match="cannot write the export"):
+        tkjit.export("axpy", name="lib", output=target, types=["float32"])
+
+
+def test_a_target_without_a_source(tmp_path):
+    with pytest.raises(ToolchainError, match=r"compiles for GPUs alone|are not found"):
+        tkjit.export("tk_gemm", name="lib", output=tmp_path / "made", archs=["cpu"])
+
+
+def test_a_function_on_tensors_of_torch(tmp_path):
+    source = "#include <torch/extension.h>\nvoid fill(torch::Tensor x, double by) { x.fill_(by); }"
+
+    @tkjit.kernel(source, entry="fill", host=True)
+    def fill(x, by): ...
+
+    with pytest.raises(SpecError, match="fill cannot be exported: its source is written for PyTorch's tensors"):
+        tkjit.export(fill, name="lib", output=tmp_path / "made")
+
+
+def test_what_c_has_no_type_for():
+    @tkjit.kernel("void f(Globals g) {}", entry="f", host=True)
+    def named(x: In[Tensor, "float32", "N"], weights: dict[str, float]) -> None: ...
+
+    with pytest.raises(SpecError, match=r"C has no type for dict\[str, float\], which weights is"):
+        c_signature(named.specs[0])
+
+
+def test_a_bundle_has_an_export(tmp_path, capsys):
+    bundle, output = tmp_path / "bundle", tmp_path / "unpacked"
+    command = ["bundle", "axpy", "--device", "cpu", "--types", "float32", "--export", "cpp", "--name", "lib2"]
+    assert main([*command, "-o", str(bundle)]) == 0
+    assert main(["cache", "verify", str(bundle)]) == 0
+    # on a machine without compilers, and without the cache
+    environment = {**os.environ, "TKJIT_CACHE": str(tmp_path / "none"), "PATH": "/nonexistent"}
+    unpack = [sys.executable, "-m", "tkjit", "export", "--from-bundle", str(bundle), "-o", str(output)]
+    subprocess.run(unpack, check=True, env=environment)
+    assert (output / "include/lib2.hpp").is_file() and (output / "lib/liblib2.so").is_symlink()
+    y = torch.ones(3)
+    Library(output, "lib2")("axpy", torch.ones(3), y, 2.0)
+    assert y.tolist() == [3, 3, 3]
+    capsys.readouterr()
+    assert main(["export", "--from-bundle", str(bundle), "--name", "lib3", "-o", str(tmp_path / "no")]) == 1
+    assert "has no export lib3; it has lib2" in capsys.readouterr().err
+    (bundle / "exports/lib2/include/lib2.h").write_text("damaged")
+    assert main(["export", "--from-bundle", str(bundle), "-o", str(tmp_path / "no")]) == 1
+    assert "include/lib2.h is not the file that was bundled" in capsys.readouterr().err
+    assert not (tmp_path / "no").exists()
+
+
+def test_a_bundle_needs_a_name_for_its_export(tmp_path, capsys):
+    assert main(["bundle", "axpy", "--device", "cpu", "--export", "c", "-o", str(tmp_path / "bundle")]) == 1
+    assert "name them, and the library with --name" in capsys.readouterr().err
+
+
+def interface(directory: Path) -> str:
+    (found,) = re.findall(r'LIB_INTERFACE "(.*)"', (directory / "include/lib.h").read_text())
+    return str(found)
+
+
+def test_two_versions_in_one_process(tmp_path):
+    """Programs of either go on with their own; a library with more functions serves those of one with fewer."""
+    made = {
+        version: tkjit.export(*kernels, name="lib", output=tmp_path / version, types=["float32"], version=version)
+        for version, kernels in {"1.0": ["axpy"], "1.1": ["axpy", "softmax"], "2.0": ["axpy"]}.items()
+    }
+    libraries = {version: Library(path, "lib") for version, path in made.items()}
+    for library in libraries.values():
+        y = torch.ones(3)
+        library("axpy", torch.ones(3), y, 2.0)
+        assert y.tolist() == [3, 3, 3]
+    libraries["1.1"]._call("lib_check_interface", [interface(made["1.0"])])
+    with pytest.raises(Failed, match="this library has no softmax, for which the program was compiled"):
+        libraries["1.0"]._call("lib_check_interface", [interface(made["1.1"])])
+    with pytest.raises(Failed, match="the program was compiled for another version than this library has"):
+        libraries["2.0"]._call("lib_check_interface", [interface(made["1.0"])])
+    assert {path.name for path in (made["2.0"] / "lib").iterdir() if path.is_file()} == {"liblib.so", "liblib.so.2"}
+
+
+def test_functions_of_one_name_are_refused(tmp_path):
+    source = "__global__ void f(Globals g) {}"
+
+    @tkjit.kernel(source, entry="f", grid=1, block=1)
+    def wkv(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    @tkjit.kernel(source, entry="f", grid=1, block=1)
+    def wkv_on(x: In[Tensor, "float32", "N"]) -> None: ...
+
+    @tkjit.kernel(source, entry="f", grid=1, block=1)
+    def wkv_shape(x: In[Tensor, "float32", "N"]) -> None: ...
+
+    for other, languages, text in (
+        (wkv_on, ["go"], "wkv_on cannot be exported: its WkvOn would be that of wkv too, in go"),
+        (wkv_shape, [], "wkv_shape cannot be exported: its wkv_shape would be that of wkv too, in c"),
+    ):
+        with pytest.raises(SpecError, match=text):
+            tkjit.export(wkv, other, name="lib", output=tmp_path / "made", languages=languages)
+    assert not (tmp_path / "made").exists()
+
+
+def test_overloads_are_functions_of_their_own(tmp_path):
+    source = "__global__ void f(Globals g) { g.y[threadIdx.x] = g.x[threadIdx.x] + 1; }"
+
+    @tkjit.kernel(source, entry="f", grid=1, block="N")
+    def up(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+    @up.overload(source, entry="f", grid=1, block="M * N")
+    def up(x: In[Tensor, "int32", "M", "N"], y: Out[Tensor, "int32", "M", "N"]) -> Tensor: ...
+
+    library = Library(tkjit.export(up, name="lib", output=tmp_path / "made"), "lib")
+    floats, ints = torch.zeros(3), torch.zeros(2, 2, dtype=torch.int32)
+    library("up", floats, floats_out := torch.empty(3))
+    library("up_overload1", ints, ints_out := torch.empty(2, 2, dtype=torch.int32))
+    assert floats_out.tolist() == [1, 1, 1] and ints_out.tolist() == [[1, 1], [1, 1]]

@@ -1,0 +1,26 @@
+"""Files that every export has, with the words that differ filled in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def filled(directory: Path, words: Mapping[str, str]) -> dict[str, str]:
+    """The texts of a directory's files by their places in it.
+
+    Parameters
+    ----------
+    words : mapping
+        What stands for each word in capitals: ``LIBRARY``.
+    """
+    paths = sorted(path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): _fill(path.read_text(encoding="utf-8"), words) for path in paths}
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    for word, value in words.items():
+        # not within another word: TKJIT_LIBRARY
+        text = re.sub(rf"(?<![A-Z_]){word}(?![A-Z])", value.replace("\\", r"\\"), text)
+    return text

@@ -1,0 +1,163 @@
+"""Writes an export: a directory with a library, its headers, and packages for other languages."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from tkjit.cache.recipe import digest_of_file
+from tkjit.compile.targets import Target, gpu_target
+from tkjit.errors import CacheError, SpecError
+from tkjit.exports.build import link_library, object_plans, write_includes
+from tkjit.exports.c_header import render_header
+from tkjit.exports.cpp_wrapper import render_wrapper
+from tkjit.exports.go_package import render_go
+from tkjit.exports.model import LANGUAGES, Export
+from tkjit.exports.names import check_names
+from tkjit.exports.packaging import render_packaging, render_readme
+from tkjit.exports.rust_crate import render_rust
+from tkjit.kernel import Kernel, find
+from tkjit.kernel.host import HostKernel
+from tkjit.loader import Loader, Plan
+from tkjit.system.machine import usable_cores
+
+FACTS = "export.json"
+_CPP = Path(__file__).with_name("cpp")
+Builder = Callable[[Loader, Sequence[Plan]], None]
+
+
+def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
+    """The languages in their order, C first.
+
+    Raises
+    ------
+    SpecError
+        If one is unknown.
+    """
+    wanted = {"c", *languages}
+    if unknown := wanted - set(LANGUAGES):
+        raise SpecError(f"unknown language {', '.join(sorted(unknown))}; known are {', '.join(LANGUAGES)}")
+    return tuple(language for language in LANGUAGES if language in wanted)
+
+
+def plan_export(
+    loader: Loader,
+    kernels: Iterable[str | Kernel],
+    name: str,
+    archs: Iterable[str],
+    types: Iterable[str] = (),
+    version: str = "1.0",
+    package: str = "",
+) -> Export:
+    """What ``export`` writes."""
+    specs = []
+    for one in kernels:
+        kernel = find(one) if isinstance(one, str) else one
+        if isinstance(kernel, HostKernel):
+            raise SpecError(
+                f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C has not; "
+                "describe its kernel, and how it is launched"
+            )
+        specs.append(tuple(kernel.specs))
+    targets: dict[Target, None] = {}
+    for arch in archs:
+        targets[loader.target("cpu") if arch == "cpu" else gpu_target(arch)] = None
+    return Export(name, tuple(specs), tuple(targets), tuple(types), version, package)
+
+
+def build_in_threads(loader: Loader, plans: Sequence[Plan]) -> None:
+    """Build plans, as many at once as there are cores; the first error is raised."""
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for built in [pool.submit(loader.find_or_build, plan) for plan in plans]:
+            built.result()
+
+
+def write_export(
+    loader: Loader, made: Export, output: Path, languages: tuple[str, ...], build: Builder = build_in_threads
+) -> Path:
+    """Build and write an export; nothing is written if anything fails."""
+    output = output.absolute()
+    check_target(output)
+    check_names(made, languages)
+    plans = object_plans(loader, made)
+    build(loader, plans)
+    with in_place_of(output) as scratch:
+        (scratch / "lib").mkdir(parents=True)
+        header, interface = render_header(made)
+        more = {}
+        if "cpp" in languages:
+            more[f"{made.name}.hpp"] = render_wrapper(made)
+            more[f"{made.name}/tensors.hpp"] = (_CPP / "tensors.hpp").read_text(encoding="utf-8")
+        write_includes(made, header, scratch / "include", more)
+        staging = scratch / "staging"
+        staging.mkdir()
+        objects = [(plan, loader.open(plan).loaded) for plan in plans]
+        library = link_library(loader, made, objects, scratch / "include", interface, staging)
+        library.chmod(0o755)
+        library.rename(scratch / "lib" / made.soname)
+        shutil.rmtree(staging)
+        files = {**render_packaging(made), "README.md": render_readme(made, languages)}
+        files |= render_go(made) if "go" in languages else {}
+        files |= render_rust(made, interface) if "rust" in languages else {}
+        for place, text in files.items():
+            (scratch / place).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / place).write_text(text, encoding="utf-8")
+        _finish(scratch, made, languages)
+    return output
+
+
+def check_target(output: Path) -> None:
+    """Refuse to write over anything but an export.
+
+    Raises
+    ------
+    CacheError
+    """
+    if output.exists() and not (output / FACTS).is_file() and (not output.is_dir() or any(output.iterdir())):
+        raise CacheError(f"{output} is there and is no export; name a new directory")
+
+
+def _finish(directory: Path, made: Export, languages: tuple[str, ...]) -> None:
+    """Write what the export is, with the digest of each file."""
+    link = f"lib/lib{made.name}.so"
+    (directory / link).symlink_to(made.soname)
+    listed = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
+    facts = {
+        "name": made.name,
+        "version": made.version,
+        "kernels": [specs[0].name for specs in made.kernels],
+        "targets": [target.name for target in made.targets],
+        "languages": list(languages),
+        "link": [link, made.soname],
+        "files": {str(path.relative_to(directory)): digest_of_file(path) for path in listed},
+    }
+    (directory / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
+
+
+@contextmanager
+def in_place_of(output: Path) -> Iterator[Path]:
+    """A directory to fill, which then takes the place of an export; nothing of it stays if anything fails.
+
+    Raises
+    ------
+    CacheError
+        If it cannot be written.
+    """
+    scratch = output.with_name(f".{output.name}-{secrets.token_hex(4)}")
+    try:
+        yield scratch
+        output.parent.mkdir(parents=True, exist_ok=True)
+        replaced = scratch.with_name(f"{scratch.name}-old")
+        if output.exists():
+            output.rename(replaced)
+        scratch.rename(output)
+        shutil.rmtree(replaced, ignore_errors=True)
+    except OSError as error:
+        raise CacheError(f"cannot write the export {output}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,73 @@
+// The texts of refusals: what came, what was expected, what to do. Whoever refuses describes what came in its own way.
+#pragma once
+
+#include <tkjit/call/dtypes.h>
+#include <tkjit/call/view.h>
+
+#include <string>
+
+namespace tkjit::texts {
+
+// "(512, 64)", "(3,)", as Python prints tuples.
+inline std::string tuple(const int64_t* numbers, int count) {
+    std::string text = "(";
+    for (int i = 0; i < count; ++i) text += (i ? ", " : "") + std::to_string(numbers[i]);
+    return text + (count == 1 ? ",)" : ")");
+}
+
+// "cpu", "cuda:0"
+inline std::string place(DeviceType type, int device) {
+    return type == DeviceType::cpu ? "cpu" : type == DeviceType::cuda ? "cuda:" + std::to_string(device) : "another device";
+}
+
+inline std::string wrong(const char* kernel, const char* name, const std::string& described, const std::string& expected) {
+    return std::string(kernel) + ": " + name + " is " + described + "; expected " + expected;
+}
+
+// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself.
+inline std::string dims(const Expected& expected) {
+    std::string text = "(";
+    if (expected.leading) text += expected.count ? "..., " : "...";
+    for (int i = 0; i < expected.count; ++i) {
+        const Dim& dim = expected.dims[i];
+        text += std::string(i ? ", " : "") + dim.text;
+        const std::string value = std::to_string(dim.value);
+        if (dim.value != kUnbound && value != dim.text) text += "=" + value;
+    }
+    return text + (expected.count == 1 && !expected.leading ? ",)" : ")");
+}
+
+inline std::string dtypes(const Expected& expected) {
+    if (!expected.like) return expected.dtypes;
+    return std::string("of ") + expected.like + "'s type " + dtype_name(expected.like_dtype);
+}
+
+inline bool is_of_other_dtype(const TensorView& view, const Expected& expected) {
+    if (expected.like) return view.dtype != expected.like_dtype;
+    return (" " + dtypes(expected) + ",").find(std::string(" ") + dtype_name(view.dtype)) == std::string::npos;
+}
+
+inline std::string mismatch(const Expected& expected) { return dims(expected) + " " + dtypes(expected); }
+
+// "(M=3, N=4)" behind a constraint that does not hold.
+inline std::string constraint(const char* kernel, const char* text, const char* how, const Dim* values, int count) {
+    std::string where;
+    for (int i = 0; i < count; ++i) where += (i ? ", " : "") + std::string(values[i].text) + "=" + std::to_string(values[i].value);
+    return std::string(kernel) + ": the constraint " + text + " " + how + " (" + where + ")";
+}
+
+// What is wrong with an array of no framework that is known; empty if nothing is. `shape` says whether it is of its extents.
+inline std::string of_array(const TensorView& view, const std::string& who, bool* shape) {
+    *shape = view.problems & (kTooManyDims | kTooLarge | kTooMuch);
+    if (view.problems & kTooManyDims) {
+        const int most = view.strided ? kMaxRank : kMaxDims;
+        return who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most " + std::to_string(most);
+    }
+    if (view.problems & kTooLarge) return who + "; an extent must fit in 31 bits";
+    if (view.problems & kTooMuch) return who + ", which is more memory than there is";
+    if (view.problems & kOtherDevice) return who + "; expected cpu or cuda";
+    if (view.problems & kBackwards) return who + " with a stride below zero; pass a copy";
+    return view.problems & kNotContiguous ? who + ", which is not contiguous; pass a contiguous copy" : "";
+}
+
+}  // namespace tkjit::texts

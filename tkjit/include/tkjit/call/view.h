@@ -1,0 +1,215 @@
+// A call's tensors as its checks see them, with no word of Python: for glue, and for the functions of an export.
+#pragma once
+
+#include <tkjit/arg.h>
+#include <tkjit/expr.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tkjit {
+
+constexpr int kMaxDims = 4;               // of a global layout
+constexpr int kMaxRank = TKJIT_MAX_RANK;  // of a strided one
+constexpr int64_t kUnbound = -1;
+
+enum class DeviceType : int32_t { cpu, cuda, other };
+
+// Why a tensor cannot be passed to a kernel. A view with none of these is strided, contiguous, plain memory.
+enum Problem : uint32_t {
+    kNotContiguous = 1 << 0,
+    kRequiresGrad = 1 << 1,  // only while gradients are recorded
+    kConjugate = 1 << 2,
+    kNegative = 1 << 3,
+    kNotStrided = 1 << 4,  // sparse, quantized, nested
+    kMeta = 1 << 5,
+    kNoStorage = 1 << 6,  // fake, functional and other wrapped tensors
+    kTooManyDims = 1 << 7,
+    kTooLarge = 1 << 8,  // an extent over 31 bits
+    kOtherDevice = 1 << 9,
+    kNotATensor = 1 << 10,
+    kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
+    kWatched = 1 << 12,  // a subclass or a mode of torch's wants to see what is done with it
+    kAutocast = 1 << 13,  // of a thread, not of a tensor: torch.autocast is on
+    kBackwards = 1 << 14,  // a stride below zero
+    kTooMuch = 1 << 15,    // more bytes than an address has
+};
+
+// What a tensor argument was when it was read. Nothing here is held: code of the caller's that runs later may resize the
+// tensor, so that `data` is looked at again (Table::confirm) before a launch uses it.
+struct TensorView {
+    void* data = nullptr;
+    size_t bytes = 0;  // from `data` to the end of its last element
+    void* storage = nullptr;  // the c10::StorageImpl of one of torch's tensors, where the reader knows it
+    int64_t sizes[kMaxRank];
+    int64_t strides[kMaxRank];  // of one that may have any, in elements
+    int32_t ndim = 0;
+    int32_t dtype = -1;  // TkjitDtype, -1 for any other
+    DeviceType device_type = DeviceType::cpu;
+    int32_t device = 0;
+    uint32_t problems = 0;
+    bool foreign = false;  // an array of another framework
+    bool read_only = false;
+    bool strided = false;  // asked of the reader: take any strides, and note them
+    bool ran_code = false;  // Python code may have run while it was read
+
+    // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
+    void* object;  // a PyObject in Python's glue, a tkjit_tensor in an export
+    const char* name;
+    const TensorView* before;
+};
+
+// A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
+struct Dim {
+    const char* text;
+    int64_t value;
+
+    Dim(const char* text, Int value = kUnbound) : text(text), value(value.value()) {}
+};
+
+// What a tensor should have been.
+struct Expected {
+    const Dim* dims;
+    int count;
+    bool leading;         // "..." stands before the dims
+    const char* dtypes;   // "float32 or bfloat16"
+    const char* like;     // or: the argument whose dtype it must share
+    int32_t like_dtype;
+};
+
+// The text of a launcher's error that is about extents, behind the mark of such; null for any other.
+inline const char* about_shapes(const char* error) {
+    static constexpr char mark[] = "shape: ";
+    return std::strncmp(error, mark, sizeof mark - 1) == 0 ? error + sizeof mark - 1 : nullptr;
+}
+
+// ---- reading a view ------------------------------------------------------------------------------------------------
+
+// Copies the sizes: a tensor's own may change, and move, before the launch.
+inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
+    const int most = view->strided ? kMaxRank : kMaxDims;
+    view->ndim = ndim;
+    if (ndim > most) view->problems |= kTooManyDims;
+    int64_t all = 0;
+    for (int i = 0; i < ndim; ++i) {
+        all |= sizes[i];
+        if (i < most) view->sizes[i] = sizes[i];
+    }
+    if (all > INT32_MAX) view->problems |= kTooLarge;
+}
+
+// The strides, and how many elements there are from the first to the last. Null strides are those of rows in a row.
+inline int64_t note_strides(const int64_t* strides, TensorView* view) {
+    int64_t last = 0, next = 1, reach = 0;
+    bool empty = false, wraps = false;
+    for (int i = view->ndim; i-- > 0;) {
+        view->strides[i] = strides ? strides[i] : next;
+        if (view->strides[i] < 0 && view->sizes[i] > 1) view->problems |= kBackwards;
+        wraps |= __builtin_mul_overflow(view->sizes[i] - 1, view->strides[i], &reach);
+        wraps |= __builtin_add_overflow(last, reach, &last);
+        empty |= view->sizes[i] == 0;
+        wraps |= !strides && __builtin_mul_overflow(next, view->sizes[i], &next);
+    }
+    if (empty) return 0;
+    if (wraps) view->problems |= kTooMuch;
+    return last + !wraps;
+}
+
+// The bytes of so many elements, at most what an address can have.
+inline size_t noted_bytes(int64_t elements, int64_t bytes_of_one, TensorView* view) {
+    int64_t bytes = 0;
+    if (__builtin_mul_overflow(elements, bytes_of_one, &bytes)) view->problems |= kTooMuch;
+    return size_t(bytes);
+}
+
+// The elements of a row-major tensor.
+inline int64_t noted_elements(const int64_t* sizes, int32_t ndim, TensorView* view) {
+    int64_t elements = 1;
+    bool wraps = false;
+    for (int i = 0; i < ndim; ++i) {
+        if (sizes[i] == 0) return 0;
+        wraps |= __builtin_mul_overflow(elements, sizes[i], &elements);
+    }
+    if (wraps) view->problems |= kTooMuch;
+    return elements;
+}
+
+// Strides as row-major tensors have them; those of extents of 1 are of no consequence, and null stands for them too.
+inline bool is_contiguous(const int64_t* sizes, const int64_t* strides, int32_t ndim) {
+    if (!strides) return true;
+    uint64_t expected = 1;  // which may wrap
+    for (int i = ndim; i-- > 0; expected *= uint64_t(sizes[i])) {
+        if (sizes[i] == 0) return true;
+        if (sizes[i] != 1 && uint64_t(strides[i]) != expected) return false;
+    }
+    return true;
+}
+
+// A tensor as a launcher gets it. Sets all of an argument: to clear an array of them at once takes a tenth of a call.
+inline void set(TkjitArg& arg, const TensorView& view) {
+    arg.data = view.data;
+    arg.dtype = view.dtype;
+    arg.present = 1;
+    arg.rank = view.ndim;
+    if (!view.strided) {
+        std::memcpy(arg.extents, view.sizes, kMaxDims * sizeof *arg.extents);  // more than there are is no harm
+        if (!view.ndim) arg.extents[0] = 0;
+        return;
+    }
+    std::memcpy(arg.extents, view.sizes, sizeof arg.extents);
+    std::memcpy(arg.strides, view.strides, sizeof arg.strides);
+}
+inline void set(TkjitArg& arg, const TkjitArg& value) { arg = value; }
+inline void set_number(TkjitArg& arg) {
+    arg.rank = 0;
+    arg.extents[0] = 0;
+    arg.dtype = 0;
+    arg.present = 1;
+}
+inline void set(TkjitArg& arg, double value) {
+    arg.real = value;
+    set_number(arg);
+}
+inline void set(TkjitArg& arg, int64_t value) {
+    arg.integer = value;
+    set_number(arg);
+}
+inline void set(TkjitArg& arg, bool value) { set(arg, int64_t(value)); }
+inline void set_absent(TkjitArg& arg) { arg = {}; }
+// Where a host function's number goes.
+inline void set_place(TkjitArg& arg, void* place) {
+    arg.data = place;
+    set_number(arg);
+}
+
+// ---- values --------------------------------------------------------------------------------------------------------
+
+// Numbers, dtypes, devices, strings and lists as a launcher gets them.
+inline TkjitArg number_value(int64_t integer, int32_t dtype = 0) {
+    TkjitArg arg{};
+    arg.integer = integer;
+    arg.dtype = dtype;
+    arg.present = 1;
+    return arg;
+}
+inline TkjitArg real_value(double real) {
+    TkjitArg arg = number_value(0);
+    arg.real = real;
+    return arg;
+}
+inline TkjitArg text_value(const char* text) {
+    TkjitArg arg = number_value(0);
+    arg.data = const_cast<char*>(text);
+    arg.extents[0] = int64_t(std::strlen(text));
+    return arg;
+}
+template <size_t Count>
+TkjitArg list_value(const TkjitArg (&items)[Count], int64_t count) {
+    TkjitArg arg = number_value(0);
+    arg.data = const_cast<TkjitArg*>(items);
+    arg.extents[0] = count;
+    return arg;
+}
+
+}  // namespace tkjit

@@ -1,0 +1,40 @@
+// The text of a launcher's error: of any length, and this thread's own.
+#pragma once
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tkjit {
+
+namespace detail {
+
+struct KeptText {
+    char* begin = nullptr;
+
+    ~KeptText() { std::free(begin); }
+};
+#if defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)
+inline KeptText kept_text;  // what is thread_local counts as the kernel's shared memory there, and one thread runs
+#else
+inline thread_local KeptText kept_text;
+#endif
+
+}  // namespace detail
+
+// Formats a text that stays valid until this thread's next; it may be an argument of that one.
+[[gnu::format(printf, 1, 2)]] inline const char* error_text(const char* format, ...) {
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    const int length = std::vsnprintf(nullptr, 0, format, arguments);
+    auto* const made = length < 0 ? nullptr : static_cast<char*>(std::malloc(size_t(length) + 1));
+    if (made) std::vsnprintf(made, size_t(length) + 1, format, again);
+    va_end(again);
+    va_end(arguments);
+    if (!made) return "out of memory, and of what is wrong besides there is no text";
+    std::free(detail::kept_text.begin);
+    return detail::kept_text.begin = made;
+}
+
+}  // namespace tkjit

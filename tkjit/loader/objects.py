@@ -1,0 +1,95 @@
+"""Plans of objects: launchers that are linked with others into one library."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tkjit.cache import Product
+from tkjit.compile.flags import Flags
+from tkjit.headers import check_complete
+from tkjit.loader.launchers import LauncherPlan
+from tkjit.system.fork_safe import cached_property
+
+# what other objects of a library see of one: its entry, and on the CPU the place of the pool of stacks
+ENTRY, POOL = "tkjit_launch", "tkjit_sim_pool"
+# templates that two sources share are no longer shared: each may have compiled them in its own way
+_JOIN = ("-r", "-nostdlib", "-fuse-ld=bfd", "-Wl,--force-group-allocation")
+
+
+class ObjectPlan(LauncherPlan):
+    """A variant's launcher for a target as an object.
+
+    All its symbols but two are its own: another variant's source may define functions of the same names. An object for
+    the CPU has the simulator in it, as a launcher has.
+    """
+
+    @cached_property
+    def warm_key(self) -> str:
+        name = f"{self.target.name}-{self.spec.name}-object"
+        return self._env.warm_key(name, (self.spec, self.variant, self.target))
+
+    @property
+    def what(self) -> str:
+        return f"{super().what} as an object"
+
+    @property
+    def warmup(self) -> str:
+        return f"python -m tkjit export {self.spec.name}"
+
+    def inputs(self) -> list[str]:
+        return [*super().inputs(), __file__]
+
+    _suffix = "-object"
+    _more_parts = MappingProxyType({"object": " ".join((*_JOIN, ENTRY, POOL))})
+
+    @property
+    def link_flags(self) -> tuple[str, ...]:
+        """What the library has to be linked with."""
+        return (*super()._flags.link, *super()._flags.packages)
+
+    @cached_property
+    def _flags(self) -> Flags:
+        launcher = super()._flags
+        compiled = [_COMPILE.get(flag, flag) for flag in launcher.compile]
+        unique = "-fno-gnu-unique" if self.target.is_cpu else "-Xcompiler=-fno-gnu-unique"
+        # clang++ lacks the flag, and makes no such symbols
+        more = [] if "clang" in self._env.toolchain.cxx.version else [unique]
+        return Flags((*compiled, *more, "-DTKJIT_LINKED"), launcher.paths)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        env, toolchain = self._env, self._env.toolchain
+        check_complete(self.spec)
+        if not self.target.is_cpu:
+            toolchain.check_arch(self.target)
+        simulator = [str(env.simulator(self.target, ""))] if self.target.is_cpu else []
+        # the simulator's inline variables; a unique symbol can be made local once it is a weak one
+        weaken = [f"--weaken-symbol={name}" for path in simulator for name in toolchain.unique_symbols(path)]
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            compiled, joined = str(staging / "compiled.o"), str(staging / "joined.o")
+            line = toolchain.command(self.target, self._flags, source, Path(compiled), depfile)
+            if self.target.is_cpu:
+                line.insert(1, f"-fdebug-prefix-map={staging}=.")
+            keep = [f"--keep-global-symbol={name}" for name in (ENTRY, POOL)]
+            objcopy = toolchain.binutil("objcopy")
+            return [
+                line,
+                [str(toolchain.cxx.path), *_JOIN, "-o", joined, compiled, *simulator],
+                [objcopy, *weaken, joined],
+                [objcopy, *keep, joined, str(output)],
+            ]
+
+        product = compiler.compile_binary(self._unit(), staging, "launcher.o", commands)
+        for name in ("compiled.o", "joined.o"):
+            (staging / name).unlink()
+        return self._with_sources(product)
+
+    def load(self, module: str, path: Path) -> Any:
+        return path
+
+
+_COMPILE = {"-shared": "-c"}
