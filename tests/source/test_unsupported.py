@@ -78,7 +78,7 @@ def test_nothing_that_the_log_does_not_speak_of(log):
 
 @pytest.mark.parametrize(
     "name, what",
-    [("this_cluster", "clusters"), ("CUtensorMap", "tensor maps"), ("tex2D", "textures"), ("wmma", "wmma")],
+    [("this_cluster", "clusters"), ("tex2D", "textures"), ("wmma", "wmma")],
 )
 def test_a_name_that_the_simulator_does_not_have(name, what):
     log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001

@@ -66,8 +66,23 @@ def tokens_of(text: str) -> list[Token]:
     return found
 
 
-def _pieces(text: str) -> Iterator[Token]:
-    for match in _TOKEN.finditer(text):
+def tokens_from(text: str, start: int) -> Iterator[Token]:
+    """The tokens of a preprocessed text from a place on, without the compiler's line marks."""
+    before = text.rfind("\n", 0, start)
+    line_is_empty = not text[before + 1 : start].strip()
+    is_mark = False
+    for token in _pieces(text, start):
+        if token.kind == "newline":
+            line_is_empty, is_mark = True, False
+            continue
+        is_mark |= line_is_empty and token.text == "#"
+        line_is_empty = False
+        if not is_mark:
+            yield token
+
+
+def _pieces(text: str, start: int = 0) -> Iterator[Token]:
+    for match in _TOKEN.finditer(text, start):
         kind = match.lastgroup  # the outermost that matched: never the delimiter
         if kind and kind != "space":
             yield Token(kind, match[0], match.start(), match.end())

@@ -68,6 +68,58 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
     return edits + _redeclare(found, outside)
 
 
+def dynamic_arrays(statement: list[Token]) -> list[Edit]:
+    """``extern __shared__ T name[];`` within a function of a preprocessed text, as a reference."""
+    return [edit for declaration in _declarations(statement) for edit in _as_references(declaration)]
+
+
+def static_variables(text: str, statement: list[Token], start: int) -> list[Edit]:
+    """``__shared__ T a[2], b;`` as references to the members of a struct that lies in the block's window.
+
+    >>> from tkjit.source.lexer import tokens_of
+    >>> source = "__shared__ float a[2], b;"
+    >>> print(static_variables(source, tokens_of(source), 0)[0].text.replace("; ", ";\\n"))
+    struct tkjit_shared_0 { float a[2], b;
+    };
+    auto& tkjit_variables_0 = ::tkjit::sim::static_shared<tkjit_shared_0>();
+    auto& a = tkjit_variables_0.a;
+    auto& b = tkjit_variables_0.b;
+    """
+    kept = [token for token in statement if token.text not in ("__shared__", "static")]
+    names = _declared_names(kept[:-1])
+    if not names:
+        return []
+    first, last = statement[0], statement[-1]
+    declared = "".join(
+        text[token.start : token.end] + text[token.end : following.start]
+        for token, following in zip(statement, statement[1:], strict=False)
+        if token.text not in ("__shared__", "static")
+    )
+    struct, variables = f"tkjit_shared_{start}", f"tkjit_variables_{start}"
+    references = " ".join(f"auto& {name} = {variables}.{name};" for name in names)
+    made = f"auto& {variables} = ::tkjit::sim::static_shared<{struct}>();"
+    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; }}; {made} {references}")]
+
+
+def _declared_names(tokens: list[Token]) -> list[str]:
+    """The names of a declaration: of each of its parts, which commas divide, the last word before its extents."""
+    names = []
+    depth = angles = 0
+    last = ""
+    in_extents = False
+    for token in tokens:
+        if token.kind == "mark":
+            depth += (token.text in ("(", "{")) - (token.text in (")", "}"))
+            angles += (token.text == "<") - (len(token.text) if token.text in (">", ">>") else 0)
+            in_extents |= token.text == "[" and not angles
+            if token.text == "," and depth == 0 and angles == 0:
+                names.append(last)
+                last, in_extents = "", False
+        elif token.kind == "word" and depth == 0 and angles == 0 and not in_extents:
+            last = token.text
+    return [*names, last]
+
+
 def _end_of_macro(directive: Token) -> Token:
     """What stands for the semicolon of a macro that has none."""
     return Token("mark", ";", directive.end, directive.end)

@@ -57,7 +57,6 @@ _WRAPPERS = {
 # names of the language and its libraries that the simulator does not have
 _UNKNOWN = {
     r"this_cluster|cluster_group|cluster_dim\w*|map_shared_rank": "clusters of blocks",
-    r"CUtensorMap\w*|cuTensorMap\w+": "tensor maps",
     r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*": "textures and surfaces",
     r"wmma|nvcuda": "nvcuda::wmma (tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both)",
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",

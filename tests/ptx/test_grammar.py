@@ -1,0 +1,104 @@
+"""What the text of an ``asm`` statement says: registers, labels, instructions, and where it does not parse."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkjit.ptx import Operand, PtxError, is_ptx, translate
+from tkjit.ptx.grammar import Address, Instruction, Label, Name, Pair, Registers, Vector, parse
+
+
+def only(text: str) -> Instruction:
+    (statement,) = parse(text).statements
+    assert isinstance(statement, Instruction)
+    return statement
+
+
+def test_an_instruction_has_an_opcode_modifiers_and_operands():
+    found = only("ld.global.L1::no_allocate.v2.f32 {%0, %1}, [%2+-8];")
+    assert (found.opcode, found.modifiers) == ("ld", ("global", "L1::no_allocate", "v2", "f32"))
+    first, second = Name("operand", "%0"), Name("operand", "%1")
+    assert found.operands == (Vector((first, second)), Address(Name("operand", "%2"), -8))
+    assert found.text == "ld.global.L1::no_allocate.v2.f32"
+
+
+@pytest.mark.parametrize(
+    "text, operand",
+    [
+        ("a.b -1;", Name("number", "-1")),
+        ("a.b 0f3F800000;", Name("number", "0f3F800000")),
+        ("a.b 0x10U;", Name("number", "0x10U")),
+        ("a.b _;", Name("sink", "_")),
+        ("a.b !p;", Name("register", "p", True)),
+        ("a.b %%laneid;", Name("special", "%%laneid")),
+        ("a.b %[name];", Name("operand", "%[name]")),
+        ("a.b x|p;", Pair(Name("register", "x"), Name("register", "p"))),
+        (
+            "a.b [%0, {%1, 2}];",
+            Address(Name("operand", "%0"), 0, (Name("operand", "%1"), Name("number", "2"))),
+        ),
+    ],
+)
+def test_operands(text, operand):
+    assert only(text).operands == (operand,)
+
+
+def test_registers_labels_and_guards():
+    block = parse("{ .reg .pred p, q; .reg .b32 t<3>; // a comment\n AGAIN: @!p bra /* back */ AGAIN; }")
+    registers, more, label, branch = block.walk()
+    assert registers == Registers("pred", ("p", "q")) and more == Registers("b32", ("t0", "t1", "t2"))
+    assert label == Label("AGAIN")
+    assert isinstance(branch, Instruction) and branch.guard == Name("register", "p", True)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("mov.u32 %0, 1", "expected ',' or ';', found the end"),
+        ("{ mov.u32 %0, 1;", "expected '}', found the end"),
+        ("mov.u32 %0 1;", "expected ',' or ';', found '1;'"),
+        (".shared .b32 x;", "expected an instruction or .reg, found '.shared .b32 x;'"),
+        ("ld.b32 %0, [%1;", "expected ']', found ';'"),
+        ("mov.u32 %0, +;", "expected an operand, found '+;'"),
+        (".reg .what x;", ".reg .what: no such type"),
+        ("mov.u32 %2, 1;", "%2: the statement has no such operand"),
+    ],
+)
+def test_text_that_does_not_parse_is_named_with_its_place(text, said):
+    with pytest.raises(PtxError) as raised:
+        translate(text, [Operand("=r", "x")])
+    assert str(raised.value) == said
+
+
+@pytest.mark.parametrize(
+    "text, constraints, expected",
+    [
+        ("bar.sync 0;", [], True),
+        ("{\n.reg .pred p;\n@p bra DONE;\nDONE:\n}", [], True),
+        ("trap;", [], True),
+        ("mov.u32 %0, 1", ["=r"], True),  # which does not parse, and says so
+        ("rdtsc", ["=a", "=d"], False),
+        ("pause", [], False),
+        ("lock; addl $0, 0(%%rsp)", [], False),
+        ("mfence", [], False),
+        ("cpuid", ["=a", "=b"], False),
+    ],
+)
+def test_what_is_a_hosts_stays(text, constraints, expected):
+    assert is_ptx(text, [Operand(each, "x") for each in constraints]) is expected
+
+
+def test_an_empty_text_is_a_fence_of_the_compiler():
+    assert translate("", []) == '__asm__ __volatile__("" ::: "memory")'
+
+
+def test_inputs_are_read_before_outputs_are_written():
+    text = translate("mov.b32 %0, %1;", [Operand("=r", "a"), Operand("r", "b")])
+    assert text.index("input_r(b)") < text.index("output(tkjit_out0")
+
+
+def test_an_unknown_instruction_is_a_trap_with_its_name():
+    assert 'unknown("tcgen05.wait::ld.sync.aligned")' in translate("tcgen05.wait::ld.sync.aligned;", [])
+    assert 'unknown("ld.global.mystery.b32: the simulator does not know .mystery")' in translate(
+        "ld.global.mystery.b32 %0, [%1];", [Operand("=r", "a"), Operand("l", "b")]
+    )

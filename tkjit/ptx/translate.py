@@ -1,0 +1,198 @@
+"""An ``asm`` statement as a C++ statement: operands are read, instructions are calls, results are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, parse
+from tkjit.ptx.instructions import Spelling, Unknown, call
+
+# the C++ type of an operand by its constraint
+# Source: CUDA C++, "Using Inline PTX Assembly in CUDA", "Constraints"
+CONSTRAINTS = {
+    "h": "uint16_t",
+    "r": "uint32_t",
+    "l": "uint64_t",
+    "q": "unsigned __int128",
+    "f": "float",
+    "d": "double",
+    "n": "auto",
+    "C": "auto",
+}
+_REGISTERS = {
+    "pred": "bool",
+    **dict.fromkeys(["b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16"], "uint16_t"),
+    **dict.fromkeys(["b32", "u32", "s32", "f16x2", "bf16x2", "tf32"], "uint32_t"),
+    **dict.fromkeys(["b64", "u64", "s64"], "uint64_t"),
+    "b128": "unsigned __int128",
+    "f32": "float",
+    "f64": "double",
+}
+_FIRST_WORD = re.compile(
+    r"(?:\s|\{|;|//[^\n]*\n|/\*.*?\*/|\.reg[^;]*;|@!?[\w%\[\]]+|[\w$%=]+:(?!:))*([a-z]\w*)([.\s;]?)", re.DOTALL
+)
+# those that stand without a type
+_BARE = frozenset("bra exit ret trap brkpt bar barrier membar fence call activemask nanosleep".split())
+
+
+class Operand(NamedTuple):
+    """An operand of a statement.
+
+    Parameters
+    ----------
+    constraint : str
+        ``"=r"``, ``"+f"``, ``"l"``, ``"n"``.
+    expression : str
+        The C++ expression.
+    name : str
+        ``x`` of ``[x] "r"(y)``; empty if it has none.
+    """
+
+    constraint: str
+    expression: str
+    name: str = ""
+
+    @property
+    def is_output(self) -> bool:
+        return self.constraint[:1] in ("=", "+")
+
+    @property
+    def letter(self) -> str:
+        return self.constraint.strip("=+& ")
+
+
+def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
+    """Whether a statement is for a device: a host's has other constraints, or no semicolon.
+
+    >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
+    (False, True, False)
+    """
+    if not all(operand.letter in CONSTRAINTS or operand.letter.isdigit() for operand in operands):
+        return False
+    found = _FIRST_WORD.match(text)
+    return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
+
+
+def translate(text: str, operands: Sequence[Operand]) -> str:
+    """A C++ statement, without its semicolon and on one line.
+
+    Parameters
+    ----------
+    text : str
+        The statement's text, with ``%0`` and the like for its operands.
+
+    Raises
+    ------
+    PtxError
+        If it does not parse, or has an operand that the statement does not have.
+
+    Examples
+    --------
+    >>> translate("bar.sync %0;", [Operand("n", "1 + 1")])
+    'do { namespace tkjit_ptx = ::tkjit::sim::ptx; const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
+{ tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
+    """
+    if not text.strip():
+        return '__asm__ __volatile__("" ::: "memory")'
+    block = parse(text)
+    spelling = _Spelling(operands, block)
+    body = _render(block, spelling)
+    opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
+    opening += [f"auto&& tkjit_out{i} = {one.expression};" for i, one in enumerate(operands) if one.is_output]
+    opening += _values(operands)
+    closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, one in enumerate(operands) if one.is_output]
+    return " ".join(["do {", *opening, body, *closing, "} while (0)"])
+
+
+def _values(operands: Sequence[Operand]) -> list[str]:
+    """A variable for each operand; the inputs are read before any output is written."""
+    tied = {int(one.letter): one.expression for one in operands if one.letter.isdigit()}
+    lines = []
+    for i, one in enumerate(operands):
+        letter = one.letter if not one.letter.isdigit() else operands[int(one.letter)].letter
+        if letter not in CONSTRAINTS:
+            raise PtxError(f"the constraint {one.constraint!r} is not one of PTX")
+        kind = CONSTRAINTS[letter]
+        if not one.is_output:
+            lines.append(f"const {kind} tkjit_{i} = tkjit_ptx::input_{letter}({one.expression});")
+        elif one.constraint[0] == "+":
+            lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}(tkjit_out{i});")
+        elif i in tied:
+            lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}({tied[i]});")
+        else:
+            lines.append(f"{kind} tkjit_{i}{{}};")
+    return lines
+
+
+class _Spelling(Spelling):
+    """How the names of a statement are spelled in C++."""
+
+    def __init__(self, operands: Sequence[Operand], block: Block) -> None:
+        self._operands = operands
+        self._by_name = {one.name: i for i, one in enumerate(operands) if one.name}
+        self.waits = _waits_in_a_loop(block)
+
+    def variable(self, name: Name) -> str:
+        if name.kind == "operand":
+            return f"tkjit_{self._index(name.text)}"
+        return "ptx_" + re.sub(r"\W", "_", name.text)
+
+    def _index(self, text: str) -> int:
+        index = self._by_name.get(text[2:-1], -1) if text.startswith("%[") else int(re.sub(r"\D", "", text))
+        if not 0 <= index < len(self._operands):
+            raise PtxError(f"{text}: the statement has no such operand")
+        return index
+
+
+def _waits_in_a_loop(block: Block) -> bool:
+    """Whether an instruction goes back to a label above it."""
+    seen = set()
+    for statement in block.walk():
+        if isinstance(statement, Label):
+            seen.add(statement.name)
+        elif isinstance(statement, Instruction) and statement.opcode == "bra":
+            target = statement.operands[0]
+            if isinstance(target, Name) and target.text in seen:
+                return True
+    return False
+
+
+def _render(block: Block, spelling: _Spelling) -> str:
+    words = ["{"]
+    labels = [spelling.variable(Name("register", one.name)) for one in block.statements if isinstance(one, Label)]
+    if labels:
+        words.append(f"__label__ {', '.join(labels)};")
+    # first of all, since no jump may pass a variable's beginning
+    for statement in block.statements:
+        if isinstance(statement, Registers):
+            words.append(_registers(statement, spelling))
+    for statement in block.statements:
+        if isinstance(statement, Block):
+            words.append(_render(statement, spelling))
+        elif isinstance(statement, Label):
+            words.append(f"{spelling.variable(Name('register', statement.name))}:;")
+        elif isinstance(statement, Instruction):
+            words.append(_instruction(statement, spelling))
+    return " ".join([*words, "}"])
+
+
+def _registers(registers: Registers, spelling: _Spelling) -> str:
+    if registers.type not in _REGISTERS:
+        raise PtxError(f".reg .{registers.type}: no such type")
+    names = [f"{spelling.variable(Name('register', name))}{{}}" for name in registers.names]
+    return f"{_REGISTERS[registers.type]} {', '.join(names)};"
+
+
+def _instruction(instruction: Instruction, spelling: _Spelling) -> str:
+    try:
+        text = call(instruction, spelling)
+    except Unknown as reason:
+        why = f": {reason}" if str(reason) else ""
+        text = f'tkjit_ptx::unknown("{instruction.text}{why}");'
+    if instruction.guard is None:
+        return text
+    is_not = "!" if instruction.guard.is_negated else ""
+    guard = spelling.variable(instruction.guard)
+    return f"if ({is_not}{guard}) {{ {text} }}"

@@ -1,0 +1,40 @@
+"""``wgmma``: what a warpgroup multiplies."""
+
+from __future__ import annotations
+
+import re
+
+from tkjit.ptx.call import TYPES, Call, Unknown, instruction
+from tkjit.ptx.grammar import Vector
+
+# Source: PTX ISA, "wgmma.mma_async": which types there are, and the elements of K in an instruction
+_K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
+
+
+@instruction("wgmma.mma_async")
+def _wgmma(one: Call) -> str:
+    shape = next((word for word in one.modifiers if re.fullmatch(r"m64n\d+k\d+", word)), "")
+    types = [word for word in one.modifiers if word in TYPES]
+    one.has(shape, *types, "satfinite")
+    one.ends()
+    if not shape or len(types) != 3 or types[1] not in _K:
+        raise Unknown
+    _, n, k = map(int, re.findall(r"\d+", shape))
+    if k != _K[types[1]]:
+        raise Unknown
+    target, a = one.operand(0), one.operand(1)
+    if not isinstance(target, Vector):
+        raise Unknown
+    register = {"f32": "float", "s32": "int32_t", "f16": "uint32_t"}[types[0]]
+    kind = {"f32": "f32", "s32": "s32", "f16": "b32"}[types[0]]
+    sums = ", ".join(one.value(part, kind) for part in target.parts)
+    more = [one.value(i, "s32") for i in range(4, one.count)]
+    a_text = f"{{{', '.join(one.values(1, 'b32'))}}}" if isinstance(a, Vector) else one.value(1, "b64")
+    at = "_registers" if isinstance(a, Vector) else ""
+    call = f"tkjit_ptx::wgmma{at}<{n}, {_ELEMENTS[types[1]]}, {_ELEMENTS[types[2]]}>"
+    arguments = ", ".join([a_text, one.value(2, "b64"), one.value(3, "pred"), *more])
+    declared = f"{register} tkjit_d[{len(target.parts)}] = {{{sums}}};"
+    return f"{{ {declared} {call}(tkjit_d, {arguments}); {one.set_all(0, 'tkjit_d')} }}"
+
+
+_ELEMENTS = {kind: f"::tkjit::sim::Element::{kind}" for kind in _K}

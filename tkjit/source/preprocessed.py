@@ -1,0 +1,132 @@
+"""Adapts a source with all its headers, which the C++ compiler has made one text.
+
+``adapt`` sees the source alone. Where a header has inline PTX, launches or dynamic shared memory, the text is
+preprocessed first. It is large (4 MB of ThunderKittens), so that it is searched, and only what stands around a find is
+tokenized.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tkjit.ptx import PtxError
+from tkjit.source.asm import ASM, asm_statement
+from tkjit.source.launches import launches
+from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
+from tkjit.source.shared_memory import dynamic_arrays, static_variables
+
+_FINDS = re.compile(r"\b(?:asm|__asm__|__asm)\b|<<<|\b__shared__\b|\bTKJIT_SIM_LAUNCH\(")
+_NEEDS = re.compile(r"\b(?:asm|__asm__|__asm)\s*(?:volatile|__volatile__)?\s*\(")
+_NEEDS_OF_HEADER = re.compile(rf"{_NEEDS.pattern}|<<<|extern\s+__shared__")
+_MARK = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)')
+
+
+def needs_adapting(text: str, *, is_header: bool) -> bool:
+    """Whether a text has inline PTX; or, of a header, what ``adapt`` does in sources alone."""
+    pattern = _NEEDS_OF_HEADER if is_header else _NEEDS
+    return pattern.search(text) is not None
+
+
+def adapt_preprocessed(text: str) -> str:
+    """A preprocessed text of the same lines, for the simulator."""
+    edits: list[Edit] = []
+    end = 0
+    for find in _FINDS.finditer(text):
+        if find.start() < end:
+            continue
+        found = _edits_at(text, find.start(), find[0])
+        edits += found
+        end = max([end, *(edit.end for edit in found)])
+    return apply_edits(text, [_of_same_lines(text, edit) for edit in edits])
+
+
+def _of_same_lines(text: str, edit: Edit) -> Edit:
+    missing = text.count("\n", edit.start, edit.end) - edit.text.count("\n")
+    return edit._replace(text=edit.text + "\n" * missing)
+
+
+def _edits_at(text: str, place: int, word: str) -> list[Edit]:
+    if word in ASM:
+        if _place(text, place)[2]:
+            return []
+        tokens = _until_closed(text, place)
+        try:
+            edit = asm_statement(text, tokens)
+        except PtxError as error:
+            edit = Edit(place, tokens[-1].end, _error(f"inline PTX: {error}", place))
+        return [edit] if edit else []
+    if word not in ("<<<", "__shared__"):
+        return _expanded(text, _until_closed(text, place))
+    start, tokens = _statement(text, place)
+    if word == "<<<":
+        return _in_one(text, launches(tokens))
+    if any(token.text == "extern" for token in tokens):
+        return dynamic_arrays(tokens)
+    return static_variables(text, tokens, start)
+
+
+def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
+    """The edits of a launch, and the macro that they name as what it stands for."""
+    if not launch:
+        return []
+    kernel = text[launch[0].end : launch[1].start]
+    return [Edit(launch[0].start, launch[1].end, _launcher(kernel)), *launch[2:]]
+
+
+def _expanded(text: str, tokens: list[Token]) -> list[Edit]:
+    """``TKJIT_SIM_LAUNCH(kernel)``, which ``adapt`` has written."""
+    return [Edit(tokens[0].start, tokens[-1].end, _launcher(text[tokens[1].end : tokens[-1].start]))]
+
+
+def _launcher(kernel: str) -> str:
+    """What detail/host_launch.h makes of ``TKJIT_SIM_LAUNCH``, on one line."""
+    kernel = " ".join(kernel.split())
+    return (
+        f"::tkjit::sim::Launcher{{[&](auto tkjit_as) -> decltype(tkjit_as({kernel})) {{ return tkjit_as({kernel}); }}, "
+        f"[&](const auto&... tkjit_values) {{ {kernel}(tkjit_values...); }}}}"
+    )
+
+
+def _error(message: str, place: int) -> str:
+    """A statement that the compiler refuses where code is made of it: a template may stand there unused."""
+    quoted = message.replace("\\", "\\\\").replace('"', '\\"')
+    name = f"tkjit_refused_{place}"
+    return f'do {{ extern void {name}() __attribute__((error("{quoted}"))); {name}(); }} while (0)'
+
+
+def _until_closed(text: str, place: int) -> list[Token]:
+    """The tokens up to the bracket that closes the first one."""
+    tokens: list[Token] = []
+    depth = 0
+    for token in tokens_from(text, place):
+        tokens.append(token)
+        if token.kind == "mark" and token.text in ("(", ")"):
+            depth += 1 if token.text == "(" else -1
+            if depth == 0:
+                break
+        if depth == 0 and len(tokens) > 4:
+            break
+    return tokens
+
+
+def _statement(text: str, place: int) -> tuple[int, list[Token]]:
+    """The statement around a place: where it begins, and its tokens with the semicolon."""
+    start = max(text.rfind(mark, 0, place) for mark in ";{}") + 1
+    tokens = []
+    depth = 0
+    for token in tokens_from(text, start):
+        tokens.append(token)
+        if token.kind == "mark":
+            depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}"))
+            if token.text == ";" and depth <= 0 and token.start > place:
+                break
+    return start, tokens
+
+
+def _place(text: str, place: int) -> tuple[str, int, bool]:
+    """The file and the line of a place, and whether the file is the system's."""
+    start = text.rfind("\n# ", 0, place) + 1
+    mark = _MARK.match(text, start)
+    if mark is None:
+        return "source", text.count("\n", 0, place) + 1, False
+    return mark[2], int(mark[1]) + text.count("\n", mark.end(), place) - 1, "3" in mark[3].split()
