@@ -239,19 +239,6 @@ CPU_SOURCE = 'give another source for the CPU with cpu="name.cpp" in the spec'
     "body, said",
     [
         (
-            'asm volatile(\n        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 %0;" : "+r"(a));',
-            "3 has mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 in an asm;"
-            " tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both",
-        ),
-        (
-            'asm volatile("{ .reg .pred p; bar.sync 1, 64; }");',
-            "3 has bar.sync in an asm; tkjit::named_barrier_sync of <tkjit/named_barrier.cuh> runs on both",
-        ),
-        (
-            'asm("wgmma.fence.sync.aligned;");',
-            f"3 has wgmma.fence.sync.aligned in an asm, which no header of tkjit's wraps; {CPU_SOURCE}",
-        ),
-        (
             "cudaTextureObject_t texture = 0;",
             f"3 needs textures and surfaces, which the simulator does not have; {CPU_SOURCE}",
         ),

@@ -1,4 +1,83 @@
-// The driver's header. The simulator has no driver, and sources that include it mostly call none of its functions.
+// The driver's header. The simulator has no driver: of its functions tensor maps are made, and the others that header
+// libraries name say that they are not supported.
 #pragma once
 
 #include "cuda_runtime.h"
+#include "detail/driver_types.h"
+#include "detail/tensor_map.h"
+
+#include <string.h>
+
+namespace tkjit::sim {
+
+/// Null, or why the driver would refuse. Source: CUDA Driver API, "cuTensorMapEncodeTiled".
+const char* encode_tensor_map(CUtensorMap* map, CUtensorMapDataType type, unsigned rank, void* address,
+                              const uint64_t* sizes, const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
+                              CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                              CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill);
+
+}  // namespace tkjit::sim
+
+inline CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address,
+                                       const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t* box,
+                                       const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                       CUtensorMapFloatOOBfill fill) {
+    const char* const refusal = tkjit::sim::encode_tensor_map(map, type, rank, address, sizes, strides, box, steps,
+                                                              interleave, swizzle, promotion, fill);
+    return refusal ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
+/// Not modelled.
+template <class... Arguments>
+inline CUresult cuTensorMapEncodeIm2col(CUtensorMap*, Arguments...) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+inline CUresult cuTensorMapReplaceAddress(CUtensorMap* map, void* address) {
+    auto* const own = reinterpret_cast<tkjit::sim::TensorMap*>(map);
+    if (own->mark != tkjit::sim::tensor_map_mark || reinterpret_cast<uintptr_t>(address) % 16) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    own->address = reinterpret_cast<uintptr_t>(address);
+    return CUDA_SUCCESS;
+}
+
+inline CUresult cuGetErrorString(CUresult error, const char** text) {
+    *text = error == CUDA_SUCCESS               ? "no error"
+            : error == CUDA_ERROR_INVALID_VALUE ? "invalid argument"
+                                                : "operation not supported";
+    return CUDA_SUCCESS;
+}
+inline CUresult cuGetErrorName(CUresult error, const char** text) {
+    *text = error == CUDA_SUCCESS               ? "CUDA_SUCCESS"
+            : error == CUDA_ERROR_INVALID_VALUE ? "CUDA_ERROR_INVALID_VALUE"
+                                                : "CUDA_ERROR_NOT_SUPPORTED";
+    return CUDA_SUCCESS;
+}
+
+#define TKJIT_SIM_NOT_SUPPORTED(name)               \
+    template <class... Arguments>                   \
+    inline CUresult name(Arguments&&...) {          \
+        return CUDA_ERROR_NOT_SUPPORTED;            \
+    }
+TKJIT_SIM_NOT_SUPPORTED(cuDeviceGet)
+TKJIT_SIM_NOT_SUPPORTED(cuDeviceGetAttribute)
+TKJIT_SIM_NOT_SUPPORTED(cuMemAddressFree)
+TKJIT_SIM_NOT_SUPPORTED(cuMemAddressReserve)
+TKJIT_SIM_NOT_SUPPORTED(cuMemCreate)
+TKJIT_SIM_NOT_SUPPORTED(cuMemExportToShareableHandle)
+TKJIT_SIM_NOT_SUPPORTED(cuMemGetAllocationGranularity)
+TKJIT_SIM_NOT_SUPPORTED(cuMemImportFromShareableHandle)
+TKJIT_SIM_NOT_SUPPORTED(cuMemMap)
+TKJIT_SIM_NOT_SUPPORTED(cuMemRelease)
+TKJIT_SIM_NOT_SUPPORTED(cuMemRetainAllocationHandle)
+TKJIT_SIM_NOT_SUPPORTED(cuMemSetAccess)
+TKJIT_SIM_NOT_SUPPORTED(cuMemUnmap)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastAddDevice)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastBindAddr)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastBindMem)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastCreate)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastGetGranularity)
+TKJIT_SIM_NOT_SUPPORTED(cuMulticastUnbind)
+#undef TKJIT_SIM_NOT_SUPPORTED

@@ -15,6 +15,7 @@
 //   detail/scheduler.h     how a thread waits
 //   detail/barrier.h       __syncthreads, named barriers, the grid's
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
+//   detail/window.h        addresses of shared memory, and static variables in it
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
 //   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
@@ -41,6 +42,7 @@
 #include "detail/barrier.h"
 #include "detail/warp.h"
 #include "detail/warp_intrinsics.h"
+#include "detail/window.h"
 #include "detail/copy_queue.h"
 #include "detail/bulk_copies.h"
 #include "detail/atomics.h"
@@ -54,8 +56,12 @@
 #include "detail/host_launch.h"
 #include "detail/host_memory.h"
 #include "detail/host_api.h"
+#include "library_types.h"
 
 // A header that asks for it would be compiled for the host alone. A source's own questions have other names by now.
-#ifndef TKJIT_SIM_SYSTEM_ASKS_ARCH
+#if defined(TKJIT_SIM_TRANSLATES)
+#define __CUDA_ARCH__ TKJIT_SIM_CUDA_ARCH
+#define __CUDA_ARCH_FEAT_SM90_ALL 1
+#elif !defined(TKJIT_SIM_SYSTEM_ASKS_ARCH)
 #pragma GCC poison __CUDA_ARCH__
 #endif

@@ -14,3 +14,6 @@ typedef enum cudaDataType_t {
     CUDA_R_8F_E4M3 = 28,
     CUDA_R_8F_E5M2 = 29,
 } cudaDataType;
+
+enum libraryPropertyType_t { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL };
+using libraryPropertyType = libraryPropertyType_t;

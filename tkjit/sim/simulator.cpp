@@ -13,7 +13,9 @@
 #include "runtime/host_calls.h"
 #include "runtime/launch.h"
 #include "runtime/math_functions.h"
+#include "runtime/tensor_map.h"
 #include "runtime/warp.h"
+#include "runtime/wgmma.h"
 #ifdef TKJIT_SIM_CHECKED
 #include "check/host.h"
 #endif

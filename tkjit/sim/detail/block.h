@@ -15,6 +15,9 @@ namespace tkjit::sim {
 inline constexpr unsigned max_threads_per_block = 1024;
 inline constexpr unsigned warp_threads = 32;
 inline constexpr unsigned max_warps_per_block = max_threads_per_block / warp_threads;
+inline constexpr unsigned warpgroup_threads = 128;
+inline constexpr unsigned max_warpgroups_per_block = max_threads_per_block / warpgroup_threads;
+inline constexpr unsigned most_static_slots = 512;
 inline constexpr unsigned named_barriers = 16;  // PTX ISA, `bar`: barriers 0 to 15; __syncthreads is barrier 0
 
 /// What a thread waits in. The order is that of the names in runtime/fault.h.
@@ -49,6 +52,7 @@ enum class Operation : unsigned char {
     grid_sync,
     mbarrier,
     device_barrier,
+    wgmma,
 };
 
 const char* operation_name(Operation operation);
@@ -131,6 +135,19 @@ struct Warp {
     Collective collectives[warp_threads];
 };
 
+/// Which lanes of a warp have initialised an mbarrier (see runtime/bulk_copies.h).
+struct Initialisation {
+    const uint64_t* barrier;
+    unsigned warp, lanes;
+    Site site;
+};
+
+/// Four warps that multiply together (see runtime/wgmma.h).
+struct Warpgroup {
+    unsigned arrived;
+    Thread *first, *last;  // the threads that wait
+};
+
 /// What the processor refused to do (see runtime/hardware_faults.h).
 struct HardwareFault {
     int number, code;  // of the signal; 0: nothing
@@ -155,12 +172,16 @@ struct Block {
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
     Thread *ready_first, *ready_last;
+    Thread* mbarrier_waiters;  // who waits for an mbarrier
     Stack* free_stacks;
     Stack* starting_stack;
     Context host;      // the OS thread's own stack, which goes on when the block is done
     Context starting;  // of a fiber that has not run yet
-    char* dynamic_shared;
-    size_t dynamic_shared_capacity;
+    char* window;          // its shared memory (see window.h); null until it first runs
+    char* dynamic_shared;  // within the window
+    unsigned window_used;
+    unsigned static_offsets[most_static_slots];  // in the window; 0 of one that has no place yet
+    void* matrices;  // room for what a tensor core reads (see runtime/wgmma.h)
     BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
@@ -169,6 +190,9 @@ struct Block {
     unsigned stack_count;
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];
+    Warpgroup warpgroups[max_warpgroups_per_block];
+    Initialisation initialisations[32];
+    bool has_initialisations;
     Stack stacks[max_threads_per_block];
     Thread threads[max_threads_per_block];
     HardwareFault fault;

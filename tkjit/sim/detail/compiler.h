@@ -10,6 +10,8 @@
 #define __CUDACC_RELAXED_CONSTEXPR__ 1
 #define __CUDA_ARCH_LIST__ 900
 #define CUDART_VERSION 13000
+#define __NV_SILENCE_DEPRECATION_BEGIN
+#define __NV_SILENCE_DEPRECATION_END
 
 // What `__CUDA_ARCH__` becomes in a source's device code (source/cuda_arch.py): Hopper, without what `sm_90a` adds.
 #define TKJIT_SIM_CUDA_ARCH 900

@@ -54,6 +54,7 @@ enum cudaDeviceAttr {
     cudaDevAttrConcurrentManagedAccess = 89,
     cudaDevAttrCooperativeLaunch = 95,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+    cudaDevAttrIpcEventSupport = 125,
 };
 
 namespace tkjit::sim {
@@ -109,6 +110,7 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     *value = [&]() -> int {
         switch (attribute) {
             case cudaDevAttrMaxThreadsPerBlock: return properties.maxThreadsPerBlock;
+            case cudaDevAttrIpcEventSupport: return 0;
             case cudaDevAttrMaxBlockDimX: return properties.maxThreadsDim[0];
             case cudaDevAttrMaxBlockDimY: return properties.maxThreadsDim[1];
             case cudaDevAttrMaxBlockDimZ: return properties.maxThreadsDim[2];

@@ -128,7 +128,8 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other way
+#ifdef TKJIT_SIM_TRANSLATES  // the text is preprocessed already when it is adapted: source/preprocessed.py expands it
+#elif defined(TKJIT_SIM_LAUNCHES_BY_CALL)  // for a compiler that fails at the other way
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }
 #else
@@ -182,6 +183,7 @@ enum cudaLaunchAttributeID {
     cudaLaunchAttributeCooperative = 2,
     cudaLaunchAttributeClusterDimension = 4,
     cudaLaunchAttributeProgrammaticStreamSerialization = 6,
+    cudaLaunchAttributePreferredClusterDimension = 11,
 };
 
 union cudaLaunchAttributeValue {
@@ -189,7 +191,7 @@ union cudaLaunchAttributeValue {
     int cooperative;
     struct {
         unsigned x, y, z;
-    } clusterDim;
+    } clusterDim, preferredClusterDim;
     int programmaticStreamSerializationAllowed;
 };
 

@@ -17,6 +17,36 @@ enum cudaMemcpyKind {
     cudaMemcpyDefault = 4,
 };
 
+enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0,
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2,
+    cudaMemoryTypeManaged = 3,
+};
+struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int device;
+    void* devicePointer;
+    void* hostPointer;
+};
+/// All memory is the device's and the host's.
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+    void* const same = const_cast<void*>(address);
+    *attributes = {cudaMemoryTypeDevice, 0, same, same};
+    return cudaSuccess;
+}
+
+// Memory of other processes: not modelled.
+struct cudaIpcMemHandle_t {
+    char reserved[64];
+};
+inline constexpr unsigned cudaIpcMemLazyEnablePeerAccess = 1;
+inline cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t*, void*) { return tkjit::sim::remember_error(cudaErrorNotSupported); }
+inline cudaError_t cudaIpcOpenMemHandle(void**, cudaIpcMemHandle_t, unsigned) {
+    return tkjit::sim::remember_error(cudaErrorNotSupported);
+}
+inline cudaError_t cudaIpcCloseMemHandle(void*) { return tkjit::sim::remember_error(cudaErrorNotSupported); }
+
 inline constexpr unsigned cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2,
                           cudaHostAllocWriteCombined = 4;
 inline constexpr unsigned cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2;

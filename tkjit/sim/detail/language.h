@@ -36,7 +36,9 @@
 // variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
 // kilobytes of it cannot be opened with dlopen.
 // In the checked builds each is `used`: a compiler removes the stores to a variable of its own that nobody reads.
-#if defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
+// Of a source that is preprocessed first, source/preprocessed.py makes references into the block's window of them.
+#if defined(TKJIT_SIM_TRANSLATES)
+#elif defined(TKJIT_SIM_MEMORY) && !defined(TKJIT_SIM_COOPERATIVE)
 // one OS thread; AddressSanitizer puts red zones between variables only if they are static
 #define __shared__ static __attribute__((used))
 #elif defined(TKJIT_SIM_MEMORY) || defined(TKJIT_SIM_RACE)

@@ -39,20 +39,6 @@ inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-/// The address in the block's shared window. Relative to the dynamic shared memory, whose alignment it keeps, so that
-/// a swizzle computed from an address is right; a static array may get a "negative" one.
-inline size_t __cvta_generic_to_shared(const void* address) {
-    return reinterpret_cast<uintptr_t>(address) -
-           reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared);
-}
-
-inline void* __cvta_shared_to_generic(size_t shared_address) {
-    return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tkjit::sim::current_block->dynamic_shared) +
-                                   shared_address);
-}
-
-inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }
-
 inline long long clock64() {
 #if defined(__x86_64__)
     return static_cast<long long>(__builtin_ia32_rdtsc());

@@ -5,6 +5,7 @@
 #include "bulk_copies.h"
 #include "fiber.h"
 #include "pool.h"
+#include "window.h"
 #ifdef TKJIT_SIM_MEMORY
 #include "../check/regions.h"
 #endif
@@ -15,9 +16,16 @@
 
 namespace tkjit::sim {
 
+#ifdef TKJIT_SIM_MEMORY
+inline constexpr size_t mapped_window_bytes = window_bytes + (64 << 10);  // who writes past the end is seen
+#else
+inline constexpr size_t mapped_window_bytes = window_bytes;
+#endif
+
 inline void unmap(Block* block) {
     for (unsigned i = 0; i < block->stack_count; i++) unmap_stack(block->stacks[i]);
-    if (block->dynamic_shared) munmap(block->dynamic_shared, block->dynamic_shared_capacity);
+    if (block->window) munmap(block->window, mapped_window_bytes);
+    free(block->matrices);
     for (Thread& thread : block->threads) free(thread.copies.copies);
     free_bulk_copies(*block);
     munmap(block, sizeof(Block));
@@ -48,29 +56,40 @@ inline Block* take_idle_block() {
 extern "C" void __asan_poison_memory_region(const volatile void* address, size_t bytes);
 
 /// Only the bytes that the launch asked for may be used.
-inline void poison_behind(Block& block, size_t bytes) {
+inline void poison_around(Block& block, size_t bytes) {
     check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);
     __asan_unpoison_memory_region(block.dynamic_shared, bytes);
-    __asan_poison_memory_region(block.dynamic_shared + bytes, block.dynamic_shared_capacity - bytes);
+    __asan_poison_memory_region(block.window, reserved_window_bytes);
+    __asan_poison_memory_region(block.dynamic_shared + bytes, mapped_window_bytes - reserved_window_bytes - bytes);
 }
-inline constexpr size_t room_behind = 64 << 10;
 #else
-inline void poison_behind(Block&, size_t) {}
-inline constexpr size_t room_behind = 0;
+inline void poison_around(Block&, size_t) {}
 #endif
 
-/// Makes room for a launch's dynamic shared memory. Page-aligned, more than the 1024 bytes that swizzled layouts need.
-inline bool reserve_dynamic_shared(Block& block, size_t bytes) {
-    if (bytes + room_behind > block.dynamic_shared_capacity) {
-        if (block.dynamic_shared) munmap(block.dynamic_shared, block.dynamic_shared_capacity);
-        const size_t capacity = bytes + room_behind;
-        void* memory = mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        const bool mapped = memory != MAP_FAILED;
-        block.dynamic_shared = mapped ? static_cast<char*>(memory) : nullptr;
-        block.dynamic_shared_capacity = mapped ? capacity : 0;
-        if (!mapped) return false;
+/// Maps a window. Its first address is a multiple of 256 KiB, so that the low 18 bits of a pointer are those of the
+/// address in the window, as they are on a device: descriptors are made of either.
+inline char* map_window() {
+    constexpr size_t alignment = 256 << 10;
+    const size_t reserved = mapped_window_bytes + alignment;
+    void* const memory = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(memory);
+    char* const window = begin + (alignment - reinterpret_cast<uintptr_t>(begin) % alignment) % alignment;
+    if (window > begin) munmap(begin, static_cast<size_t>(window - begin));
+    char* const end = window + mapped_window_bytes;
+    if (begin + reserved > end) munmap(end, static_cast<size_t>(begin + reserved - end));
+    return window;
+}
+
+/// Maps the block's shared memory, of which only the used pages exist, and divides it for a launch.
+inline bool reserve_window(Block& block, size_t dynamic_bytes) {
+    if (block.window == nullptr) {
+        block.window = map_window();
+        if (block.window == nullptr) return false;
+        block.dynamic_shared = block.window + reserved_window_bytes;
     }
-    poison_behind(block, bytes);
+    begin_window(block, dynamic_bytes);
+    poison_around(block, dynamic_bytes);
     return true;
 }
 

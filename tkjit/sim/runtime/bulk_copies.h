@@ -13,6 +13,7 @@
 #include "launch_state.h"
 #include "schedule.h"
 #include "scheduler.h"
+#include "tensor_copies.h"
 #include "trace.h"
 
 #include <stdint.h>
@@ -42,9 +43,45 @@ inline MbarrierBits checked_bits(const uint64_t* barrier, const char* what, Site
     return bits;
 }
 
+/// A thread that waits for an mbarrier's phase; it lies on the thread's own stack.
+struct MbarrierWait {
+    uint64_t* barrier;
+    unsigned parity;
+};
+
+/// Lets those go on who wait for the phase that is over. They do not ask again: the next phase may be over as well before
+/// their turn comes.
+inline void release_waiters(Block& block, const uint64_t* barrier, unsigned parity) {
+    for (Thread** link = &block.mbarrier_waiters; *link;) {
+        Thread& thread = **link;
+        MbarrierWait& wait = *static_cast<MbarrierWait*>(thread.operands);
+        if (wait.barrier != barrier || wait.parity != parity) {
+            link = &thread.next;
+            continue;
+        }
+        *link = thread.next;
+        push_ready(block, thread);
+    }
+}
+
+/// Of a thread that waits for an mbarrier: what the phase waits for.
+void say_what_is_missing(const Thread& thread, ErrorText& text) {
+    const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
+    const MbarrierBits bits = mbarrier_bits(wait.barrier);
+    if (bits.tag != mbarrier_tag) {
+        text.append(": somebody has written over the mbarrier");
+        return;
+    }
+    text.append(": its phase of parity %u", unsigned(bits.phase));
+    if (bits.pending) text.append(" lacks %u of %u arrivals", unsigned(bits.pending), unsigned(bits.count));
+    if (bits.bytes > 0) text.append("%s lacks %lld bytes that are expected", bits.pending ? " and" : "", static_cast<long long>(bits.bytes));
+    if (bits.bytes < 0) text.append("%s has got %lld bytes that nobody expects", bits.pending ? " and" : "", -static_cast<long long>(bits.bytes));
+}
+
 /// Begins the next phase if nothing is missing from this one.
 inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site site) {
     if (bits.pending == 0 && bits.bytes == 0) {
+        release_waiters(*current_thread->block, barrier, bits.phase);
         bits.phase ^= 1;
         bits.pending = bits.count;
         race::complete(barrier);
@@ -54,11 +91,29 @@ inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site sit
     put(barrier, bits);
 }
 
+/// Whether this is a lane's part of an initialisation that another lane of its warp has made already. All lanes may come
+/// to one: on a device at once, and here one after the other, when the first may have used the barrier.
+inline bool joins_initialisation(const uint64_t* barrier, Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    const unsigned warp = thread.linear / warp_threads, lane = 1u << lane_of(thread);
+    constexpr unsigned kept = sizeof(block.initialisations) / sizeof(block.initialisations[0]);
+    Initialisation& slot = block.initialisations[reinterpret_cast<uintptr_t>(barrier) / 8 % kept];
+    if (slot.barrier == barrier && slot.warp == warp && is_same_place(slot.site, site) && !(slot.lanes & lane)) {
+        slot.lanes |= lane;
+        return true;
+    }
+    slot = {barrier, warp, lane, site};
+    block.has_initialisations = true;
+    return false;
+}
+
 void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
     if (count == 0 || count > most_arrivals) {
         fail(site, "mbarrier_init: the count of arrivals must be 1 to %u, not %u", most_arrivals, count);
     }
     if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "mbarrier_init: an mbarrier must be aligned to 8 bytes");
+    if (joins_initialisation(barrier, site)) return;
     MbarrierBits bits{};
     bits.count = bits.pending = count;
     bits.tag = mbarrier_tag;
@@ -100,6 +155,7 @@ struct BulkCopy {
     uint64_t* barrier;  // null: a store
     Site site;
     race::Moment issued;
+    TensorCopy* tensor;  // of a tensor map's box; null: neighbouring bytes
 };
 
 /// A block's copies, oldest first.
@@ -131,7 +187,12 @@ inline void land(unsigned index) {
     const BulkCopy copy = queue.copies[index];
     queue.count--;
     memmove(queue.copies + index, queue.copies + index + 1, (queue.count - index) * sizeof(BulkCopy));
-    if (copy.source) race::move(copy.destination, copy.source, copy.bytes);
+    if (copy.tensor) {
+        perform(*copy.tensor);
+        free(copy.tensor);
+    } else if (copy.source) {
+        race::move(copy.destination, copy.source, copy.bytes);
+    }
     race::landed(copy.destination, copy.bytes, copy.issued);
     if (traced()) trace(copy.site, "a bulk copy of %u bytes to %p lands", copy.bytes, copy.destination);
     count_event(*current_thread->block);
@@ -172,18 +233,30 @@ bool mbarrier_test(uint64_t* barrier, unsigned parity, Site site) {
     return true;
 }
 
+/// Who waits lets all others run first: a copy takes longer than they do, and lands when none of them can go on.
 __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity, Site site) {
     race::read(barrier, sizeof(*barrier), site);
-    const auto is_over = [&] { return checked_bits(barrier, "mbarrier_wait", site).phase != (parity & 1); };
-    Poll poll(Operation::mbarrier, site);
-    // Other barriers' copies land late, when other threads have not brought the end about: who does not wait for one
-    // should not find it there.
-    constexpr unsigned polls_before_landing = 4;
-    for (unsigned polls = 1; !is_over(); polls++) {
-        if (land_one_copy(barrier)) continue;
-        if (polls % polls_before_landing || !land_one_copy(nullptr)) poll.again();
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    if (checked_bits(barrier, "mbarrier_wait", site).phase == (parity & 1)) {
+        MbarrierWait wait{barrier, parity & 1};
+        thread.operands = &wait;
+        thread.next = nullptr;
+        Thread** last = &block.mbarrier_waiters;
+        while (*last) last = &(*last)->next;
+        *last = &thread;
+        wait_in(Operation::mbarrier, site);
     }
     race::leave(barrier);
+}
+
+/// Called when no thread of the block can go on: lands a copy that somebody waits for, or else any.
+bool land_for_waiters(Block& block) {
+    if (block.bulk_copies == nullptr) return false;
+    for (const Thread* thread = block.mbarrier_waiters; thread; thread = thread->next) {
+        if (land_one_copy(static_cast<const MbarrierWait*>(thread->operands)->barrier)) return true;
+    }
+    return land_one_copy(nullptr);
 }
 
 inline void check_bulk(const void* destination, const void* source, unsigned bytes, Site site) {
@@ -199,7 +272,7 @@ void bulk_copy(void* shared_destination, const void* global_source, unsigned byt
     const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
     race::read_meanwhile(global_source, bytes, issued);
     if (!check::may_copy(shared_destination, bytes, global_source, bytes, site)) global_source = nullptr;
-    queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued});
+    queue_bulk_copy({shared_destination, global_source, bytes, current_thread->linear, 0, barrier, site, issued, nullptr});
 }
 
 void bulk_store(void* global_destination, const void* shared_source, unsigned bytes, Site site) {
@@ -210,11 +283,43 @@ void bulk_store(void* global_destination, const void* shared_source, unsigned by
     if (!check::may_copy(global_destination, bytes, shared_source, bytes, site)) return;
     const BulkCopies* queue = current_thread->block->bulk_copies;
     const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
-    queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued});
+    queue_bulk_copy({global_destination, shared_source, bytes, current_thread->linear, group, nullptr, site, issued, nullptr});
 }
 
+void tensor_load(void* shared_destination, const TensorMap* map, const int* coordinates, unsigned rank,
+                 uint64_t* barrier, Site site) {
+    check_tensor(map, rank, shared_destination, "cp.async.bulk.tensor", site);
+    checked_bits(barrier, "cp.async.bulk.tensor", site);
+    const unsigned bytes = box_bytes(*map);
+    const race::Moment issued = race::pending(race::Copier::loads, shared_destination, bytes, site);
+    TensorCopy* const copy = new_tensor_copy(*map, coordinates, shared_destination, site);
+    queue_bulk_copy({shared_destination, nullptr, bytes, current_thread->linear, 0, barrier, site, issued, copy});
+}
+
+void tensor_store(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared_source,
+                  Reduction reduction, Site site) {
+    check_tensor(map, rank, shared_source, "cp.async.bulk.tensor", site);
+    const unsigned bytes = box_bytes(*map);
+    const race::Moment issued = race::pending(race::Copier::stores, shared_source, bytes, site);
+    race::read_meanwhile(shared_source, bytes, issued);
+    TensorCopy* const copy = new_tensor_copy(*map, coordinates, shared_source, site);
+    copy->stores = true;
+    copy->reduction = reduction;
+    const BulkCopies* queue = current_thread->block->bulk_copies;
+    const unsigned group = queue ? queue->committed_groups[current_thread->linear] : 0;
+    void* const destination = reinterpret_cast<void*>(map->address);
+    queue_bulk_copy({destination, nullptr, bytes, current_thread->linear, group, nullptr, site, issued, copy});
+}
+
+/// Outside of the checker a group lands when it is committed: devices are that fast, and kernels count on it that write
+/// to a tile again long after they have stored it, before they wait.
 void commit_bulk_stores() {
-    if (BulkCopies* queue = current_thread->block->bulk_copies) queue->committed_groups[current_thread->linear]++;
+    BulkCopies* const queue = current_thread->block->bulk_copies;
+    if (queue == nullptr) return;
+    queue->committed_groups[current_thread->linear]++;
+#ifndef TKJIT_SIM_CHECKED
+    wait_for_bulk_stores(0);
+#endif
 }
 
 void wait_for_bulk_stores(unsigned pending_groups) {
@@ -236,10 +341,12 @@ inline void land_bulk_stores_of(const Thread& thread) {
     wait_for_bulk_stores(0);
 }
 
-/// A copy that is under way when its block ends would write to what is another block's by then.
+/// A load that is under way when its block ends would write to what is another block's by then. A kernel that fetches
+/// ahead and then needs no more is right all the same: outside of the checker such a tile is given up.
 void end_bulk_copies(Block& block) {
     const BulkCopies& queue = *block.bulk_copies;
-    if (queue.count && claim_fault(*block.launch)) {
+    const bool is_fault = one_at_a_time || (queue.count && queue.copies[0].tensor == nullptr);
+    if (queue.count && is_fault && claim_fault(*block.launch)) {
         const BulkCopy& copy = queue.copies[0];
         const uint3 thread = block.threads[copy.thread].index;
         ErrorText(block.launch->error_text)
@@ -258,6 +365,7 @@ inline void free_bulk_copies(Block& block) {
 
 void clear_bulk_copies(Block& block) {
     if (block.bulk_copies == nullptr) return;
+    for (unsigned i = 0; i < block.bulk_copies->count; i++) free(block.bulk_copies->copies[i].tensor);
     block.bulk_copies->count = 0;
     memset(block.bulk_copies->committed_groups, 0, sizeof(block.bulk_copies->committed_groups));
 }

@@ -49,6 +49,7 @@ const char* operation_name(Operation operation) {
         "a sync of the grid",
         "a wait for an mbarrier",
         "a wait for other devices",
+        "wgmma",
     };
     return operation_names[static_cast<int>(operation)];
 }
@@ -110,6 +111,8 @@ inline bool same_wait(const Thread& a, const Thread& b) {
     return a.waiting_in == b.waiting_in && is_same_place(a.site, b.site);
 }
 
+void say_what_is_missing(const Thread& thread, ErrorText& text);  // bulk_copies.h
+
 [[noreturn]] __attribute__((noinline, cold)) void fail_deadlock(Block& block) {
     if (!claim_fault(*block.launch)) abandon_block(block);
     ErrorText text(block.launch->error_text);
@@ -134,6 +137,7 @@ inline bool same_wait(const Thread& a, const Thread& b) {
             text.append(" have exited");
         } else {
             text.append(" wait in %s (%s:%d)", operation_name(thread.waiting_in), thread.site.file, thread.site.line);
+            if (thread.waiting_in == Operation::mbarrier) say_what_is_missing(thread, text);
         }
     }
     const bool others = block.launch->block_count > 1 && !block.launch->cooperative;

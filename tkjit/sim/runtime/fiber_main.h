@@ -24,7 +24,9 @@ void note_exception(const char* what);  // host_calls.h
         block.launch->run_thread(block.launch->body);
         end_thread(thread);
         if (block.ready_first == nullptr && block.started < block.thread_count) continue;
-        if (block.ready_first == nullptr && block.exited < block.thread_count) fail_deadlock(block);
+        while (block.ready_first == nullptr && block.exited < block.thread_count) {
+            if (!land_for_waiters(block)) fail_deadlock(block);
+        }
         stack.next_free = block.free_stacks;
         block.free_stacks = &stack;
         if (block.ready_first) {

@@ -27,14 +27,6 @@ struct Grid {
     unsigned next_turn, turn;  // in the checked builds: whose turn it is to run
 };
 
-/// In the checked builds one block runs at a time, until it waits for others. They take turns: with a mutex alone, the one
-/// that gives it up would most often get it again.
-#ifdef TKJIT_SIM_CHECKED
-inline constexpr bool one_at_a_time = true;
-#else
-inline constexpr bool one_at_a_time = false;
-#endif
-
 inline void take_turn(Grid& grid) {
     const unsigned own = grid.next_turn++;
     while (grid.turn != own) pthread_cond_wait(&grid.changed, &grid.mutex);

@@ -79,7 +79,7 @@ inline void run_blocks(Launch& launch, Block& block) {
 /// Has the calling OS thread work on a launch; the caller's brings its helpers.
 inline void work(Launch& launch, Helpers* helpers) {
     Block* block = take_idle_block();
-    if (block == nullptr || !reserve_dynamic_shared(*block, launch.dynamic_shared_bytes)) {
+    if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
         if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
         put_idle_block(block);
         return;

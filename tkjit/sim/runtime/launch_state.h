@@ -15,6 +15,14 @@ inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 struct Grid;  // grid.h
 
+/// In the checked builds one block runs at a time, until it waits for others. They take turns: with a mutex alone, the one
+/// that gives it up would most often get it again.
+#ifdef TKJIT_SIM_CHECKED
+inline constexpr bool one_at_a_time = true;
+#else
+inline constexpr bool one_at_a_time = false;
+#endif
+
 /// One run of a grid, shared by the OS threads that work on it.
 struct Launch {
     void (*run_thread)(const void* body);

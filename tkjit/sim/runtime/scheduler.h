@@ -27,6 +27,7 @@ void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
 void wait_for_grid(Block& block, Site site);     // grid.h
 void clear_bulk_copies(Block& block);            // bulk_copies.h
+bool land_for_waiters(Block& block);             // bulk_copies.h
 
 /// Notes whether a block has done nothing but wait for long.
 inline void set_in_vain(Block& block, bool in_vain) {
@@ -85,6 +86,8 @@ inline void start_fiber(Context& from, Block& block) {
 __attribute__((noinline)) inline void suspend() {
     Thread& thread = *current_thread;
     Block& block = *thread.block;
+    while (block.ready_first == nullptr && block.started == block.thread_count && land_for_waiters(block)) {
+    }
     if (block.ready_first) {
         Thread& next = schedule::take_ready(block);
         if (&next != &thread) resume(thread.context, next);
@@ -115,42 +118,13 @@ void yield() {
     }
 }
 
-/// A thread's wait for a condition that another one of its block makes hold; a deadlock is reported when the block's
-/// progress count stands still while everybody was asked several times.
-class Poll {
-  public:
-    Poll(Operation operation, Site site)
-        : operation_(operation), site_(site), progress_(current_thread->block->progress) {}
-
-    /// Lets the others run; the condition did not hold.
-    void again() {
-        constexpr int vain_polls_allowed = 16;
-        Thread& thread = *current_thread;
-        Block& block = *thread.block;
-        if (progress_ != block.progress) {
-            progress_ = block.progress;
-            vain_polls_ = 0;
-        }
-        thread.waiting_in = operation_;
-        thread.site = site_;
-        thread.polled_at = block.progress;
-        if (++vain_polls_ > vain_polls_allowed) fail_deadlock(block);
-        yield();
-        thread.waiting_in = Operation::none;
-    }
-
-  private:
-    Operation operation_;
-    Site site_;
-    unsigned long long progress_;
-    int vain_polls_ = 0;
-};
-
 __attribute__((noinline)) void yield_in_spin(Site site) {
     Thread& thread = *current_thread;
     thread.waiting_in = Operation::spin;
     thread.site = site;
     note_spin(*thread.block);
+    constexpr unsigned spins_before_landing = 16;
+    if (thread.block->vain_spins % spins_before_landing == 0) land_for_waiters(*thread.block);
     thread.polled_at = thread.block->progress;
     yield();
     thread.waiting_in = Operation::none;
@@ -255,6 +229,7 @@ inline void reset_after_fault(Block& block) {
     block.abandoned = false;
     block.error_code = 0;
     block.ready_first = nullptr;
+    block.mbarrier_waiters = nullptr;
     block.free_stacks = nullptr;
     for (unsigned i = 0; i < block.stack_count; i++) {
         renew_stack(block.stacks[i]);
@@ -267,6 +242,7 @@ inline void reset_after_fault(Block& block) {
     block.thrown_at = nullptr;
     memset(block.warps, 0, sizeof(block.warps));
     memset(block.barriers, 0, sizeof(block.barriers));
+    memset(block.warpgroups, 0, sizeof(block.warpgroups));
 }
 
 /// Runs one block of the grid on the calling OS thread.
@@ -280,6 +256,10 @@ inline void run_block(Block& block, unsigned long long linear_block) {
     block.next_index = {0, 0, 0};
     block.vain_spins = 0;
     current_thread = nullptr;
+    if (block.has_initialisations) {
+        memset(block.initialisations, 0, sizeof(block.initialisations));
+        block.has_initialisations = false;
+    }
     schedule::begin_block(block.thread_count);
     race::begin_block(block);
     for (unsigned first = 0; first < block.thread_count; first += warp_threads) {

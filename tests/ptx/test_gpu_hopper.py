@@ -1,0 +1,32 @@
+"""The kernels of Hopper's instructions on a GPU: what the simulator models, the hardware does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.hopper.kernels import PRODUCTS, Product, move_box
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def hopper(gpu):
+    if torch.cuda.get_device_capability(gpu) != (9, 0):
+        pytest.skip(f"wgmma is Hopper's; run this on an H100 or H200, and not on {torch.cuda.get_device_name(gpu)}")
+    return gpu
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_a_product_is_the_simulators(hopper, product: Product):
+    a, b = product.inputs()
+    assert torch.equal(product.kernel(a.to(hopper), b.to(hopper)).cpu(), product.kernel(a, b))
+
+
+@pytest.mark.parametrize("x, y, z", [(0, 0, 0), (-3, -1, -1), (13, 7, 4)])
+@pytest.mark.parametrize("adds", [0, 1])
+def test_a_box_is_the_simulators(hopper, x, y, z, adds):
+    source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
+    on_gpu = target.to(hopper)
+    move_box(source.to(hopper), on_gpu, x, y, z, adds=adds)
+    move_box(source, target, x, y, z, adds=adds)
+    assert torch.equal(on_gpu.cpu(), target)

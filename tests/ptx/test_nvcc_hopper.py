@@ -1,0 +1,25 @@
+"""The kernels of Hopper's instructions compile for GPUs, to the instructions that they are written for."""
+
+from __future__ import annotations
+
+import pytest
+from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.sampling import sample
+
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant
+
+pytestmark = pytest.mark.nvcc
+HOPPER = gpu_target("90a")
+INSTRUCTIONS = {"s8": "IGMMA.64x64x32.S8.S8", "e4m3": "QGMMA.64x64x32.F32.E4M3.E4M3", "bf16": "HGMMA.64x64x16.F32.BF16"}
+
+
+@pytest.mark.parametrize("product", sample(PRODUCTS, "bf16-64-b_by_rows", "e4m3-128", "s8-128", name=str), ids=str)
+def test_a_product_compiles(loader, sass, product: Product):
+    code = sass(loader.launcher(product.kernel.specs[0], Variant(), HOPPER).shared_object)
+    assert "UTMALDG.2D" in code and INSTRUCTIONS.get(product.element, "GMMA") in code
+
+
+def test_a_box_compiles(loader, sass):
+    code = sass(loader.launcher(move_box.specs[0], Variant(), HOPPER).shared_object)
+    assert {"UTMALDG.3D", "UTMASTG.3D", "UTMAREDG.3D.ADD"} <= set(code.replace(";", " ").split())

@@ -1,0 +1,1 @@
+"""Kernels of Hopper's instructions as inline PTX: products through wgmma, boxes through tensor maps."""

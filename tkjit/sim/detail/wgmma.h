@@ -1,0 +1,42 @@
+// `wgmma.mma_async`: a warpgroup multiplies 64 x K of A with K x N of B, which the last of its 128 threads to arrive does
+// for all. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
+//
+// It reads and writes at once: a device may do so too, at any time before the wait.
+#pragma once
+
+#include "site.h"
+
+#include <stdint.h>
+
+namespace tkjit::sim {
+
+enum class Element : unsigned char { f16, bf16, tf32, e4m3, e5m2, s8, u8 };
+
+/// Elements of K in an instruction: 32 bytes.
+constexpr unsigned wgmma_k(Element element) {
+    return element == Element::tf32 ? 8 : element == Element::f16 || element == Element::bf16 ? 16 : 32;
+}
+
+enum class Sums : unsigned char { f32, s32, f16 };
+
+/// What is the same for all threads of an instruction.
+struct WgmmaShape {
+    unsigned n;
+    Element a, b;
+    Sums sums;
+};
+
+/// What a thread brings. A lane holds of D the rows lane / 4 and the eighth behind it of its warp's 16, and of every eight
+/// columns the two from 2 (lane % 4) on: d[4 j + 2 i + c] is D[lane / 4 + 8 i][8 j + 2 (lane % 4) + c].
+struct WgmmaOperands {
+    void* d;                  // float[N / 2], int32_t[N / 2], or uint32_t[N / 4] of two halves
+    const uint32_t* a_registers;  // four; null where A lies in shared memory
+    uint64_t a, b;            // descriptors of matrices in shared memory
+    bool accumulates;         // else D = A B
+    signed char sign_a, sign_b;
+    bool a_by_columns, b_by_rows;  // stored with M, or N, as the contiguous dimension
+};
+
+void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
+
+}  // namespace tkjit::sim

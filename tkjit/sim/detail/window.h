@@ -1,0 +1,66 @@
+// The window of shared memory: what an address of 32 bits means, and where a block's variables lie in it.
+//
+// A block's window is one mapping. As on a device its first KiB is the system's; dynamic shared memory begins behind it,
+// and static variables follow in the order in which the block comes to them. Source: CUDA C++ Programming Guide,
+// "Compute Capability 9.0": 228 KiB, of which 1 KiB a block is reserved.
+#pragma once
+
+#include "block.h"
+#include "fault.h"
+#include "site.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace tkjit::sim {
+
+inline constexpr unsigned window_bytes = 228 << 10;
+inline constexpr unsigned reserved_window_bytes = 1 << 10;
+
+/// The address in the block's window. Of a variable that is not in it (those of sources that are compiled in one step) it
+/// keeps the low ten bits, from which swizzles are computed.
+inline size_t offset_in_window(const void* address) {
+    return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(current_block->window);
+}
+
+[[noreturn]] void fail_outside_window(unsigned long long address, unsigned bytes, Site site);
+
+/// What lies at an address of the window.
+inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
+    if (__builtin_expect(address > window_bytes - bytes, false)) fail_outside_window(address, bytes, site);
+    return current_block->window + address;
+}
+
+/// The slot of a static variable of shared memory: one for each declaration, and each instance of its template.
+unsigned new_static_slot();
+
+/// Where the block has the variable of a slot; finds a place for it the first time.
+char* place_static(unsigned slot, unsigned bytes, unsigned alignment, Site site);
+
+template <class Variable>
+struct StaticSlot {
+    static const unsigned number;
+};
+template <class Variable>
+const unsigned StaticSlot<Variable>::number = new_static_slot();
+
+/// The `__shared__` variables of one declaration.
+template <class Variables>
+inline Variables& static_shared(Site site = Site::here()) {
+    const unsigned slot = StaticSlot<Variables>::number;
+    const unsigned offset = slot < most_static_slots ? current_block->static_offsets[slot] : 0;
+    char* const found = offset ? current_block->window + offset
+                               : place_static(slot, sizeof(Variables), alignof(Variables), site);
+    return *reinterpret_cast<Variables*>(found);
+}
+
+}  // namespace tkjit::sim
+
+inline size_t __cvta_generic_to_shared(const void* address) { return tkjit::sim::offset_in_window(address); }
+
+inline void* __cvta_shared_to_generic(size_t shared_address) {
+    return tkjit::sim::current_block->window + shared_address;
+}
+
+inline size_t __cvta_generic_to_global(const void* address) { return reinterpret_cast<size_t>(address); }
+inline void* __cvta_global_to_generic(size_t address) { return reinterpret_cast<void*>(address); }

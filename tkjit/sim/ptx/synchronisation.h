@@ -1,0 +1,146 @@
+// PTX ISA, "Parallel Synchronization and Communication Instructions", and special registers.
+#pragma once
+
+#include "operands.h"
+
+#include <time.h>
+
+namespace tkjit::sim::ptx {
+
+// ---- special registers
+
+inline unsigned laneid() { return lane_of(*current_thread); }
+inline unsigned warpid() { return current_thread->linear / warp_threads; }
+inline unsigned smid() { return (::blockIdx.x + ::gridDim.x * (::blockIdx.y + ::gridDim.y * ::blockIdx.z)) % 132; }
+inline uint64_t clock() { return static_cast<uint64_t>(clock64()); }
+inline uint64_t globaltimer() {
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+unsigned dynamic_smem_size();
+unsigned total_smem_size();
+
+// ---- barriers of a block
+
+/// PTX ISA, `barrier.sync`. Without a number of threads it is the block's, as __syncthreads is.
+inline void bar_sync(unsigned id, unsigned threads, Site site = Site::here()) {
+    if (threads == 0 && id == 0) {
+        sync_threads(site);
+    } else {
+        named_barrier_sync(id, threads ? threads : current_thread->block->thread_count, site);
+    }
+}
+inline void bar_arrive(unsigned id, unsigned threads, Site site = Site::here()) { named_barrier_arrive(id, threads, site); }
+
+/// PTX ISA, `barrier.cluster`: a cluster of one block.
+inline void cluster_arrive(Site = Site::here()) {}
+inline void cluster_wait(Site site = Site::here()) { sync_threads(site); }
+
+/// PTX ISA, `setmaxnreg`: there are no registers to move.
+inline void setmaxnreg(unsigned count, Site site = Site::here()) {
+    if (count < 24 || count > 256 || count % 8) {
+        fail(site, "setmaxnreg of %u: the number is a multiple of 8 from 24 to 256", count);
+    }
+}
+
+// ---- a warp's
+
+/// PTX ISA, `elect.sync`: the lowest lane of the mask.
+inline unsigned elect(unsigned mask, Site site = Site::here()) {
+    __syncwarp(mask, site);
+    return static_cast<unsigned>(__builtin_ctz(mask & existing_lanes(*current_thread)));
+}
+
+/// What `shfl.sync` gives: the value, and whether its lane is within the segment.
+struct Moved {
+    uint32_t value;
+    bool is_within;
+};
+
+/// PTX ISA, `shfl.sync`: bits 8 to 12 of `clamp` are the mask of the segment, the low five the bound.
+template <class Pick>
+inline Moved move_between_lanes(Operation operation, uint32_t value, uint32_t clamp, uint32_t mask, Site site, Pick pick) {
+    const int lane = running_lane(), segment = static_cast<int>(clamp >> 8 & 31), bound = static_cast<int>(clamp & 31);
+    const int highest = (lane & segment) | (bound & ~segment), lowest = lane & segment;
+    const int source = pick(lane, lowest, segment);
+    const bool is_within = operation == Operation::shuffle_up ? source >= highest : source <= highest;
+    return {shuffle(mask, operation, value, is_within ? source : lane, site), is_within};
+}
+inline Moved shfl_idx(uint32_t value, uint32_t index, uint32_t clamp, uint32_t mask, Site site = Site::here()) {
+    return move_between_lanes(Operation::shuffle, value, clamp, mask, site, [=](int, int lowest, int segment) {
+        return lowest | (static_cast<int>(index & 31) & ~segment);
+    });
+}
+inline Moved shfl_up(uint32_t value, uint32_t by, uint32_t clamp, uint32_t mask, Site site = Site::here()) {
+    return move_between_lanes(Operation::shuffle_up, value, clamp, mask, site,
+                              [=](int lane, int, int) { return lane - static_cast<int>(by & 31); });
+}
+inline Moved shfl_down(uint32_t value, uint32_t by, uint32_t clamp, uint32_t mask, Site site = Site::here()) {
+    return move_between_lanes(Operation::shuffle_down, value, clamp, mask, site,
+                              [=](int lane, int, int) { return lane + static_cast<int>(by & 31); });
+}
+inline Moved shfl_bfly(uint32_t value, uint32_t by, uint32_t clamp, uint32_t mask, Site site = Site::here()) {
+    return move_between_lanes(Operation::shuffle_xor, value, clamp, mask, site,
+                              [=](int lane, int, int) { return lane ^ static_cast<int>(by & 31); });
+}
+
+// ---- mbarriers
+
+inline uint64_t* barrier_at(char* address) { return reinterpret_cast<uint64_t*>(address); }
+
+/// PTX ISA, `mbarrier.init`.
+inline void mbarrier_init(char* barrier, unsigned count, Site site = Site::here()) {
+    sim::mbarrier_init(barrier_at(barrier), count, site);
+}
+/// PTX ISA, `mbarrier.inval`.
+inline void mbarrier_inval(char* barrier, Site site = Site::here()) { sim::mbarrier_invalidate(barrier_at(barrier), site); }
+/// PTX ISA, `mbarrier.expect_tx`.
+inline void mbarrier_expect_tx(char* barrier, unsigned bytes, Site site = Site::here()) {
+    sim::mbarrier_arrive(barrier_at(barrier), 0, bytes, site);
+}
+
+/// PTX ISA, `mbarrier.arrive`: the state before, of which `test_wait` reads the phase.
+inline uint64_t mbarrier_arrive(char* barrier, unsigned count, Site site = Site::here()) {
+    const uint64_t before = *barrier_at(barrier);
+    sim::mbarrier_arrive(barrier_at(barrier), count, 0, site);
+    return before;
+}
+inline uint64_t mbarrier_arrive_expect_tx(char* barrier, unsigned bytes, Site site = Site::here()) {
+    const uint64_t before = *barrier_at(barrier);
+    sim::mbarrier_arrive(barrier_at(barrier), 1, bytes, site);
+    return before;
+}
+inline unsigned parity_of(uint64_t state) { return static_cast<unsigned>(state & 1); }
+
+/// PTX ISA, `mbarrier.test_wait`, `mbarrier.try_wait`. One that its own statement repeats waits until the phase is over.
+template <bool until_it_is_over>
+inline bool mbarrier_wait(char* barrier, unsigned parity, Site site = Site::here()) {
+    if constexpr (until_it_is_over) {
+        sim::mbarrier_wait(barrier_at(barrier), parity, site);
+        return true;
+    } else {
+        if (sim::mbarrier_test(barrier_at(barrier), parity, site)) return true;
+        yield_in_spin(site);
+        return sim::mbarrier_test(barrier_at(barrier), parity, site);
+    }
+}
+
+/// PTX ISA, `cp.async.mbarrier.arrive`.
+template <bool is_counted_already>
+inline void cp_async_mbarrier_arrive(char* barrier, Site site = Site::here()) {
+    land_all_copies(current_thread->copies);
+    if constexpr (is_counted_already) sim::mbarrier_arrive(barrier_at(barrier), 1, 0, site);
+}
+
+// ---- bulk copies
+
+/// PTX ISA, `cp.async.bulk`.
+inline void bulk_load(char* to, const char* from, unsigned bytes, char* barrier, Site site = Site::here()) {
+    sim::bulk_copy(to, from, bytes, barrier_at(barrier), site);
+}
+inline void bulk_store(char* to, const char* from, unsigned bytes, Site site = Site::here()) {
+    sim::bulk_store(to, from, bytes, site);
+}
+
+}  // namespace tkjit::sim::ptx

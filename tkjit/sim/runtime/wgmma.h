@@ -1,0 +1,325 @@
+// The product of a warpgroup, and the layouts of matrices that descriptors describe.
+//
+// Each product of two elements is exact, and sums are rounded to float one by one, from the lowest k up. A device keeps
+// more bits of some sums and fewer of others.
+#pragma once
+
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/fault.h"
+#include "../detail/float16_rounding.h"
+#include "../detail/fp8_rounding.h"
+#include "../detail/site.h"
+#include "../detail/tensor_map.h"
+#include "../detail/wgmma.h"
+#include "../detail/window.h"
+#include "fault.h"
+#include "scheduler.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace tkjit::sim {
+
+/// Source: PTX ISA, "Matrix Descriptor Format": fields of 14 bits are addresses without their low four bits.
+struct MatrixDescriptor {
+    unsigned start, leading, stride, swizzle_bytes;
+
+    explicit MatrixDescriptor(uint64_t bits)
+        : start((bits & 0x3fff) << 4),
+          leading((bits >> 16 & 0x3fff) << 4),
+          stride((bits >> 32 & 0x3fff) << 4),
+          swizzle_bytes(bits >> 62 ? 256u >> (bits >> 62) : 0) {}
+};
+
+/// A matrix of which 16 bytes at a time are neighbours: along K, or (`by_other`) along M or N.
+/// Source: PTX ISA, "Strides" and "Canonical Layouts".
+class SharedMatrix {
+  public:
+    SharedMatrix(uint64_t bits, bool by_other, Site site) : matrix_(bits), by_other_(by_other), site_(site) {
+        if (bits >> 49 & 7) fail(site, "wgmma: a matrix whose swizzle does not begin at its base is not modelled");
+    }
+
+    /// The 16 bytes of row `other` (of M or N) that begin at unit `k_unit` of K.
+    const char* along_k(unsigned other, unsigned k_unit) const {
+        const unsigned width = matrix_.swizzle_bytes ? matrix_.swizzle_bytes : 16;
+        const unsigned step = matrix_.swizzle_bytes ? 16 : matrix_.leading;
+        return at(other % 8 * width + other / 8 * matrix_.stride + k_unit * step);
+    }
+
+    /// The 16 bytes of row `k` of K that begin at unit `other_unit` of M or N.
+    const char* along_other(unsigned other_unit, unsigned k) const {
+        if (matrix_.swizzle_bytes == 0) {
+            return at(other_unit * matrix_.stride + k % 8 * 16 + k / 8 * matrix_.leading);
+        }
+        const unsigned units = matrix_.swizzle_bytes / 16;
+        return at(other_unit % units * 16 + other_unit / units * matrix_.leading + k % 8 * matrix_.swizzle_bytes +
+                  k / 8 * matrix_.stride);
+    }
+
+    bool by_other() const { return by_other_; }
+
+  private:
+    const char* at(unsigned offset) const {
+        return in_window(swizzled(matrix_.start + offset, matrix_.swizzle_bytes), 16, site_);
+    }
+
+    MatrixDescriptor matrix_;
+    bool by_other_;
+    Site site_;
+};
+
+template <Element element>
+inline auto element_value(const char* bytes) {
+    if constexpr (element == Element::f16 || element == Element::bf16) {
+        unsigned short bits;
+        memcpy(&bits, bytes, 2);
+        return element == Element::f16 ? half_value(bits) : bfloat16_value(bits);
+    } else if constexpr (element == Element::tf32) {  // 10 bits of mantissa; the others are not read
+        uint32_t bits;
+        memcpy(&bits, bytes, 4);
+        return __builtin_bit_cast(float, bits & 0xffffe000u);
+    } else if constexpr (element == Element::e4m3) {
+        return e4m3_value(static_cast<unsigned char>(*bytes));
+    } else if constexpr (element == Element::e5m2) {
+        return fp8_value(static_cast<unsigned char>(*bytes), __NV_E5M2);
+    } else if constexpr (element == Element::s8) {
+        return static_cast<int32_t>(static_cast<signed char>(*bytes));
+    } else {
+        return static_cast<int32_t>(static_cast<unsigned char>(*bytes));
+    }
+}
+
+inline constexpr unsigned wgmma_m = 64;
+inline constexpr unsigned most_wgmma_n = 256;
+inline constexpr unsigned most_wgmma_k = 32;
+
+/// What is multiplied, as numbers: A by rows; B once for each of the four threads that share a row of D, in the order of
+/// their registers, so that sums are made where they lie.
+template <class Number>
+struct Matrices {
+    Number a[wgmma_m][most_wgmma_k];
+    alignas(64) Number b[4][most_wgmma_k][most_wgmma_n / 2];
+};
+
+template <Element element, class Number>
+inline void read_a(Matrices<Number>& to, const SharedMatrix& from, int sign) {
+    constexpr unsigned k = wgmma_k(element), in_unit = k / 2;
+    const unsigned size = 16 / in_unit;
+    if (from.by_other()) {
+        for (unsigned i = 0; i < k; i++) {
+            for (unsigned unit = 0; unit < wgmma_m / in_unit; unit++) {
+                const char* const bytes = from.along_other(unit, i);
+                for (unsigned e = 0; e < in_unit; e++) {
+                    to.a[unit * in_unit + e][i] = static_cast<Number>(element_value<element>(bytes + e * size) * sign);
+                }
+            }
+        }
+        return;
+    }
+    for (unsigned row = 0; row < wgmma_m; row++) {
+        for (unsigned unit = 0; unit < 2; unit++) {
+            const char* const bytes = from.along_k(row, unit);
+            for (unsigned e = 0; e < in_unit; e++) {
+                to.a[row][unit * in_unit + e] = static_cast<Number>(element_value<element>(bytes + e * size) * sign);
+            }
+        }
+    }
+}
+
+/// A in registers: a[i] of a lane packs elements of row lane / 4 + 8 (i % 2), from column p (lane % 4) + 4 p (i / 2) on.
+template <Element element, class Number>
+inline void read_a_registers(Matrices<Number>& to, const Thread* threads, int sign) {
+    constexpr unsigned packed = wgmma_k(element) / 8, size = 4 / packed;
+    for (unsigned t = 0; t < warpgroup_threads; t++) {
+        const uint32_t* const registers = static_cast<const WgmmaOperands*>(threads[t].operands)->a_registers;
+        const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
+        for (unsigned i = 0; i < 4; i++) {
+            const char* const bytes = reinterpret_cast<const char*>(&registers[i]);
+            for (unsigned e = 0; e < packed; e++) {
+                to.a[row + 8 * (i % 2)][packed * (lane % 4) + 4 * packed * (i / 2) + e] =
+                    static_cast<Number>(element_value<element>(bytes + e * size) * sign);
+            }
+        }
+    }
+}
+
+template <Element element, class Number>
+inline void read_b(Matrices<Number>& to, const SharedMatrix& from, unsigned n, int sign) {
+    constexpr unsigned k = wgmma_k(element), in_unit = k / 2;
+    const unsigned size = 16 / in_unit;
+    const auto put = [&](unsigned column, unsigned row, const char* bytes) {
+        const Number value = static_cast<Number>(element_value<element>(bytes) * sign);
+        Number* const place = &to.b[column % 8 / 2][row][column / 8 * 4 + column % 2];
+        place[0] = place[2] = value;
+    };
+    if (from.by_other()) {
+        for (unsigned i = 0; i < k; i++) {
+            for (unsigned unit = 0; unit < n / in_unit; unit++) {
+                const char* const bytes = from.along_other(unit, i);
+                for (unsigned e = 0; e < in_unit; e++) put(unit * in_unit + e, i, bytes + e * size);
+            }
+        }
+        return;
+    }
+    for (unsigned column = 0; column < n; column++) {
+        for (unsigned unit = 0; unit < 2; unit++) {
+            const char* const bytes = from.along_k(column, unit);
+            for (unsigned e = 0; e < in_unit; e++) put(column, unit * in_unit + e, bytes + e * size);
+        }
+    }
+}
+
+template <class Number>
+struct EightNumbers {
+    typedef Number type __attribute__((vector_size(32)));
+};
+
+/// Adds `blocks` times eight of a thread's sums; D's elements come in fours, of two rows.
+template <unsigned blocks, class Number>
+inline void multiply_block(Number* d, const Number* low, const Number* high, const Number (*b)[most_wgmma_n / 2], unsigned k,
+                           bool accumulates) {
+    using Eight = typename EightNumbers<Number>::type;
+    Eight sums[blocks];
+    if (accumulates) {
+        memcpy(sums, d, sizeof(sums));
+    } else {
+        memset(sums, 0, sizeof(sums));
+    }
+    for (unsigned i = 0; i < k; i++) {
+        const Number x = low[i], y = high[i];
+        const Eight a = {x, x, y, y, x, x, y, y};
+        for (unsigned block = 0; block < blocks; block++) {
+            Eight eight;
+            memcpy(&eight, b[i] + 8 * block, sizeof(eight));
+            sums[block] += a * eight;
+        }
+    }
+    memcpy(d, sums, sizeof(sums));
+}
+
+/// One thread's sums.
+template <class Number>
+inline void multiply_thread(Number* d, unsigned count, unsigned t, const Matrices<Number>& matrices, unsigned k,
+                            bool accumulates) {
+    const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
+    const Number* const low = matrices.a[row];
+    const Number* const high = matrices.a[row + 8];
+    const auto* b = matrices.b[lane % 4];
+    const auto from = [&](unsigned i) { return reinterpret_cast<const Number(*)[most_wgmma_n / 2]>(&b[0][i]); };
+    unsigned i = 0;
+    for (; i + 64 <= count; i += 64) multiply_block<8>(d + i, low, high, from(i), k, accumulates);
+    for (; i + 32 <= count; i += 32) multiply_block<4>(d + i, low, high, from(i), k, accumulates);
+    for (; i + 8 <= count; i += 8) multiply_block<1>(d + i, low, high, from(i), k, accumulates);
+    if (i < count) {  // four are left
+        Number rest[8] = {};
+        memcpy(rest, d + i, 4 * sizeof(Number));
+        multiply_block<1>(rest, low, high, from(i), k, accumulates);
+        memcpy(d + i, rest, 4 * sizeof(Number));
+    }
+}
+
+/// Sums that are halves, in pairs: rounded when all is added.
+inline void multiply_halves(uint32_t* d, unsigned count, unsigned t, const Matrices<float>& matrices, unsigned k,
+                            bool accumulates) {
+    float sums[most_wgmma_n / 2];
+    for (unsigned i = 0; i < count; i++) sums[i] = half_value(static_cast<unsigned short>(d[i / 2] >> i % 2 * 16));
+    multiply_thread(sums, count, t, matrices, k, accumulates);
+    for (unsigned i = 0; i < count; i += 2) {
+        d[i / 2] = static_cast<uint32_t>(half_bits(sums[i + 1])) << 16 | half_bits(sums[i]);
+    }
+}
+
+template <class Number>
+inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices) {
+    const unsigned k = wgmma_k(shape.a), count = shape.n / 2;
+    for (unsigned t = 0; t < warpgroup_threads; t++) {
+        const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
+        if constexpr (static_cast<Number>(0.5) != 0) {
+            if (shape.sums == Sums::f16) {
+                multiply_halves(static_cast<uint32_t*>(own.d), count, t, matrices, k, own.accumulates);
+                continue;
+            }
+        }
+        multiply_thread(static_cast<Number*>(own.d), count, t, matrices, k, own.accumulates);
+    }
+}
+
+template <Element element, class Number>
+inline void read_and_multiply_a(Thread* threads, Matrices<Number>& matrices, const WgmmaOperands& first, Site site) {
+    if (first.a_registers) {
+        read_a_registers<element>(matrices, threads, first.sign_a);
+    } else {
+        read_a<element>(matrices, SharedMatrix(first.a, first.a_by_columns, site), first.sign_a);
+    }
+}
+
+template <class Number>
+inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
+    const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
+    const auto with = [&]<Element element>() {
+        if (shape.a == element) read_and_multiply_a<element>(threads, matrices, first, site);
+        if (shape.b == element) read_b<element>(matrices, SharedMatrix(first.b, first.b_by_rows, site), shape.n, first.sign_b);
+    };
+    if constexpr (static_cast<Number>(0.5) != 0) {
+        with.template operator()<Element::f16>();
+        with.template operator()<Element::bf16>();
+        with.template operator()<Element::tf32>();
+        with.template operator()<Element::e4m3>();
+        with.template operator()<Element::e5m2>();
+    } else {
+        with.template operator()<Element::s8>();
+        with.template operator()<Element::u8>();
+    }
+    multiply_all(threads, shape, matrices);
+}
+
+inline void* room_for_matrices(Block& block, Site site) {
+    if (block.matrices == nullptr) block.matrices = aligned_alloc(64, sizeof(Matrices<float>));
+    if (block.matrices == nullptr) fail(site, "out of memory for the matrices of wgmma");
+    return block.matrices;
+}
+
+/// Descriptors and signs are the warpgroup's: threads that disagree have computed them from what differs.
+inline void check_agreement(const Thread* threads, Site site) {
+    const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
+    for (unsigned t = 1; t < warpgroup_threads; t++) {
+        const WgmmaOperands& other = *static_cast<const WgmmaOperands*>(threads[t].operands);
+        if (other.a == first.a && other.b == first.b && other.accumulates == first.accumulates) continue;
+        fail(site, "wgmma: thread %u of the warpgroup has other descriptors or another scale-d than its first", t);
+    }
+}
+
+__attribute__((noinline)) void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    const unsigned number = thread.linear / warpgroup_threads;
+    if ((number + 1) * warpgroup_threads > block.thread_count) {
+        fail(site, "wgmma needs a warpgroup of 128 threads; the block has %u", block.thread_count);
+    }
+    Warpgroup& group = block.warpgroups[number];
+    thread.operands = &operands;
+    if (++group.arrived < warpgroup_threads) {
+        thread.next = nullptr;
+        (group.first ? group.last->next : group.first) = &thread;
+        group.last = &thread;
+        wait_in(Operation::wgmma, site);
+        return;
+    }
+    Thread* const threads = &block.threads[number * warpgroup_threads];
+    check_agreement(threads, site);
+    void* const room = room_for_matrices(block, site);
+    if (shape.sums == Sums::s32) {
+        multiply_warpgroup(threads, shape, *static_cast<Matrices<int32_t>*>(room), site);
+    } else {
+        multiply_warpgroup(threads, shape, *static_cast<Matrices<float>*>(room), site);
+    }
+    group.arrived = 0;
+    push_ready_list(block, group.first, group.last);
+    group.first = nullptr;
+    count_event(block);
+    give_way();
+}
+
+}  // namespace tkjit::sim
