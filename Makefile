@@ -46,11 +46,12 @@ bench: $(VENV)/.installed-for-benchmarks
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
-# compiles ThunderKittens' kernels, and verifies them where there is an H100: the table in docs/thunderkittens.md
+# compiles ThunderKittens' kernels, and verifies them where there is an H100, and on the CPU: docs/thunderkittens.md
 #   make thunderkittens THUNDERKITTENS_ROOT=~/ThunderKittens
 # without the variable: what `python -m tkjit headers add thunderkittens` (and curand) has installed
 thunderkittens: $(VENV)/.installed-for-tests
 	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens
+	$(if $(THUNDERKITTENS_ROOT),THUNDERKITTENS_ROOT=$(THUNDERKITTENS_ROOT)) $(BIN)/python -m benchmarks.thunderkittens_on_cpu
 
 # which of the sources in some directories load as they are, and the references of those that are known: docs/real-kernels.md
 #   make real-kernels DIRECTORIES="LeetCUDA/kernels vllm/csrc" OPTIONS="--include cutlass/include --flag=-DENABLE_FP8"

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,8 @@ from tkjit.errors import CacheError, CompileError, ToolchainError
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.process import MemoryWatch
+
+Step = list[str] | Callable[[], object]  # a command line, or what is done between two
 
 LOG = "build.log"
 EXPORTS = "exports.map"
@@ -64,6 +66,8 @@ class Unit:
         Whether the compiler's memory is measured, which takes a process more.
     retry_flags : callable, optional
         What to add to the flags for another attempt, by the log of one that failed; nothing if there is none.
+    repair : callable, optional
+        Changes what the failed step reads, by the log; False if it has nothing to change. The step is run again.
     find_defect : callable, optional
         What is wrong with the output that the compiler does not say; nothing if all is well.
     """
@@ -78,6 +82,7 @@ class Unit:
     may_spill: bool = True
     is_measured: bool = True
     retry_flags: Callable[[str], tuple[str, ...]] | None = None
+    repair: Callable[[str, Path], bool] | None = None
     find_defect: Callable[[Path], str] | None = None
 
 
@@ -85,7 +90,7 @@ def compile_binary(
     unit: Unit,
     staging: Path,
     output_name: str,
-    commands: Callable[[Path, Path, Path], list[list[str]]],
+    commands: Callable[[Path, Path, Path], Sequence[Step]],
     check: Callable[[Path], object] | None = None,
 ) -> Product:
     """Compile a file in a staging directory to a launcher, an object or a program.
@@ -93,7 +98,7 @@ def compile_binary(
     Parameters
     ----------
     commands : callable
-        The command lines for (source, output, depfile), to be run one after the other.
+        The command lines for (source, output, depfile), to be run one after the other; or functions between them.
     check : callable, optional
         Loads a shared object: what cannot be loaded is not published.
 
@@ -104,12 +109,14 @@ def compile_binary(
     """
     source, output, depfile = staging / unit.file, staging / output_name, staging / "dependencies.d"
     files.write(source, unit.text)
-    lines = commands(source, output, depfile)
+    steps = list(commands(source, output, depfile))
     start = time.monotonic()
-    code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
-    while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(lines[0])):
-        lines = [[lines[0][0], *sorted(more), *lines[0][1:]], *lines[1:]]
-        code, log, peak_bytes = _run_all(lines, staging, unit.is_measured)
+    code, log, peak_bytes = _run_all(steps, staging, unit)
+    while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(_lines(steps)[0])):
+        first = _lines(steps)[0]
+        steps = [[first[0], *sorted(more), *first[1:]], *steps[1:]]
+        code, log, peak_bytes = _run_all(steps, staging, unit)
+    lines = _lines(steps)
     command = " && ".join(map(shlex.join, lines))
     files.write(staging / LOG, f"{command}\n{log}")
 
@@ -153,11 +160,20 @@ def _dependencies(unit: Unit, staging: Path, depfile: Path, flags: Iterable[str]
     return tuple(dict.fromkeys([*read, *assembled, *_linked_files(log, unit.libraries, staging)]))
 
 
-def _run_all(lines: list[list[str]], directory: Path, measured: bool) -> tuple[int, str, int]:
+def _lines(steps: Iterable[Step]) -> list[list[str]]:
+    return [step for step in steps if isinstance(step, list)]
+
+
+def _run_all(steps: Iterable[Step], directory: Path, unit: Unit) -> tuple[int, str, int]:
     """Run commands up to the first that fails: its exit status, what all printed, and the most memory one took."""
     code, log, peak_bytes = 0, "", 0
-    for line in lines:
-        code, printed, bytes_taken = _run(line, directory, measured)
+    for step in steps:
+        if not isinstance(step, list):
+            step()
+            continue
+        code, printed, bytes_taken = _run(step, directory, unit.is_measured)
+        while code > 0 and unit.repair is not None and unit.repair(printed, directory):
+            code, printed, bytes_taken = _run(step, directory, unit.is_measured)
         log, peak_bytes = log + printed, max(peak_bytes, bytes_taken)
         if code != 0:
             break

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tkjit.compile.targets import Target
+from tkjit.compile.targets import Target, modelled_arch
 from tkjit.spec import Spec
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -138,7 +138,8 @@ def launcher_flags(
     ]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
     given = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
-    by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(target.arch)]
+    arch = modelled_arch(known for known, _ in spec.sources) if target.is_cpu else target.arch
+    by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(arch)]
     defines = [*by_arch, *(f"-D{name}={value}" for name, value in spec.defines)]
     libraries = [f"-l{library}" for library in spec.libraries]
     packages = tuple(flag for library in spec.headers for flag in library.link_flags)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tkjit.errors import ToolchainError
 
+NEWEST_MODEL = "90a"  # the newest architecture whose instructions the simulator has
 _ARCH = re.compile(r"[0-9]{2,3}[af]?")
 
 
@@ -77,3 +79,34 @@ def gpu_target(arch: str) -> Target:
 def arch_of_capability(major: int, minor: int) -> str:
     """The architecture with all that a device has: its own features (``a``) exist since Hopper."""
     return f"{major}{minor}{'a' if major >= 9 else ''}"
+
+
+def modelled_arch(archs: Iterable[str]) -> str:
+    """The GPU architecture that code for the CPU models.
+
+    Parameters
+    ----------
+    archs : iterable of str
+        Those that a kernel has sources for; ``""`` is every one.
+
+    Returns
+    -------
+    str
+        The newest that the simulator has, of those; where none is among them, the one that the kernel is written for.
+
+    Examples
+    --------
+    >>> modelled_arch(["", "cpu"]), modelled_arch(["80", "90a", "100a"]), modelled_arch(["100a"])
+    ('90a', '90a', '100a')
+    """
+    archs = list(archs)
+    own = sorted((arch for arch in archs if arch not in ("", "cpu")), key=generation)
+    modelled = [arch for arch in own if generation(arch) <= generation(NEWEST_MODEL)]
+    if "" in archs or not own:
+        return NEWEST_MODEL
+    return modelled[-1] if modelled else own[0]
+
+
+def generation(arch: str) -> int:
+    """The number of an architecture: 90 of ``90a``."""
+    return int(arch.rstrip("af"))

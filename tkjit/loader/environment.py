@@ -130,9 +130,10 @@ class Environment:
 def rendering_files() -> list[str]:
     """The code that makes recipes from specs: while it is unchanged, a spec's recipe is too."""
     in_loader = (
-        f"loader/{name}" for name in ("environment", "modules", "launchers", "simulator", "static_shared", "warm_start")
+        f"loader/{name}"
+        for name in ("environment", "modules", "launchers", "simulator", "static_shared", "translation", "warm_start")
     )
     in_compile = (f"compile/{name}" for name in ("flags", "targets", "toolchain"))
     alone = ["registry", "cache/recipe", *in_compile, *in_loader]
-    patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "source/*.py", "render/*.py"]
+    patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "ptx/*.py", "source/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
-from tkjit.compile.targets import Target
+from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
+from tkjit.loader import translation
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
@@ -23,7 +24,7 @@ from tkjit.spec import HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
-    from tkjit.compile.compiler import Unit
+    from tkjit.compile.compiler import Step, Unit
 
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
@@ -41,6 +42,11 @@ class LauncherPlan(Plan):
         self._env = env
         self.spec, self.variant, self.target = spec, variant, target
         self._source = _source(spec, target)
+        arch = modelled_arch(known for known, _ in spec.sources)
+        if target.is_cpu and "cpu" not in dict(spec.sources) and generation(arch) > generation(NEWEST_MODEL):
+            raise ToolchainError(
+                f"{spec.name} is written for sm_{arch}, which the simulator does not model; it has sm_{NEWEST_MODEL}"
+            )
         for library in spec.headers:
             if target.is_cpu and not library.runs_on_cpu:
                 raise ToolchainError(f"{spec.name} is written on {library.name}, which compiles for GPUs alone")
@@ -72,6 +78,8 @@ class LauncherPlan(Plan):
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
+        if on_cpu and translation.may_be_needed(text):
+            parts["translator"] = translation.digest()
         if self.target.is_cpu:
             parts["simulator"] = simulator_flags_of(self.target, for_debugger=self._env.for_debugger)
         if self.spec.forbid_spills:
@@ -92,7 +100,7 @@ class LauncherPlan(Plan):
             env.toolchain.check_arch(self.target)
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
             line = env.toolchain.command(self.target, self._flags, source, output, depfile, objects)
             if self.target.is_cpu:  # the source is named relative to where it is compiled
                 compiled_in = self._directory if debugged and self._directory else "."
@@ -100,12 +108,17 @@ class LauncherPlan(Plan):
                 if "clang" not in env.toolchain.cxx.version:  # which lacks the flag
                     # g++ would merge all errors that it can prove into one trap, without a right line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
-            return [line]
+            return self._steps(line, source)
 
         debugged = self.target.is_cpu and env.for_debugger
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
         return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
+
+    def _steps(self, line: list[str], source: Path) -> list[Step]:
+        """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
+        is_translated = self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)
+        return translation.translated(line, source) if is_translated else [line]
 
     def _unit(self) -> Unit:
         from tkjit.compile.compiler import Unit
@@ -120,6 +133,7 @@ class LauncherPlan(Plan):
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
             retry_flags=self._retry_flags if self.target.is_cpu else None,
+            repair=translation.repair if self.target.is_cpu else None,
             # without optimisation the output contains unused variables too
             find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
         )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.cache import Product
 from tkjit.compile.flags import Flags
 from tkjit.headers import check_complete
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.system.fork_safe import cached_property
+
+if TYPE_CHECKING:
+    from tkjit.compile.compiler import Step
 
 # what other objects of a library see of one: its entry, and on the CPU the place of the pool of stacks
 ENTRY, POOL = "tkjit_launch", "tkjit_sim_pool"
@@ -69,7 +72,7 @@ class ObjectPlan(LauncherPlan):
         # the simulator's inline variables; a unique symbol can be made local once it is a weak one
         weaken = [f"--weaken-symbol={name}" for path in simulator for name in toolchain.unique_symbols(path)]
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
             compiled, joined = str(staging / "compiled.o"), str(staging / "joined.o")
             line = toolchain.command(self.target, self._flags, source, Path(compiled), depfile)
             if self.target.is_cpu:
@@ -77,7 +80,7 @@ class ObjectPlan(LauncherPlan):
             keep = [f"--keep-global-symbol={name}" for name in (ENTRY, POOL)]
             objcopy = toolchain.binutil("objcopy")
             return [
-                line,
+                *self._steps(line, source),
                 [str(toolchain.cxx.path), *_JOIN, "-o", joined, compiled, *simulator],
                 [objcopy, *weaken, joined],
                 [objcopy, *keep, joined, str(output)],

@@ -16,6 +16,11 @@ from tkjit.system.fork_safe import cached_property
 
 SIMULATOR = "simulator"
 _IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
+# what not every launcher reads
+_READ = (
+    "cuda.h",
+    *(f"detail/{name}.h" for name in ("driver_types", "float16_rounding", "fp8_rounding", "tensor_map", "wgmma")),
+)
 _OF_RUNTIME = ("sim_pool.h", "sim_verdict.h")  # what the object and the runtime agree on
 
 
@@ -91,5 +96,6 @@ def with_simulator_sources(product: Product, mode: str = "") -> Product:
     """Add the object's sources to the dependencies of a launcher that is linked with it."""
     checks = flags.SIMULATOR.glob("check/*.h") if mode else [flags.SIMULATOR / "check" / name for name in _IN_ALL]
     agreed = [flags.INCLUDE / "tkjit" / name for name in _OF_RUNTIME]
+    agreed += [flags.SIMULATOR / name for name in _READ]
     sources = [flags.SIMULATOR / "simulator.cpp", *flags.SIMULATOR.glob("runtime/*.h"), *checks, *agreed]
     return replace(product, dependencies=tuple(sorted({*product.dependencies, *sources})))

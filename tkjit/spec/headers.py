@@ -117,7 +117,6 @@ LIBRARIES = {
             flags=("--use_fast_math", "-DNDEBUG", "-include", "chrono", "-Xcompiler=-fno-strict-aliasing,-Wno-psabi"),
             arch_defines=((80, "KITTENS_AMPERE"), (90, "KITTENS_HOPPER"), (100, "KITTENS_BLACKWELL")),
             uses_driver=True,
-            runs_on_cpu=False,
             stand_ins=("thunderkittens",),
             origin=Git("https://github.com/HazyResearch/ThunderKittens", "0b55588d2769dde0c7a9a606ffc015b0ca7a9551"),
         ),
@@ -134,7 +133,6 @@ LIBRARIES = {
             proof="curand_kernel.h",
             include_dirs=(".",),
             in_toolkit=True,
-            runs_on_cpu=False,
             origin=Wheel("nvidia-curand", "10.4.0.35", "nvidia/cu13/include"),
         ),
         HeaderLibrary(
