@@ -140,7 +140,10 @@ class _Spelling(Spelling):
         return "ptx_" + re.sub(r"\W", "_", name.text)
 
     def _index(self, text: str) -> int:
-        index = self._by_name.get(text[2:-1], -1) if text.startswith("%[") else int(re.sub(r"\D", "", text))
+        if text[1:].isdigit():
+            index = int(text[1:])
+        else:
+            index = self._by_name.get(text[2:-1], -1) if text.startswith("%[") else int(re.sub(r"\D", "", text))
         if not 0 <= index < len(self._operands):
             raise PtxError(f"{text}: the statement has no such operand")
         return index

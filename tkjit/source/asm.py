@@ -4,91 +4,114 @@ from __future__ import annotations
 
 import ast
 import re
+from typing import NamedTuple
 
 from tkjit.ptx import Operand, PtxError, is_ptx, translate
-from tkjit.source.lexer import Edit, Token, closing
+from tkjit.source.lexer import Edit
 
 ASM = frozenset(["asm", "__asm__", "__asm"])
-_QUALIFIERS = frozenset(["volatile", "__volatile__", "__volatile", "inline", "__inline__", "goto"])
-_RAW = re.compile(r'(?:u8|[uUL])?R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimiter)"\Z', re.DOTALL)
+_START = re.compile(r"(?:asm|__asm__|__asm)\s*(?:(?:volatile|__volatile__|__volatile|inline|__inline__|goto)\s*)*\(")
+_VOLATILE = re.compile(r"\b(?:volatile|__volatile__|__volatile|goto)\b")
+# of a statement only what gives it its parts: hundreds of them have a hundred operands each
+_PIECE = re.compile(
+    r'(?P<string>R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*")'
+    r"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|\n[ \t]*\#[^\n]*|(?P<mark>::|[()\[\]{}:,])",
+    re.DOTALL,
+)
+_LINE_MARK = re.compile(r"\n[ \t]*#[^\n]*")
+_OPERAND = re.compile(r'\s*(?:\[\s*(\w+)\s*\]\s*)?"([^"]*)"\s*(?=\()')
+_RAW = re.compile(r'R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimiter)"\Z', re.DOTALL)
 
 
-def asm_statement(text: str, tokens: list[Token]) -> Edit | None:
-    """The edit of the statement that begins with the first token; None if it is a host's, or a declaration's label.
+class _Statement(NamedTuple):
+    """Where a statement ends, its text, and the operands of each of its parts, which colons divide."""
+
+    end: int
+    strings: list[str]
+    parts: list[list[str]]
+    is_volatile: bool
+
+
+def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
+    """Where the statement at a place ends, and its edit; None if it is a host's, or a declaration's label.
 
     Raises
     ------
     PtxError
+        With the end of the statement as its second argument.
     """
-    opening = 1
-    while opening < len(tokens) and tokens[opening].text in _QUALIFIERS:
-        opening += 1
-    end = closing(tokens, opening) if opening < len(tokens) and tokens[opening].text == "(" else None
-    if end is None:
+    statement = _read(text, place)
+    if statement is None or not statement.strings:
+        return place + 1, None
+    try:
+        return statement.end, _edit(statement, place)
+    except PtxError as error:
+        raise PtxError(str(error), statement.end) from None
+
+
+def _read(text: str, place: int) -> _Statement | None:
+    start = _START.match(text, place)
+    if start is None:
         return None
-    parts = _parts(tokens[opening + 1 : end])
-    words = parts[0]
-    if not words or any(word.kind != "string" for word in words):
-        return None
-    template = "".join(_string(word.text) for word in words)
-    if opening == 1 and len(parts) == 1 and re.fullmatch(r"[\w.$@]+", template):
+    parts: list[list[str]] = []
+    strings: list[str] = []
+    depth, begun = 1, start.end()
+    for piece in _PIECE.finditer(text, start.end()):
+        mark = piece["mark"]
+        if mark is None:
+            if piece["string"] and depth == 1 and not parts:
+                strings.append(piece["string"])
+        elif mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+            if depth == 0:
+                if parts:
+                    parts[-1].append(text[begun : piece.start()])
+                return _Statement(piece.end(), strings, parts, bool(_VOLATILE.search(start[0])))
+        elif depth == 1:  # a comma between operands, or a colon between parts
+            if parts:
+                parts[-1].append(text[begun : piece.start()])
+            if mark != ",":
+                parts += [[] for _ in mark]
+            begun = piece.end()
+    return None
+
+
+def _edit(statement: _Statement, place: int) -> Edit | None:
+    template = "".join(map(_string, statement.strings))
+    if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
         return None  # a declaration's name for the linker
-    operands = [_operand(text, part, i) for i, one in enumerate(parts[1:3]) for part in _split(one, ",") if part]
-    if len(parts) == 1:  # without operands a percent sign means itself
+    operands = [
+        _operand(one, is_output=number == 0)
+        for number, part in enumerate(statement.parts[:2])
+        for one in part
+        if one.strip()
+    ]
+    if not statement.parts:  # without operands a percent sign means itself
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):
         return None
-    return Edit(tokens[0].start, tokens[end].end, translate(template, operands))
+    return Edit(place, statement.end, translate(template, operands))
 
 
-def _parts(tokens: list[Token]) -> list[list[Token]]:
-    """The template, the outputs, the inputs and what is clobbered; ``::`` is two colons."""
-    found: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) if token.kind == "mark" else 0
-        if depth == 0 and token.kind == "mark" and token.text in (":", "::") and _divides(found[-1]):
-            found += [[] for _ in token.text]
-        else:
-            found[-1].append(token)
-    return found
-
-
-def _divides(before: list[Token]) -> bool:
-    """Whether a colon here ends a part: behind a string, an operand's bracket, or another colon."""
-    return not before or before[-1].kind == "string" or before[-1].text in (")", "]")
-
-
-def _split(tokens: list[Token], mark: str) -> list[list[Token]]:
-    found: list[list[Token]] = [[]]
-    depth = 0
-    for token in tokens:
-        depth += (token.text in ("(", "[", "{")) - (token.text in (")", "]", "}")) if token.kind == "mark" else 0
-        if depth == 0 and token.text == mark:
-            found.append([])
-        else:
-            found[-1].append(token)
-    return found
-
-
-def _operand(text: str, tokens: list[Token], part: int) -> Operand:
+def _operand(text: str, *, is_output: bool) -> Operand:
     """Read ``[name] "=r"(expression)``."""
-    name = ""
-    if tokens[0].text == "[" and len(tokens) > 2:
-        name, tokens = tokens[1].text, tokens[3:]
-    if len(tokens) < 3 or tokens[0].kind != "string" or tokens[1].text != "(":
+    head = _OPERAND.match(text)
+    if head is None:
         raise PtxError("an operand of an asm statement is not understood")
-    constraint = _string(tokens[0].text)
-    if (constraint[:1] in ("=", "+")) != (part == 0):
-        raise PtxError(f"the constraint {constraint!r} is {'an input' if part == 0 else 'an output'}'s")
-    return Operand(constraint, text[tokens[1].start : tokens[-1].end], name)
+    name, constraint = head[1] or "", head[2]
+    if (constraint[:1] in ("=", "+")) != is_output:
+        raise PtxError(f"the constraint {constraint!r} is {'an input' if is_output else 'an output'}'s")
+    return Operand(constraint, _LINE_MARK.sub("", text[head.end() :]).strip(), name)
 
 
 def _string(literal: str) -> str:
+    if "\\" not in literal and literal[0] == '"':
+        return literal[1:-1]
     if raw := _RAW.match(literal):
         return raw["text"]
     try:
-        value = ast.literal_eval(literal.removeprefix("u8").lstrip("uUL").replace("\\?", "?"))
+        return str(ast.literal_eval(literal.replace("\\?", "?")))
     except (SyntaxError, ValueError):
         raise PtxError(f"the string {literal[:40]} is not understood") from None
-    return str(value)

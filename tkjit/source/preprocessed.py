@@ -15,7 +15,9 @@ from tkjit.source.launches import launches
 from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
 from tkjit.source.shared_memory import dynamic_arrays, static_variables
 
-_FINDS = re.compile(r"\b(?:asm|__asm__|__asm)\b|<<<|\b__shared__\b|\bTKJIT_SIM_LAUNCH\(")
+# searched one after the other, as plain text: of one pattern a search takes ten times as long
+_FINDS = ("asm", "<<<", "__shared__", "TKJIT_SIM_LAUNCH(")
+_WORD = re.compile(r"\w*")
 _NEEDS = re.compile(r"\b(?:asm|__asm__|__asm)\s*(?:volatile|__volatile__)?\s*\(")
 _NEEDS_OF_HEADER = re.compile(rf"{_NEEDS.pattern}|<<<|extern\s+__shared__")
 _MARK = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)')
@@ -31,12 +33,10 @@ def adapt_preprocessed(text: str) -> str:
     """A preprocessed text of the same lines, for the simulator."""
     edits: list[Edit] = []
     end = 0
-    for find in _FINDS.finditer(text):
-        if find.start() < end:
-            continue
-        found = _edits_at(text, find.start(), find[0])
-        edits += found
-        end = max([end, *(edit.end for edit in found)])
+    for place, word in _finds(text):
+        if place >= end:
+            end, found = _edits_at(text, place, word)
+            edits += found
     return apply_edits(text, [_of_same_lines(text, edit) for edit in edits])
 
 
@@ -45,24 +45,44 @@ def _of_same_lines(text: str, edit: Edit) -> Edit:
     return edit._replace(text=edit.text + "\n" * missing)
 
 
-def _edits_at(text: str, place: int, word: str) -> list[Edit]:
+def _finds(text: str) -> list[tuple[int, str]]:
+    """Where a word stands that may have to be adapted, in the order of the text."""
+    found = []
+    for wanted in _FINDS:
+        at = text.find(wanted)
+        while at >= 0:
+            start = at
+            while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_") and wanted != "<<<":
+                start -= 1
+            word = wanted if wanted == "<<<" else _WORD.match(text, start)[0]  # type: ignore[index]
+            if word in ASM or word == wanted.rstrip("("):
+                found.append((start, word))
+            at = text.find(wanted, at + len(wanted))
+    return sorted(found)
+
+
+def _edits_at(text: str, place: int, word: str) -> tuple[int, list[Edit]]:
+    """Where what begins at a place ends, and its edits."""
     if word in ASM:
         if _place(text, place)[2]:
-            return []
-        tokens = _until_closed(text, place)
+            return place + 1, []
         try:
-            edit = asm_statement(text, tokens)
+            end, edit = asm_statement(text, place)
         except PtxError as error:
-            edit = Edit(place, tokens[-1].end, _error(f"inline PTX: {error}", place))
-        return [edit] if edit else []
-    if word not in ("<<<", "__shared__"):
-        return _expanded(text, _until_closed(text, place))
+            reason, end = error.args
+            edit = Edit(place, end, _error(f"inline PTX: {reason}", place))
+        return end, [edit] if edit else []
+    if word == "TKJIT_SIM_LAUNCH":
+        tokens = _until_closed(text, place)
+        return tokens[-1].end, _expanded(text, tokens)
     start, tokens = _statement(text, place)
     if word == "<<<":
-        return _in_one(text, launches(tokens))
-    if any(token.text == "extern" for token in tokens):
-        return dynamic_arrays(tokens)
-    return static_variables(text, tokens, start)
+        edits = _in_one(text, launches(tokens))
+    elif any(token.text == "extern" for token in tokens):
+        edits = dynamic_arrays(tokens)
+    else:
+        edits = static_variables(text, tokens, start)
+    return max([place + 1, *(edit.end for edit in edits)]), edits
 
 
 def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
