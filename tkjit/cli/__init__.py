@@ -12,7 +12,10 @@ from tkjit.errors import TkjitError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
-    arguments = _parser().parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
+        words[words.index("--")] = "--args"
+    arguments = _parser().parse_args(words)
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()
@@ -39,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         headers,
         importer,
         inspection,
+        run,
         stubs,
         warmup,
         why,
@@ -46,6 +50,21 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in (inspection, stubs, bind, check, warmup, export, cache, why, headers, importer, debug, doctor, demo):
+    for command in (
+        inspection,
+        stubs,
+        bind,
+        check,
+        warmup,
+        export,
+        cache,
+        why,
+        headers,
+        importer,
+        run,
+        debug,
+        doctor,
+        demo,
+    ):
         command.register(commands)
     return parser

@@ -16,6 +16,7 @@
 //   detail/barrier.h       __syncthreads, named barriers, the grid's
 //   detail/warp.h, warp_intrinsics.h  shuffles, votes, reductions, matches
 //   detail/window.h        addresses of shared memory, and static variables in it
+//   detail/multicast.h     addresses of several devices
 //   detail/copy_queue.h    cp.async
 //   detail/bulk_copies.h   mbarriers, and the bulk copies that complete on them
 //   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
@@ -43,6 +44,7 @@
 #include "detail/warp.h"
 #include "detail/warp_intrinsics.h"
 #include "detail/window.h"
+#include "detail/multicast.h"
 #include "detail/copy_queue.h"
 #include "detail/bulk_copies.h"
 #include "detail/atomics.h"

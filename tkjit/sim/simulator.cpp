@@ -13,6 +13,7 @@
 #include "runtime/host_calls.h"
 #include "runtime/launch.h"
 #include "runtime/math_functions.h"
+#include "runtime/multicast.h"
 #include "runtime/tensor_map.h"
 #include "runtime/warp.h"
 #include "runtime/wgmma.h"

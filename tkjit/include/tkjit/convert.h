@@ -105,6 +105,16 @@ inline Int numel(const TkjitArg& arg) {
     return product;
 }
 
+namespace detail {
+// The multicast pointer; on the CPU one is made for a type that asks for it.
+inline void* multicast_of(const TkjitParallel& parallel) {
+#ifdef TKJIT_SIM
+    if (!parallel.multicast) return sim::multicast_address(parallel.data, parallel.count);
+#endif
+    return parallel.multicast;
+}
+}  // namespace detail
+
 // An error text if a tensor contradicts what its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
@@ -112,7 +122,7 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
         const TkjitParallel& parallel = parallel_of(arg);
         if (parallel.count != int(Field::num_devices))
             return error_text("shape: %s is on %d devices; its type fixes %d", name, int(parallel.count), int(Field::num_devices));
-        if (Field::multicast && !parallel.multicast)
+        if (Field::multicast && !detail::multicast_of(parallel))
             return error_text("%s has no multicast pointer, which its type asks for; make it a "
                               "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
         return check_extents<typename Field::GL>(arg, name);
@@ -228,7 +238,7 @@ std::remove_cvref_t<Field> convert(const TkjitArg& arg) {
             return Value(first..., detail::extent<fixed[0]>(padded_extent(arg, 0)), detail::extent<fixed[1]>(padded_extent(arg, 1)),
                          detail::extent<fixed[2]>(padded_extent(arg, 2)), detail::extent<fixed[3]>(padded_extent(arg, 3)));
         };
-        if constexpr (Value::multicast) return make(static_cast<Element*>(parallel.multicast), &pointers[0]);
+        if constexpr (Value::multicast) return make(static_cast<Element*>(detail::multicast_of(parallel)), &pointers[0]);
         else return make(&pointers[0]);
     } else if constexpr (global_layout<Value>) {
         constexpr const int(&fixed)[4] = static_extents<Value>::value;

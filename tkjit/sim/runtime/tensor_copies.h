@@ -7,6 +7,7 @@
 #include "../detail/bulk_copies.h"
 #include "../detail/fault.h"
 #include "../detail/float16_rounding.h"
+#include "../detail/multicast.h"
 #include "../detail/site.h"
 #include "../detail/tensor_map.h"
 #include "../detail/window.h"
@@ -145,13 +146,13 @@ inline void move_row(const TensorCopy& copy, char* window, unsigned place, char*
     }
 }
 
-inline void perform(const TensorCopy& copy) {
+inline void perform_on(const TensorCopy& copy, char* memory) {
     const TensorMap& map = copy.map;
     char* const window = current_thread->block->window;
     const unsigned row_bytes = box_extent(map, 0) * map.element_bytes;
     unsigned index[most_tensor_dims] = {}, place = copy.shared;
     for (;;) {
-        char* global = reinterpret_cast<char*>(map.address);
+        char* global = memory;
         bool is_outside = false;
         for (unsigned dim = 1; dim < map.rank; dim++) {
             const long long at = copy.first[dim] + static_cast<long long>(index[dim]) * map.steps[dim];
@@ -164,6 +165,16 @@ inline void perform(const TensorCopy& copy) {
         for (; dim < map.rank && ++index[dim] == box_extent(map, dim); dim++) index[dim] = 0;
         if (dim >= map.rank) return;
     }
+}
+
+/// A map of a multicast address writes to all its devices.
+inline void perform(const TensorCopy& copy) {
+    char* const memory = reinterpret_cast<char*>(copy.map.address);
+    const Multicast* const multicast = find_multicast(memory);
+    for (unsigned device = 0; multicast && device < multicast->devices; device++) {
+        perform_on(copy, multicast->on(device, memory));
+    }
+    if (multicast == nullptr) perform_on(copy, memory);
 }
 
 inline void check_tensor(const TensorMap* map, unsigned rank, const void* shared, const char* what, Site site) {

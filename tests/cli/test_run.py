@@ -1,0 +1,73 @@
+"""``python -m tkjit run``: whole programs of several sources, on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkjit.cli import main
+
+pytestmark = pytest.mark.compiles
+HEADER = """#pragma once
+#include <cstdio>
+void launch_fill(float* x, int n);
+template <class T> inline void launch_one(void (*kernel)(T*, int), T* x, int n) { kernel<<<1, 32>>>(x, n); }
+"""
+FILL = """#include "parts.cuh"
+__global__ void fill(float* x, int n) { for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = VALUE; }
+void launch_fill(float* x, int n) { fill<<<1, 64>>>(x, n); }
+"""
+MAIN = """#include "parts.cuh"
+#include <cstdlib>
+__global__ void add_lane(float* x, int n) {
+    unsigned lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    if (threadIdx.x < n) x[threadIdx.x] += lane;
+}
+int main(int argc, char** argv) {
+    const int n = atoi(argv[1]);
+    float* x;
+    cudaMalloc(&x, n * sizeof(float));
+    launch_fill(x, n);
+    launch_one(add_lane, x, n);
+    if (cudaDeviceSynchronize() != cudaSuccess) return 7;
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    printf("%s %.0f of %d\\n", argv[2], sum, argc);
+    return sum > 100 ? 3 : 0;
+}
+"""
+
+
+@pytest.fixture
+def sources(tmp_path, session_cache):
+    for name, text in (("main.cu", MAIN), ("fill.cu", FILL), ("parts.cuh", HEADER)):
+        (tmp_path / name).write_text(text)
+    return [str(tmp_path / "main.cu"), str(tmp_path / "fill.cu")]
+
+
+def test_sources_are_linked_and_the_program_gets_its_arguments_and_gives_its_status(sources, capfd):
+    words = ["run", *sources, "-D", "VALUE=2", "--"]
+    assert main([*words, "10", "--sum"]) == 0
+    assert capfd.readouterr().out == "--sum 65 of 3\n"
+    assert main([*words, "20", "-h"]) == 3
+    assert capfd.readouterr().out == "-h 230 of 3\n"
+
+
+def test_an_edit_of_a_header_is_seen(sources, tmp_path, capfd):
+    words = ["run", *sources, "-D", "VALUE=1", "--", "2", "x"]
+    assert main(words) == 0
+    (tmp_path / "parts.cuh").write_text(HEADER.replace("<<<1, 32>>>", "<<<1, 1>>>"))
+    assert main(words) == 0
+    assert capfd.readouterr().out == "x 3 of 3\nx 2 of 3\n"
+
+
+def test_an_error_names_the_sources_line(sources, tmp_path, capsys):
+    (tmp_path / "fill.cu").write_text(FILL.replace("x[i] = VALUE", "x[i] = NOTHING"))
+    assert main(["run", *sources, "--", "1", "x"]) == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'fill.cu'}:2:" in said and "NOTHING" in said
+
+
+def test_a_file_that_is_not_there(capsys):
+    assert main(["run", "nowhere.cu"]) == 1
+    assert "nowhere.cu: no such file" in capsys.readouterr().err

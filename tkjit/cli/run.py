@@ -1,0 +1,45 @@
+"""``run``: compiles CUDA sources with a ``main`` for the CPU, and runs the program."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tkjit.compile.targets import cpu_target
+from tkjit.config import Settings
+from tkjit.errors import SpecError
+from tkjit.loader import loader_for
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("run", help="run a CUDA program on the CPU: run main.cu other.cu -- ARGS")
+    parser.add_argument("sources", nargs="+", type=Path, metavar="FILE.cu", help="its sources; one has the main")
+    parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="a macro")
+    parser.add_argument("-I", dest="directories", action="append", default=[], metavar="DIR", help="a header directory")
+    parser.add_argument("--std", default="c++20", choices=("c++20", "c++23"), help="the language (default: c++20)")
+    parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
+    parser.add_argument("--args", nargs=argparse.REMAINDER, default=[], help="the program's; -- is short for it")
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from tkjit.loader.programs import ProgramPlan
+
+    for path in arguments.sources:
+        if not path.is_file():
+            raise SpecError(f"{path}: no such file")
+    flags = [f"-D{name}" for name in arguments.defines]
+    flags += [f"-I{Path(directory).resolve()}" for directory in arguments.directories]
+    loader = loader_for(Settings.from_environment())
+    sources = [path.resolve() for path in arguments.sources]
+    plan = ProgramPlan(loader.env, sources, cpu_target(), flags, arguments.std)
+    program: Path = loader.open(plan).loaded
+    if arguments.build:
+        print(program)
+        return 0
+    done = subprocess.run([program, *arguments.args], check=False, env=os.environ)
+    return done.returncode if done.returncode >= 0 else 128 - done.returncode
