@@ -43,11 +43,12 @@ def _cvta(one: Call) -> str:
 @instruction("ld", "ldu")
 def _ld(one: Call) -> str:
     kind, space = one.type(), one.space()
-    waits = one.has("volatile", "relaxed", "acquire", "mmio")
+    waits = "for_devices" if one.has("sys") else "for_blocks"
+    waits = waits if one.has("volatile", "relaxed", "acquire", "mmio") else "none"
     count = int(one.one_of(("v2", "v4", "v8"), "v1")[1:])
     one.ends()
     cpp = TYPES[kind]
-    read = f"tkjit_ptx::ld<{cpp}, {count}, {'true' if waits else 'false'}>(tkjit_parts, {one.address(1, space)});"
+    read = f"tkjit_ptx::ld<{cpp}, {count}, tkjit_ptx::Waits::{waits}>(tkjit_parts, {one.address(1, space)});"
     return f"{{ {cpp} tkjit_parts[{count}]; {read} {one.set_all(0, 'tkjit_parts')} }}"
 
 

@@ -35,14 +35,20 @@ inline T atomic_update(T* address, Update update) {
 
 /// Called by the atomics that loops wait with: for a lock (CAS, exchange), or for a flag, read by adding 0. A fiber is
 /// never preempted, so that such a loop would keep the thread it waits for from running.
-inline void note_possible_spin(Site site) {
 #ifdef TKJIT_SIM_CHECKED
-    constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long there
+inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long there
 #else
-    constexpr unsigned atomics_before_yield = 1024;
+inline constexpr unsigned atomics_before_yield = 1024;
 #endif
+inline void note_possible_spin(Site site) {
     Block* block = current_block;
     if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_in_spin(site);
+}
+
+/// The same of a load that sees what other devices write.
+inline void note_possible_wait_for_devices(Site site) {
+    Block* block = current_block;
+    if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_to_devices(site);
 }
 
 /// 16 bytes at once, which the builtins for every width would leave to a library. The old value.

@@ -8,15 +8,18 @@
 
 namespace tkjit::sim::ptx {
 
+/// For whom a loop around a load may wait; with the scope of the system, for other devices too.
+enum class Waits { none, for_blocks, for_devices };
+
 /// PTX ISA, `ld`. One that a loop may wait with (volatile, relaxed, acquire) lets others run now and then.
-template <class T, unsigned count, bool waits>
+template <class T, unsigned count, Waits waits>
 inline void ld(T (&to)[count], const char* address, Site site = Site::here()) {
     struct alignas(sizeof(T) * count) Vector {
         T parts[count];
     };
     const Vector* const from = aligned<Vector>(const_cast<char*>(address), site);
-    if constexpr (waits) {
-        note_possible_spin(site);
+    if constexpr (waits != Waits::none) {
+        waits == Waits::for_devices ? note_possible_wait_for_devices(site) : note_possible_spin(site);
         for (unsigned i = 0; i < count; i++) __atomic_load(&from->parts[i], &to[i], __ATOMIC_ACQUIRE);
     } else {
         for (unsigned i = 0; i < count; i++) __builtin_memcpy(static_cast<void*>(&to[i]), &from->parts[i], sizeof(T));

@@ -151,6 +151,16 @@ inline void create_helpers(Launch& launch, Helpers& helpers) {
     create_threads(launch, helpers, wanted);
 }
 
+/// Creates an OS thread for each block that has not begun, since one that runs waits for them.
+inline void create_residents(Launch& launch, Helpers& helpers) {
+    const unsigned long long taken = __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED);
+    const unsigned long long left = taken < launch.block_count ? launch.block_count - taken : 0;
+    const int room = most_resident_blocks - 1 - helpers.count;
+    const int wanted = left < static_cast<unsigned long long>(room < 0 ? 0 : room) ? static_cast<int>(left) : room;
+    __atomic_store_n(&launch.wants_residents, 0, __ATOMIC_RELAXED);
+    if (wanted > 0) create_threads(launch, helpers, helpers.count + wanted);
+}
+
 /// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers, lets the caller
 /// be interrupted.
 __attribute__((noinline)) void tick(Block& block) {
@@ -159,6 +169,7 @@ __attribute__((noinline)) void tick(Block& block) {
     Helpers* helpers = block.helpers;
     if (helpers == nullptr) return;
     block.launch->ticks++;
+    if (__atomic_load_n(&block.launch->wants_residents, __ATOMIC_RELAXED)) create_residents(*block.launch, *helpers);
     const long long now = now_ns();
     if (!helpers->considered) {
         if (now - helpers->start_ns > helper_creation_ns) {
@@ -215,6 +226,18 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
+/// A block that does nothing but wait gives its CPU away, and has those run that have not begun: it may wait for them.
+inline void rest_in_spin(Block& block) {
+    constexpr long long before_residents_ns = 5'000'000;
+    constexpr timespec nap{0, 200'000};
+    Launch& launch = *block.launch;
+    if (launch.cooperative || now_ns() - block.spin_start_ns < before_residents_ns) return;
+    if (__atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count) {
+        __atomic_store_n(&launch.wants_residents, 1, __ATOMIC_RELAXED);
+    }
+    nanosleep(&nap, nullptr);
+}
+
 /// Counts the turns of threads that wait in loops of their own, or for other devices.
 void note_spin(Block& block) {
     constexpr unsigned spins_per_check = one_at_a_time ? 16 : 256;
@@ -226,6 +249,7 @@ void note_spin(Block& block) {
     if (++block.vain_spins % spins_per_check) return;
     if (block.vain_spins == spins_per_check) block.spin_start_ns = now_ns();
     pass_on(block);
+    if (!one_at_a_time) rest_in_spin(block);
     tick(block);
     if (spins_forever(block)) fail_deadlock(block);
 }
@@ -290,6 +314,7 @@ inline void join(Launch& launch, Helpers& helpers) {
             if (until.tv_nsec >= 1'000'000'000) until.tv_sec++, until.tv_nsec -= 1'000'000'000;
             if (pthread_timedjoin_np(helpers.threads[i], nullptr, &until) == 0) break;
             claim_interruption(launch);
+            if (__atomic_load_n(&launch.wants_residents, __ATOMIC_RELAXED)) create_residents(launch, helpers);
             launch.ticks++;
         }
         helpers.joined = i + 1;
