@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -41,5 +40,5 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.build:
         print(program)
         return 0
-    done = subprocess.run([program, *arguments.args], check=False, env=os.environ)
+    done = subprocess.run([program, *arguments.args], check=False)
     return done.returncode if done.returncode >= 0 else 128 - done.returncode

@@ -24,10 +24,10 @@
 //   detail/launch.h        a grid of blocks
 //   detail/host_errors.h, host_launch.h, host_memory.h, host_api.h  what a source's own host code calls
 //
-// Not modelled: clusters, dynamic parallelism, textures, missing memory fences, bank conflicts, raw `asm`. A block is
-// never preempted: a plain loop on a volatile flag that another thread of the block sets does not end (one with an
-// atomic or __nanosleep does), nor does waiting for a block that has not started because all workers wait. A thread
-// that needs more than 1 MiB of stack meets a guard page, and fails (runtime/hardware_faults.h).
+// Inline PTX becomes calls of ptx/ before this is compiled (source/preprocessed.py). Not modelled: clusters, dynamic
+// parallelism, textures, missing memory fences, bank conflicts. A block is never preempted: a plain loop on a volatile
+// flag that another thread of the block sets does not end (one with an atomic or __nanosleep does). A thread that needs
+// more than 1 MiB of stack meets a guard page, and fails (runtime/hardware_faults.h).
 #pragma once
 
 #define TKJIT_SIM 1

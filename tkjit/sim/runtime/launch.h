@@ -226,15 +226,16 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
-/// A block that does nothing but wait gives its CPU away, and has those run that have not begun: it may wait for them.
-inline void rest_in_spin(Block& block) {
-    constexpr long long before_residents_ns = 5'000'000;
-    constexpr timespec nap{0, 200'000};
+/// A block that does nothing but wait has those run that have not begun: it may wait for them.
+inline void ask_for_residents(const Block& block) {
     Launch& launch = *block.launch;
-    if (launch.cooperative || now_ns() - block.spin_start_ns < before_residents_ns) return;
-    if (__atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count) {
-        __atomic_store_n(&launch.wants_residents, 1, __ATOMIC_RELAXED);
-    }
+    if (launch.cooperative || __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) >= launch.block_count) return;
+    __atomic_store_n(&launch.wants_residents, 1, __ATOMIC_RELAXED);
+}
+
+/// It gives its CPU away too: there may be a hundred of them, and one that works.
+inline void rest() {
+    constexpr timespec nap{0, 1'000'000};
     nanosleep(&nap, nullptr);
 }
 
@@ -246,10 +247,11 @@ void note_spin(Block& block) {
         block.spin_progress = progress;
         block.vain_spins = 0;
     }
+    if (!one_at_a_time && block.vain_spins > 2 * spins_per_check) rest();
     if (++block.vain_spins % spins_per_check) return;
     if (block.vain_spins == spins_per_check) block.spin_start_ns = now_ns();
     pass_on(block);
-    if (!one_at_a_time) rest_in_spin(block);
+    if (!one_at_a_time) ask_for_residents(block);
     tick(block);
     if (spins_forever(block)) fail_deadlock(block);
 }

@@ -1,0 +1,83 @@
+"""Inline PTX over several simulated devices: multicast addresses, and blocks that wait for others."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import InOut, ParallelTensor, Tensor
+
+pytestmark = pytest.mark.compiles
+
+
+def test_blocks_wait_for_blocks_that_come_later():
+    """The first block waits for the last of 100; without OS threads of their own these would never begin."""
+
+    @tkjit.kernel(
+        """
+        __global__ void relay(int* flags, int blocks) {
+            if (threadIdx.x) return;
+            const int next = blockIdx.x + 1;
+            int seen = next == blocks;
+            while (!seen) asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(flags + next));
+            asm volatile("st.release.gpu.global.s32 [%0], %1;" :: "l"(flags + blockIdx.x), "r"(seen + 1) : "memory");
+        }
+        """,
+        entry="relay",
+        args=True,
+        grid="N",
+        block=32,
+        computed={"blocks": "N"},
+    )
+    def relay(flags: InOut[Tensor, "int32", "N"]) -> None: ...
+
+    flags = torch.zeros(100, dtype=torch.int32)
+    relay(flags)
+    assert flags.tolist() == list(range(101, 1, -1))[:100]
+
+
+def test_devices_wait_for_each_other_by_loads():
+    @tkjit.kernel(
+        """
+        #include <tkjit/pgl.h>
+        __global__ void meet(tkjit::pgl<int> flags, int* sums, int dev_idx, int num_devices) {
+            if (threadIdx.x) return;
+            for (int device = 0; device < num_devices; ++device) {
+                asm volatile("red.release.sys.global.add.s32 [%0], %1;" ::"l"(flags.pointers[device]), "r"(1));
+            }
+            int seen = 0;
+            while (seen != num_devices) {
+                asm volatile("ld.acquire.sys.global.s32 %0, [%1];" : "=r"(seen) : "l"(flags.pointers[dev_idx]));
+            }
+            *sums = seen;
+        }
+        """,
+        entry="meet",
+        args=True,
+        grid=1,
+        block=32,
+        computed={"dev_idx": "dev_idx", "num_devices": "num_devices"},
+        fields="flags sums dev_idx num_devices",
+    )
+    def meet(flags: InOut[ParallelTensor, "int32", 1], sums: InOut[Tensor, "int32", 1]) -> None: ...
+
+    flags, sums = ([torch.zeros(1, dtype=torch.int32) for _ in range(4)] for _ in range(2))
+    meet(flags, sums)
+    assert [each.item() for each in sums] == [4] * 4
+
+
+def test_an_ordinary_address_is_no_multicast_address():
+    @tkjit.kernel(
+        """
+        __global__ void store(float* x) { asm volatile("multimem.st.weak.global.f32 [%0], %1;" :: "l"(x), "f"(1.f)); }
+        """,
+        entry="store",
+        args=True,
+        grid=1,
+        block=1,
+    )
+    def store(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(tkjit.LaunchError, match=r"multimem of 4 bytes: 0x[0-9a-f]+ is no multicast address"):
+        store(torch.zeros(1))
