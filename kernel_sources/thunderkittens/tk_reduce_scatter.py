@@ -9,6 +9,7 @@ from tkjit import In, InOut, ParallelTensor
     entry="reduce_scatter::kernel",
     struct="reduce_scatter::globals",
     config="reduce_scatter::config",
+    constraints="N % 256 == 0",  # a block's elements are neighbours in a row
     computed={"dev_idx": "dev_idx"},
     num_devices=8,
 )
