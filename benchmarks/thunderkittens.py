@@ -280,7 +280,7 @@ def written(table: list[Line], commits: str) -> str:
     count = sum(line.compiled == "yes" for line in table)
     verified = sum(line.verified == "yes" for line in table)
     parts = [
-        f"{_today()}, {commits}, nvcc {_nvcc_version()}.",
+        f"{today()}, {commits}, nvcc {_nvcc_version()}.",
         f"{count} of {len(table)} compile; {verified} are verified on a GPU.",
         "",
         "| kernel | source | for | compiles | seconds | registers | bytes spilled | verified on a GPU |",
@@ -293,7 +293,7 @@ def written(table: list[Line], commits: str) -> str:
 def compared(rows: list[Row], commits: str) -> str:
     """The page's table of cold builds."""
     parts = [
-        f"{COLD} medians of {RUNS} runs taken in turns; {_today()}, {commits}:",
+        f"{COLD} medians of {RUNS} runs taken in turns; {today()}, {commits}:",
         "",
         "| what | tkjit | peer | ratio | limit |",
         "|---|---|---|---|---|",
@@ -304,11 +304,11 @@ def compared(rows: list[Row], commits: str) -> str:
     return "\n".join(parts)
 
 
-def _today() -> datetime.date:
+def today() -> datetime.date:
     return datetime.datetime.now(datetime.timezone.utc).date()
 
 
-def _place_headers() -> Path:
+def place_headers() -> Path:
     """Say in the environment where the libraries lie, which may be the cache that others than these builds use.
 
     Returns
@@ -322,7 +322,7 @@ def _place_headers() -> Path:
     return Path(roots["THUNDERKITTENS_ROOT"])
 
 
-def _commits(root: Path, given: str) -> str:
+def commits_of(root: Path, given: str) -> str:
     installed = re.search(r"\b[0-9a-f]{40}\b", origin_of(root))
     theirs = given or _git(root, "rev-parse", "HEAD") or (installed[0] if installed else "")
     changed = " with changes" if _git(ROOT, "status", "--porcelain") else ""
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="the comparison once more")
     arguments = parser.parse_args()
     try:
-        commits = _commits(_place_headers(), arguments.commit)
+        commits = commits_of(place_headers(), arguments.commit)
     except TkjitError as error:
         sys.exit(str(error))
     before, _, rest = PAGE.read_text().partition(BEGIN)

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import tkjit
-from benchmarks.thunderkittens import HELPERS, PAGE, _commits, _place_headers, _today
+from benchmarks.thunderkittens import HELPERS, PAGE, commits_of, place_headers, today
 from tkjit.errors import TkjitError
 
 BEGIN, END = "<!-- made by thunderkittens_on_cpu: begin -->", "<!-- made by thunderkittens_on_cpu: end -->"
@@ -90,7 +90,7 @@ def main() -> None:
         print(run_case(next(case for case in cases if str(case) == arguments.case)))
         return
     try:
-        commits = _commits(_place_headers(), arguments.commit)
+        commits = commits_of(place_headers(), arguments.commit)
     except TkjitError as error:
         sys.exit(str(error))
     lines = []
@@ -108,7 +108,7 @@ def main() -> None:
     right = sum("| yes |" in line for line in lines)
     if not arguments.kernels:
         table = [
-            f"{_today()}, {commits}: {right} of {len(lines)} calls are right.",
+            f"{today()}, {commits}: {right} of {len(lines)} calls are right.",
             "",
             "| call | verified on the CPU | CPU s of its compilers | CPU s of a call and its reference |",
             "|---|---|---|---|",

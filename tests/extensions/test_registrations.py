@@ -22,7 +22,7 @@ __global__ void scale_kernel(const float* x, float* y, float by, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) y[i] = x[i] * by;
 }
-__global__ void outside(float* x) { x[1 << 28] = 1; }
+__global__ void outside(float* x) { *reinterpret_cast<float*>(0x123456789000) = 1; }
 
 at::Tensor scale(const at::Tensor& x, double by, const std::optional<at::Tensor>& like) {
     TORCH_CHECK(x.is_cuda(), "x must be a CUDA tensor");
@@ -86,7 +86,7 @@ def test_kernels_of_registered_operators_run_in_the_simulator(ops):
     expected = 3 * x
     ops.scale_(x, 3.0)
     assert torch.equal(x, expected)
-    with pytest.raises(RuntimeError, match=r"a write to address .*, (where no memory is|which does not allow it)"):
+    with pytest.raises(RuntimeError, match="a write to address 0x123456789000, where no memory is"):
         ops.fail(x)
     assert torch.equal(ops.scale(x), 2 * x)
 

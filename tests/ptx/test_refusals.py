@@ -93,6 +93,10 @@ def test_a_descriptor_that_leaves_the_window():
         ('asm volatile("mov.u32 %3, 1;" : "=f"(x[0]));', "inline PTX: %3: the statement has no such operand"),
         ('long y = 0; asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(y));', "larger than its constraint"),
         ('asm volatile("mov.u32 %0, %1;" : "=f"(x[0]) : "r"(x));', 'needs the constraint "l"'),
+        (
+            'asm volatile("mov.%1 %0, 1;" : "=f"(x[0]) : "C"("u32"));',
+            "inline PTX: expected an operand, found '.%1 %0, 1;'",
+        ),
         ('asm volatile("mov.u32 %0, 1;" : "f"(x[0]));', "the constraint 'f' is an input's"),
     ],
 )

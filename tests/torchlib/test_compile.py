@@ -135,7 +135,7 @@ def test_opcheck(name):
 
 
 def test_every_bundled_kernel_is_checked():
-    # those of header libraries run on GPUs alone, and PyTorch has no type for what is on several devices
+    # the headers of libraries are not on every machine, and PyTorch has no type for what is on several devices
     specs = {name: tkjit.find(name).specs[0] for name in tkjit.kernels()}
     assert {name for name, spec in specs.items() if not spec.headers and not spec.is_parallel} <= set(samples())
 

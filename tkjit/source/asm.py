@@ -10,7 +10,9 @@ from tkjit.ptx import Operand, PtxError, is_ptx, translate
 from tkjit.source.lexer import Edit
 
 ASM = frozenset(["asm", "__asm__", "__asm"])
-_START = re.compile(r"(?:asm|__asm__|__asm)\s*(?:(?:volatile|__volatile__|__volatile|inline|__inline__|goto)\s*)*\(")
+STATEMENT = re.compile(
+    r"\b(?:asm|__asm__|__asm)\s*(?:(?:volatile|__volatile__|__volatile|inline|__inline__|goto)\s*)*\("
+)
 _VOLATILE = re.compile(r"\b(?:volatile|__volatile__|__volatile|goto)\b")
 # of a statement only what gives it its parts: hundreds of them have a hundred operands each
 _PIECE = re.compile(
@@ -50,7 +52,7 @@ def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
 
 
 def _read(text: str, place: int) -> _Statement | None:
-    start = _START.match(text, place)
+    start = STATEMENT.match(text, place)
     if start is None:
         return None
     parts: list[list[str]] = []

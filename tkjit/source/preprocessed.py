@@ -10,23 +10,21 @@ from __future__ import annotations
 import re
 
 from tkjit.ptx import PtxError
-from tkjit.source.asm import ASM, asm_statement
+from tkjit.source.asm import ASM, STATEMENT, asm_statement
 from tkjit.source.launches import launches
 from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
 from tkjit.source.shared_memory import dynamic_arrays, static_variables
 
 # searched one after the other, as plain text: of one pattern a search takes ten times as long
-_FINDS = ("asm", "<<<", "__shared__", "TKJIT_SIM_LAUNCH(")
+_FINDS = ("asm", "<<<", "__shared__")
 _WORD = re.compile(r"\w*")
-_NEEDS = re.compile(r"\b(?:asm|__asm__|__asm)\s*(?:volatile|__volatile__)?\s*\(")
-_NEEDS_OF_HEADER = re.compile(rf"{_NEEDS.pattern}|<<<|extern\s+__shared__")
-_MARK = re.compile(r'# (\d+) "((?:[^"\\]|\\.)*)"([ \d]*)')
+_IN_HEADERS = re.compile(r"<<<|extern\s+__shared__")
+_MARK = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"([ \d]*)')
 
 
 def needs_adapting(text: str, *, is_header: bool) -> bool:
     """Whether a text has inline PTX; or, of a header, what ``adapt`` does in sources alone."""
-    pattern = _NEEDS_OF_HEADER if is_header else _NEEDS
-    return pattern.search(text) is not None
+    return STATEMENT.search(text) is not None or (is_header and _IN_HEADERS.search(text) is not None)
 
 
 def adapt_preprocessed(text: str) -> str:
@@ -55,7 +53,7 @@ def _finds(text: str) -> list[tuple[int, str]]:
             while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_") and wanted != "<<<":
                 start -= 1
             word = wanted if wanted == "<<<" else _WORD.match(text, start)[0]  # type: ignore[index]
-            if word in ASM or word == wanted.rstrip("("):
+            if word in ASM or word == wanted:
                 found.append((start, word))
             at = text.find(wanted, at + len(wanted))
     return sorted(found)
@@ -64,7 +62,7 @@ def _finds(text: str) -> list[tuple[int, str]]:
 def _edits_at(text: str, place: int, word: str) -> tuple[int, list[Edit]]:
     """Where what begins at a place ends, and its edits."""
     if word in ASM:
-        if _place(text, place)[2]:
+        if _is_of_system(text, place):
             return place + 1, []
         try:
             end, edit = asm_statement(text, place)
@@ -72,9 +70,6 @@ def _edits_at(text: str, place: int, word: str) -> tuple[int, list[Edit]]:
             reason, end = error.args
             edit = Edit(place, end, _error(f"inline PTX: {reason}", place))
         return end, [edit] if edit else []
-    if word == "TKJIT_SIM_LAUNCH":
-        tokens = _until_closed(text, place)
-        return tokens[-1].end, _expanded(text, tokens)
     start, tokens = _statement(text, place)
     if word == "<<<":
         edits = _in_one(text, launches(tokens))
@@ -93,11 +88,6 @@ def _in_one(text: str, launch: list[Edit]) -> list[Edit]:
     return [Edit(launch[0].start, launch[1].end, _launcher(kernel)), *launch[2:]]
 
 
-def _expanded(text: str, tokens: list[Token]) -> list[Edit]:
-    """``TKJIT_SIM_LAUNCH(kernel)``, which ``adapt`` has written."""
-    return [Edit(tokens[0].start, tokens[-1].end, _launcher(text[tokens[1].end : tokens[-1].start]))]
-
-
 def _launcher(kernel: str) -> str:
     """What detail/host_launch.h makes of ``TKJIT_SIM_LAUNCH``, on one line."""
     kernel = " ".join(kernel.split())
@@ -114,21 +104,6 @@ def _error(message: str, place: int) -> str:
     return f'do {{ extern void {name}() __attribute__((error("{quoted}"))); {name}(); }} while (0)'
 
 
-def _until_closed(text: str, place: int) -> list[Token]:
-    """The tokens up to the bracket that closes the first one."""
-    tokens: list[Token] = []
-    depth = 0
-    for token in tokens_from(text, place):
-        tokens.append(token)
-        if token.kind == "mark" and token.text in ("(", ")"):
-            depth += 1 if token.text == "(" else -1
-            if depth == 0:
-                break
-        if depth == 0 and len(tokens) > 4:
-            break
-    return tokens
-
-
 def _statement(text: str, place: int) -> tuple[int, list[Token]]:
     """The statement around a place: where it begins, and its tokens with the semicolon."""
     start = max(text.rfind(mark, 0, place) for mark in ";{}") + 1
@@ -143,10 +118,8 @@ def _statement(text: str, place: int) -> tuple[int, list[Token]]:
     return start, tokens
 
 
-def _place(text: str, place: int) -> tuple[str, int, bool]:
-    """The file and the line of a place, and whether the file is the system's."""
+def _is_of_system(text: str, place: int) -> bool:
+    """Whether a place is in a header of the system, as the mark before it says."""
     start = text.rfind("\n# ", 0, place) + 1
     mark = _MARK.match(text, start)
-    if mark is None:
-        return "source", text.count("\n", 0, place) + 1, False
-    return mark[2], int(mark[1]) + text.count("\n", mark.end(), place) - 1, "3" in mark[3].split()
+    return mark is not None and "3" in mark[1].split()

@@ -172,7 +172,7 @@ struct Block {
     unsigned long long progress;
     uint3 next_index;  // of the next thread to start
     Thread *ready_first, *ready_last;
-    Thread* mbarrier_waiters;  // who waits for an mbarrier
+    Thread* mbarrier_waiters;  // who waits for an mbarrier, the latest first
     Stack* free_stacks;
     Stack* starting_stack;
     Context host;      // the OS thread's own stack, which goes on when the block is done

@@ -128,8 +128,8 @@ LauncherOfCall(Call) -> LauncherOfCall<Call>;
 
 }  // namespace tkjit::sim
 
-#ifdef TKJIT_SIM_TRANSLATES  // the text is preprocessed already when it is adapted: source/preprocessed.py expands it
-#elif defined(TKJIT_SIM_LAUNCHES_BY_CALL)  // for a compiler that fails at the other way
+// source/preprocessed.py, which comes behind the preprocessor, writes the second for a launch in a header.
+#ifdef TKJIT_SIM_LAUNCHES_BY_CALL  // for a compiler that fails at the other way
 #define TKJIT_SIM_LAUNCH(...) \
     ::tkjit::sim::LauncherOfCall { [&](const auto&... tkjit_values) { __VA_ARGS__(tkjit_values...); } }
 #else

@@ -52,16 +52,20 @@ struct MbarrierWait {
 /// Lets those go on who wait for the phase that is over. They do not ask again: the next phase may be over as well before
 /// their turn comes.
 inline void release_waiters(Block& block, const uint64_t* barrier, unsigned parity) {
+    Thread *first = nullptr, *last = nullptr;
     for (Thread** link = &block.mbarrier_waiters; *link;) {
         Thread& thread = **link;
-        MbarrierWait& wait = *static_cast<MbarrierWait*>(thread.operands);
+        const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
         if (wait.barrier != barrier || wait.parity != parity) {
             link = &thread.next;
             continue;
         }
         *link = thread.next;
-        push_ready(block, thread);
+        thread.next = first;  // who came last is found first
+        first = &thread;
+        if (last == nullptr) last = &thread;
     }
+    push_ready_list(block, first, last);
 }
 
 /// Of a thread that waits for an mbarrier: what the phase waits for.
@@ -241,10 +245,8 @@ __attribute__((noinline)) void mbarrier_wait(uint64_t* barrier, unsigned parity,
     if (checked_bits(barrier, "mbarrier_wait", site).phase == (parity & 1)) {
         MbarrierWait wait{barrier, parity & 1};
         thread.operands = &wait;
-        thread.next = nullptr;
-        Thread** last = &block.mbarrier_waiters;
-        while (*last) last = &(*last)->next;
-        *last = &thread;
+        thread.next = block.mbarrier_waiters;
+        block.mbarrier_waiters = &thread;
         wait_in(Operation::mbarrier, site);
     }
     race::leave(barrier);
@@ -345,8 +347,8 @@ inline void land_bulk_stores_of(const Thread& thread) {
 /// ahead and then needs no more is right all the same: outside of the checker such a tile is given up.
 void end_bulk_copies(Block& block) {
     const BulkCopies& queue = *block.bulk_copies;
-    const bool is_fault = one_at_a_time || (queue.count && queue.copies[0].tensor == nullptr);
-    if (queue.count && is_fault && claim_fault(*block.launch)) {
+    const bool is_fault = queue.count && (one_at_a_time || queue.copies[0].tensor == nullptr);
+    if (is_fault && claim_fault(*block.launch)) {
         const BulkCopy& copy = queue.copies[0];
         const uint3 thread = block.threads[copy.thread].index;
         ErrorText(block.launch->error_text)

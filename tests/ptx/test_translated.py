@@ -1,0 +1,128 @@
+"""Sources that are adapted with their headers, from the header to the result of a call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import CompileError, InOut, Tensor
+
+pytestmark = pytest.mark.compiles
+
+
+def run(directory: Path, source: str, header: str, *, threads: int = 32, **options) -> torch.Tensor:
+    """The four numbers that the kernel `f` writes."""
+    (directory / "of_library.cuh").write_text(header)
+    path = directory / "kernel.cu"
+    path.write_text(f'#include "of_library.cuh"\n{source}')
+
+    @tkjit.kernel(path, entry="f", args=True, **({"grid": 1, "block": threads} | options))
+    def f(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    x = torch.zeros(4)
+    f(x)
+    return x
+
+
+def test_keywords_that_nvcc_does_without(tmp_path):
+    """The compiler refuses the first text twice: a template of a dependent object, and a type of a dependent class."""
+    header = """
+    struct pool { template <class T, int n> __device__ int count() { return n * sizeof(T); } };
+    struct layout { struct tile { char bytes[8]; }; };
+    template <class P, class L> __device__ float both(P p) {
+        asm volatile("");
+        return p.count<float, 2>() + sizeof(L::tile);
+    }
+    """
+    assert run(tmp_path, "__global__ void f(float* x) { x[0] = both<pool, layout>(pool()); }", header)[0] == 16
+
+
+def test_shared_variables_of_a_template_are_each_instances_own(tmp_path):
+    header = """
+    template <int n> __device__ float* place() { __shared__ float own[n], other; other = n; own[0] = n; return own; }
+    __device__ inline unsigned address(void* p) {
+        unsigned long long to;
+        asm("cvta.to.shared.u64 %0, %1;" : "=l"(to) : "l"(p));
+        return to;
+    }
+    """
+    source = """
+    __global__ void f(float* x) {
+        float *a = place<2>(), *b = place<3>();
+        x[0] = a[0], x[1] = b[0], x[2] = place<2>() == a && a != b, x[3] = address(a) < (228 << 10);
+    }
+    """
+    assert run(tmp_path, source, header).tolist() == [2, 3, 1, 1]
+
+
+def test_a_launch_in_a_header(tmp_path):
+    header = """
+    template <class T> void launch_on(void (*kernel)(T*, int), T* x, int n) {
+        kernel<<<n,
+                 2>>>(x, n);
+    }
+    """
+    source = """
+    __global__ void fill(float* x, int n) { x[2 * blockIdx.x + threadIdx.x] = n + threadIdx.x; }
+    void f(float* x) { launch_on(fill, x, 2); }
+    """
+    assert run(tmp_path, source, header, host=True, grid=None, block=None).tolist() == [2, 3, 2, 3]
+
+
+def test_code_for_a_target(tmp_path):
+    header = """
+    #include <nv/target>
+    __device__ inline float chosen() {
+        float x = 0;
+        NV_IF_TARGET(NV_PROVIDES_SM_90, (x += 1;))
+        NV_IF_TARGET(NV_PROVIDES_SM_100, (x += 10;))
+        NV_IF_ELSE_TARGET(NV_IS_HOST, x += 100;, x += max(1000, 2);)
+        asm volatile("");
+        return x;
+    }
+    """
+    assert run(tmp_path, "__global__ void f(float* x) { x[0] = chosen(); }", header)[0] == 1001
+
+
+def test_an_error_names_the_headers_line(tmp_path):
+    header = """__device__ inline void g() {
+        asm volatile("bar.sync 0;\\n"
+                     "bar.sync 1, 32;");
+        nonsense();
+    }
+    """
+    with pytest.raises(CompileError) as raised:
+        run(tmp_path, "__global__ void f(float* x) { g(); }", header)
+    assert f"{tmp_path / 'of_library.cuh'}:4:" in str(raised.value)
+
+
+@pytest.mark.parametrize("sign_a, sign_b, accumulates", [(1, 1, 1), (-1, 1, 1), (1, -1, 1), (-1, -1, 1), (1, 1, 0)])
+def test_signs_and_scale_of_wgmma_with_sums_in_halves(tmp_path, sign_a, sign_b, accumulates):
+    """A of registers and B are ones, so that a sum is 16; D is 3 before."""
+    header = """
+    __device__ inline void multiply(unsigned (&d)[2], unsigned a, unsigned long long b) {
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %4, 0;"
+            "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%0, %1}, {%2, %2, %2, %2}, %3, p, %5, %6, 0; }"
+            : "+r"(d[0]), "+r"(d[1]) : "r"(a), "l"(b), "n"(ACCUMULATES), "n"(SIGN_A), "n"(SIGN_B));
+    }
+    """
+    source = """
+    #include <cuda_fp16.h>
+    __global__ void f(float* x) {
+        __shared__ __align__(128) __half b[128];
+        b[threadIdx.x] = 1;
+        __syncthreads();
+        const __half2 one(1, 1), three(3, 3);
+        unsigned d[2] = {*(const unsigned*)&three, *(const unsigned*)&three};
+        const unsigned long long at = (__cvta_generic_to_shared(b) & 0x3ffff) >> 4;
+        multiply(d, *(const unsigned*)&one, at | 8ull << 16 | 16ull << 32);
+        const __half2 last = *(const __half2*)&d[1];
+        if (threadIdx.x == 77) x[0] = __half2float(last.x), x[1] = __half2float(last.y);
+    }
+    """
+    defines = {"SIGN_A": sign_a, "SIGN_B": sign_b, "ACCUMULATES": accumulates}
+    expected = 16 * sign_a * sign_b + 3 * accumulates
+    assert run(tmp_path, source, header, threads=128, defines=defines)[:2].tolist() == [expected, expected]
