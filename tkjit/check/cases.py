@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import torch
 
-from tkjit.errors import SpecError, TkjitError
+from tkjit.check.sizes import MAX_TRIES, SHAPES, examples_of, integers_for, is_small, sizes_near
+from tkjit.errors import ShapeError, SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
+from tkjit.spec.derived import derived_in_order
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
 from tkjit.torchlib.meta import meta_outputs, scratch_of
 
-# a dim's extent in each case, by the dim's place among the names: no two alike where a mistake could hide behind it
-_ORDINARY = (64, 96, 128, 160, 192)
-_PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
-_LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
-_MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
-_SHAPES = (  # with the extents of leading dims
-    (_ORDINARY, ()),
-    ((1,), (1,)),
-    (_PRIME, (3,)),
-    (_LARGER_THAN_A_BLOCK, (2, 2)),
-)
+DEVICES = 2  # of a call over several, where the spec leaves their number open
 # of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
 _MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
-_MAX_TRIES = 4000
 
 
 @dataclass(frozen=True)
@@ -48,13 +38,21 @@ class Case:
     arguments: Mapping[str, Any]
 
 
-def cases_of(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) -> list[Case]:
-    """The cases of a variant.
+def cases_of(
+    spec: Spec,
+    variant: Variant,
+    given: Mapping[str, Any],
+    seed: int,
+    max_elements: Mapping[bool, int] = _MAX_ELEMENTS,
+) -> list[Case]:
+    """The cases of a variant: the examples of its spec, or sizes that its constraints allow.
 
     Parameters
     ----------
     given : mapping
         Extents of dims and values of scalars that the caller has chosen.
+    max_elements : mapping
+        Of an input of up to two dims, and (True) of more.
 
     Raises
     ------
@@ -65,12 +63,16 @@ def cases_of(spec: Spec, variant: Variant, given: Mapping[str, Any], seed: int) 
     if unknown:
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
     found: dict[str, Case] = {}
-    for number, (sizes, leading) in enumerate(_SHAPES):
-        maker = _CaseGenerator(spec, variant, given, seed + number, leading, absent=number % 2 == 1)
-        case = maker.first_that_fits(sizes)
-        if case is not None:
-            found.setdefault(case.name, case)
-    if not found:
+    for number, example in enumerate(examples_of(spec, dict(variant.values), given)):
+        maker = _CaseGenerator(spec, variant, example, seed + number, (), max_elements, absent=False)
+        case = maker.of_example()
+        found.setdefault(case.name, case)
+    for number, (sizes, leading) in enumerate(() if spec.verification.examples else SHAPES):
+        maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
+        made = maker.first_that_fits(sizes)
+        if made is not None:
+            found.setdefault(made.name, made)
+    if not found and not spec.verification.examples:
         constraints = ", ".join(map(str, spec.constraints))
         raise SpecError(
             f"{spec.name}: no sizes were found for which {constraints or 'its dims fit'}; give some: --dim N=128"
@@ -108,59 +110,79 @@ class _CaseGenerator:
         given: Mapping[str, Any],
         seed: int,
         leading: tuple[int, ...],
+        max_elements: Mapping[bool, int],
         *,
         absent: bool,
     ) -> None:
         self._spec, self._variant = spec, variant
         self._leading, self._absent = leading, absent
+        self._max_elements = max_elements
         self._random = torch.Generator().manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
-        self._fixed: dict[str, Any] = {**fixed, **given}
+        devices = {"num_devices": spec.num_devices or DEVICES} if spec.is_parallel else {}
+        self._fixed: dict[str, Any] = {**fixed, **devices, **given}
 
     def first_that_fits(self, sizes: Sequence[int]) -> Case | None:
         """The first sizes near the wanted ones that satisfy the spec; None if there are none."""
-        for extents in itertools.islice(self._extents(sizes), _MAX_TRIES):
-            if not self._is_small(extents):
+        for extents in itertools.islice(sizes_near(self._spec, sizes, self._fixed), MAX_TRIES):
+            if not is_small(self._spec, {**self._fixed, **extents}, self._leading, self._max_elements):
                 continue
-            for integers in self._integers(extents):
+            for integers in integers_for(self._spec, extents, self._fixed):
                 arguments = self._arguments(extents, integers)
                 try:
-                    return Case(self._name(extents, integers), _with_outputs(self._spec, arguments))
+                    return self._case(extents, integers, arguments)
                 except TkjitError:
                     continue
         return None
 
-    def _extents(self, sizes: Sequence[int]) -> Iterator[dict[str, int]]:
-        free = [name for name in self._spec.dim_names if name not in self._fixed]
-        fixed = {name: self._fixed[name] for name in self._spec.dim_names if name in self._fixed}
-        wanted = [sizes[i % len(sizes)] for i in range(len(free))]
-        for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
-            # the last dim is what loops go over: the others shrink first, and what is odd stays odd
-            divisors = [smaller] * (len(free) - 1) + [of_the_last]
-            sized = [max(1, size // by | size & 1) for size, by in zip(wanted, divisors, strict=False)]
-            yield {**fixed, **dict(zip(free, sized, strict=True))}
-        nearest = [sorted(_MULTIPLES, key=lambda size, want=want: abs(size - want)) for want in wanted]  # type: ignore[misc]
-        for chosen in itertools.product(*nearest):
-            yield {**fixed, **dict(zip(free, chosen, strict=True))}
+    def of_example(self) -> Case:
+        """The one whose sizes are given.
 
-    def _is_small(self, extents: Mapping[str, int]) -> bool:
-        known = {**self._fixed, **extents}
-        for f in self._spec.inputs:
-            # the case's leading dims count even where the tensor has none: a large GEMM would take long
-            sizes = (*self._leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
-            if prod(sizes) > _MAX_ELEMENTS[len(sizes) > 2]:
-                return False
-        return True
+        Raises
+        ------
+        TkjitError
+            If they do not satisfy the spec.
+        """
+        missing = [name for name in self._spec.dim_names if name not in self._fixed]
+        if missing:
+            raise SpecError(f"{self._spec.name}: an example of examples= does not say {', '.join(missing)}")
+        extents = {name: self._fixed[name] for name in self._spec.dim_names}
+        integers = next(integers_for(self._spec, extents, self._fixed))
+        return self._case(extents, integers, self._arguments(extents, integers))
 
-    def _integers(self, extents: Mapping[str, int]) -> Iterator[dict[str, int]]:
-        """Values for the integers that have no default: those of a dim of that name first, for it is most often one."""
-        names = [
-            f.name for f in self._spec.fields if f.is_integer and f.default is MISSING and f.name not in self._fixed
-        ]
-        by_name = {name.lower(): size for name, size in extents.items()}
-        choices = [dict.fromkeys([by_name.get(name.lower(), 1), *extents.values(), 1]) for name in names]
-        for chosen in itertools.product(*choices):
-            yield dict(zip(names, chosen, strict=True))
+    def _case(self, extents: Mapping[str, int], integers: Mapping[str, int], arguments: dict[str, Any]) -> Case:
+        if self._spec.is_parallel:
+            arguments = self._on_all_devices(extents, integers, arguments)
+        else:
+            self._prepare(arguments)
+            arguments = _with_outputs(self._spec, arguments)
+        return Case(self._name(extents, integers), arguments)
+
+    def _prepare(self, arguments: dict[str, Any]) -> None:
+        if self._spec.verification.prepare is not None:
+            arguments.update(self._spec.verification.prepare(dict(arguments)))
+
+    def _on_all_devices(
+        self, extents: Mapping[str, int], integers: Mapping[str, int], first: dict[str, Any]
+    ) -> dict[str, Any]:
+        """For each tensor a list of one on each device; no output, which a call over several allocates."""
+        known = {**self._defaults(), **self._fixed, **extents, **integers}
+        for name, expr in derived_in_order(self._spec, self._spec.constraints):
+            known[name] = expr.evaluate(known)
+        for constraint in self._spec.constraints:
+            if not constraint.evaluate(known):
+                raise ShapeError(f"{self._spec.name}: the constraint {constraint} does not hold")
+        parts = [first, *(self._arguments(extents, integers) for _ in range(1, self._fixed["num_devices"]))]
+        tensors = {f.name for f in self._spec.tensors}
+        arguments = {
+            name: [part[name] for part in parts] if name in tensors and value is not None else value
+            for name, value in parts[0].items()
+        }
+        self._prepare(arguments)
+        return arguments
+
+    def _defaults(self) -> dict[str, Any]:
+        return {f.name: f.default for f in self._spec.fields if f.is_integer and f.default is not MISSING}
 
     def _arguments(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> dict[str, Any]:
         values = {**self._fixed, **integers}
@@ -212,6 +234,7 @@ class _CaseGenerator:
         return torch.randint(0, most, shape, generator=self._random).to(dtype)
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
+        """What tells the case from others: numbers that are given have no other place."""
         leading = [f"leading {self._leading}"] if any(f.leading for f in self._spec.tensors) and self._leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
         sizes = [f"{name}={size}" for name, size in {**extents, **integers}.items()]

@@ -47,7 +47,7 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
     """Where two tensors differ first, in how many elements, and what stands there; None if only by rounding."""
     if not wanted.numel():
         return None
-    a, b = _numbers(wanted, got.dtype), _numbers(got, got.dtype)
+    a, b = numbers_of(wanted, got.dtype), numbers_of(got, got.dtype)
     if step := _STEPS.get(str(got.dtype).removeprefix("torch.")):
         part, least = step
         same = (a == b) | (a.isnan() & b.isnan())
@@ -70,7 +70,7 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
     return index, len(wrong), float(a[index]), float(b[index])
 
 
-def _numbers(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def numbers_of(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """As float64; pairs of 4-bit floats, which a reference may give as bytes, and complex parts along one more axis."""
     if tensor.is_complex():
         return torch.view_as_real(tensor.resolve_conj()).double()

@@ -44,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
         inspection,
         run,
         stubs,
+        verify,
         warmup,
         why,
     )
@@ -55,6 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         stubs,
         bind,
         check,
+        verify,
         warmup,
         export,
         cache,

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import Any
 
+from tkjit.cli.assignments import assignment
 from tkjit.cli.output import add_json, print_json
 from tkjit.config import Settings
-from tkjit.errors import SpecError
 from tkjit.kernel import find, kernels
 from tkjit.loader import loader_for
 
@@ -50,7 +50,7 @@ def _check(arguments: argparse.Namespace) -> int:
     options = Options(
         modes=MODES if arguments.all or not arguments.modes else tuple(dict.fromkeys(arguments.modes)),
         types=[name for name in arguments.types.split(",") if name],
-        given=dict(map(_assignment, [*arguments.dim, *arguments.arg])),
+        given=dict(map(assignment, [*arguments.dim, *arguments.arg])),
         seed=arguments.seed,
         timeout_s=arguments.timeout,
         trace=arguments.trace,
@@ -82,17 +82,3 @@ def _summary(report: Any) -> str:
     warnings = f", {count} warning{'s' if count > 1 else ''}" if count else ""
     return f"{found}{warnings} in {report.launches} launches"
 
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """``N=100`` as a name and a value."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise SpecError(f"{text!r} is no assignment; expected the like of N=100")
-    if value in ("True", "False"):
-        return name, value == "True"
-    for kind in (int, float):
-        try:
-            return name, kind(value)
-        except ValueError:
-            continue
-    raise SpecError(f"{name}={value!r} is not a number")

@@ -84,6 +84,16 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     autocast : {"lower", "float32"}, optional
         Under ``torch.autocast`` floating-point inputs are cast to its dtype, or to float32, as PyTorch's operators of
         that kind do it; without this they stay as they are.
+    examples : dict or list of dict, optional
+        Calls of ``verify`` and ``check`` instead of sizes made up from dims and constraints: extents, numbers and
+        variants by name, ``{"M": 256, "N": 384, "causal": True}``.
+    prepare : callable, optional
+        Takes the arguments that ``verify`` and ``check`` have made up, by name, and returns those that have to be
+        others: ``{"weight": weight / 16}``.
+    tolerance : float, optional
+        The largest error of a result's row in ``verify``, as a part of the row, where that of its dtypes is too small.
+    unchecked : str, optional
+        In-place parameters that ``verify`` does not compare: counts, say, that a kernel leaves for the next.
 
     Raises
     ------

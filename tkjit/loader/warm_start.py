@@ -21,6 +21,7 @@ from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
 from tkjit.registry import Definitions, Reference
 from tkjit.spec import Spec
+from tkjit.spec.model import Verification
 from tkjit.spec.plain import is_plain
 
 
@@ -161,7 +162,8 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
     if backward is not None and backward.function is not None:
         backward = replace(backward, function=Reference(path, spec.name, overload, of_gradients=True))
     reference = None if spec.reference is None else Reference(path, spec.name, overload)
-    return replace(spec, operator=replace(spec.operator, reference=reference, backward=backward))
+    operator = replace(spec.operator, reference=reference, backward=backward, verification=Verification())
+    return replace(spec, operator=operator)
 
 
 def unpack(text: str) -> tuple[Spec, ...]:

@@ -11,7 +11,7 @@ from tkjit.spec import deciding
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.expr import Expr
 from tkjit.spec.headers import HeaderLibrary
-from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source
+from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source, Verification
 
 T = TypeVar("T")
 
@@ -101,6 +101,7 @@ class Description:
     autocast = _PartAttribute[str | None]("operator")
     module = _PartAttribute[str]("operator")
     reference = _PartAttribute[Callable[..., Any] | None]("operator")
+    verification = _PartAttribute[Verification]("operator")
 
     @property
     def struct_fields(self) -> tuple[Field, ...]:

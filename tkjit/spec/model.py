@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -295,6 +295,28 @@ class Compilation:
 
 
 @dataclass(frozen=True)
+class Verification:
+    """With what ``verify`` and ``check`` call a kernel, where random numbers of any size are not enough.
+
+    Parameters
+    ----------
+    examples : tuple of mapping
+        Extents of dims, numbers and variants, a call each; empty where the dims and constraints say enough.
+    prepare : callable or None
+        It takes a call's arguments by name, and returns those that have to be others.
+    tolerance : float
+        The largest error of a result's row, as a part of the row; 0 for that of the dtypes.
+    unchecked : tuple of str
+        In-place parameters that are not compared: what a kernel leaves behind for another.
+    """
+
+    examples: tuple[Mapping[str, Any], ...] = ()
+    prepare: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
+    tolerance: float = 0.0
+    unchecked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Operator:
     """What Python and PyTorch know of a kernel.
 
@@ -311,6 +333,8 @@ class Operator:
     autocast : str or None
         What ``torch.autocast`` does to the floating-point inputs: ``"lower"`` casts them to its dtype, ``"float32"`` to
         that; None leaves them.
+    verification : Verification
+        With what it is verified.
     """
 
     doc: str = ""
@@ -319,3 +343,4 @@ class Operator:
     autocast: str | None = None
     module: str = field(default="", compare=False, repr=False)
     reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    verification: Verification = field(default=Verification(), compare=False, repr=False)

@@ -54,6 +54,11 @@ class Options(TypedDict, total=False):
     backward: str | Callable[..., Any]
     autocast: Literal["lower", "float32"]
     deprecated: str
+    # how it is verified
+    examples: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
+    prepare: Callable[[dict[str, Any]], Mapping[str, Any]]
+    tolerance: float
+    unchecked: str
 
 
 def check_options(kernel: str, options: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ def is_plain(text: str) -> bool:
     """Whether a spec file only states kernels.
 
     It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions: those
-    that are decorated with literals, and others for their ``backward=``. What comes of running it does not depend on
+    that are decorated with literals, and others for their ``backward=`` and ``prepare=``. What comes of running it does not depend on
     the environment, the machine or the time.
 
     Examples
@@ -65,7 +65,7 @@ def _is_plain(statement: ast.stmt, names: dict[str, str]) -> bool:
             )
             names[name] = "kernel"
             return plain
-        case ast.FunctionDef(name=name, decorator_list=[]):  # for backward=
+        case ast.FunctionDef(name=name, decorator_list=[]):  # for backward= and prepare=
             names[name] = "function"
             return _has_plain_head(statement, names)
         case _:
@@ -95,14 +95,14 @@ def _has_plain_head(function: ast.FunctionDef, names: dict[str, str]) -> bool:
 
 
 def _has_data(call: ast.Call, names: dict[str, str]) -> bool:
-    given = [keyword.value for keyword in call.keywords if not _is_backward(keyword, names)]
+    given = [keyword.value for keyword in call.keywords if not _is_function(keyword, names)]
     return all(_is_data(node, names) for node in (*call.args, *given))
 
 
-def _is_backward(keyword: ast.keyword, names: dict[str, str]) -> bool:
-    """Whether it is ``backward=`` with a function that stands above."""
+def _is_function(keyword: ast.keyword, names: dict[str, str]) -> bool:
+    """Whether it is ``backward=`` or ``prepare=`` with a function that stands above."""
     value = keyword.value
-    return keyword.arg == "backward" and isinstance(value, ast.Name) and names.get(value.id) == "function"
+    return keyword.arg in ("backward", "prepare") and isinstance(value, ast.Name) and names.get(value.id) == "function"
 
 
 def _is_data(node: ast.expr, names: dict[str, str]) -> bool:

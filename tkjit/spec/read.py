@@ -15,7 +15,7 @@ from tkjit.spec.deciding import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
 from tkjit.spec.headers import LIBRARIES, HeaderLibrary
-from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source
+from tkjit.spec.model import Backward, Compilation, Field, Launch, Operator, Parameters, Source, Verification
 from tkjit.spec.options import Options, check_options
 from tkjit.spec.spec import Spec
 
@@ -45,6 +45,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
             autocast=options.get("autocast"),
             module=function.__module__,
             reference=function if has_body(function) else None,
+            verification=_verification(name, options),
         ),
     )
 
@@ -136,6 +137,16 @@ def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backwar
     if not inspect.isfunction(backward):
         raise SpecError(f"{kernel}: backward is {backward!r}; expected a function, or a kernel's name")
     return Backward(parameters=tuple(inspect.signature(backward).parameters), function=backward)
+
+
+def _verification(kernel: str, options: Options) -> Verification:
+    examples, prepare = _as_list(options.get("examples", ())), options.get("prepare")
+    if not all(isinstance(example, Mapping) for example in examples):
+        raise SpecError(f"{kernel}: examples= are dictionaries, as {{'M': 128, 'N': 64}}, one for each call")
+    if prepare is not None and not callable(prepare):
+        raise SpecError(f"{kernel}: prepare is {prepare!r}; expected a function of a call's arguments by name")
+    unchecked = _names(options.get("unchecked", ""))
+    return Verification(tuple(examples), prepare, float(options.get("tolerance", 0.0)), unchecked)
 
 
 def _arch(kernel: str, arch: str) -> str:

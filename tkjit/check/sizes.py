@@ -1,0 +1,105 @@
+"""Sizes of test calls: ordinary, smallest, prime and larger than a block, as the constraints of a spec allow."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from math import lcm, prod
+from typing import Any
+
+from tkjit.errors import SpecError
+from tkjit.spec import Spec
+from tkjit.spec.expr import Expr
+from tkjit.spec.model import MISSING
+
+# a dim's extent in each case, by the dim's place among the names: no two alike where a mistake could hide behind it
+_ORDINARY = (64, 96, 128, 160, 192)
+_PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
+_LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
+SHAPES = (  # with the extents of leading dims
+    (_ORDINARY, ()),
+    ((1,), (1,)),
+    (_PRIME, (3,)),
+    (_LARGER_THAN_A_BLOCK, (2, 2)),
+)
+_MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
+_A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
+MAX_TRIES = 4000
+
+
+def sizes_near(spec: Spec, wanted: Sequence[int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """Extents of all dims, those near the wanted ones first; not all satisfy the constraints.
+
+    Parameters
+    ----------
+    wanted : sequence of int
+        By the dim's place among the names, from the start again behind its end.
+    fixed : mapping
+        Extents, numbers and variants that are not to be chosen.
+    """
+    free = [name for name in spec.dim_names if name not in fixed]
+    known = {name: fixed[name] for name in spec.dim_names if name in fixed}
+    sizes = [wanted[i % len(wanted)] for i in range(len(free))]
+    steps = _steps(spec, fixed)
+    for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
+        # the last dim is what loops go over: the others shrink first, and what is odd stays odd
+        divisors = [smaller] * (len(free) - 1) + [of_the_last]
+        shrunk = [max(1, size // by | size & 1) for size, by in zip(sizes, divisors, strict=False)]
+        rounded = [-(-size // steps.get(name, 1)) * steps.get(name, 1) for name, size in zip(free, shrunk, strict=True)]
+        yield {**known, **dict(zip(free, rounded, strict=True))}
+    nearest = [sorted(_MULTIPLES, key=lambda size, want=want: abs(size - want)) for want in sizes]  # type: ignore[misc]
+    for chosen in itertools.product(*nearest):
+        yield {**known, **dict(zip(free, chosen, strict=True))}
+
+
+def _steps(spec: Spec, fixed: Mapping[str, Any]) -> dict[str, int]:
+    """Of what number each dim is a multiple, by the constraints that say so: ``K % 64 == 0``."""
+    steps: dict[str, int] = {}
+    for constraint in spec.constraints:
+        match = _A_MULTIPLE.fullmatch(constraint.text)
+        if match is None:
+            continue
+        divisor = Expr.parse(match[2])
+        if divisor.names <= fixed.keys() and (of := int(divisor.evaluate(fixed))) > 0:
+            steps[match[1]] = lcm(steps.get(match[1], 1), of)
+    return steps
+
+
+def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+    """Values for the integers that have no default: those of a dim of that name first, for it is most often one."""
+    names = [f.name for f in spec.fields if f.is_integer and f.default is MISSING and f.name not in fixed]
+    by_name = {name.lower(): size for name, size in extents.items()}
+    choices = [dict.fromkeys([by_name.get(name.lower(), 1), *extents.values(), 1]) for name in names]
+    for chosen in itertools.product(*choices):
+        yield dict(zip(names, chosen, strict=True))
+
+
+def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:
+    """Whether no input has more elements than a limit for tensors of up to two dims, and one (True) of more."""
+    for f in spec.inputs:
+        # the case's leading dims count even where the tensor has none: a large GEMM would take long
+        sizes = (*leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
+        if prod(sizes) > max_elements[len(sizes) > 2]:
+            return False
+    return True
+
+
+def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls that a spec names for a variant, with what the caller has chosen instead.
+
+    Raises
+    ------
+    SpecError
+        If one names what is neither a dim, nor a number, nor a variant.
+    """
+    names = {*spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
+    for example in spec.verification.examples:
+        if unknown := set(example) - names:
+            raise SpecError(f"{spec.name}: examples= name {', '.join(sorted(unknown))}, which is no dim and no number")
+    fitting = (example for example in spec.verification.examples if _agree(example, variant))
+    return [{**example, **given} for example in fitting]
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one[name] == other[name] for name in one.keys() & other.keys())

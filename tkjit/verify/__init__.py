@@ -1,0 +1,6 @@
+"""Verification: calls kernels with inputs made from their specs, and compares the results with their references."""
+
+from tkjit.verify.call import Outcome
+from tkjit.verify.verifier import Options, verify
+
+__all__ = ["Options", "Outcome", "verify"]

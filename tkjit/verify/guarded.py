@@ -1,0 +1,64 @@
+"""Tensors between guard bytes: what a kernel writes beside them is seen, and what it reads there is NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+GUARD_BYTES = 4096  # on either side, and so aligned for what TMA loads
+_FILL = 0xFF  # NaN in all floating-point types
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A tensor in the middle of a larger allocation.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        With the strides of the one that it is a copy of.
+    allocation : torch.Tensor
+        The bytes: a guard, the tensor, a guard.
+    """
+
+    tensor: torch.Tensor
+    allocation: torch.Tensor
+
+    @property
+    def first_written(self) -> int | None:
+        """The place of the first guard byte that has changed, counted from the tensor's first; None if none has."""
+        size = self.allocation.numel() - 2 * GUARD_BYTES
+        for start, stop in ((0, GUARD_BYTES), (GUARD_BYTES + size, None)):
+            changed = (self.allocation[start:stop] != _FILL).nonzero()
+            if len(changed):
+                return start + int(changed[0]) - GUARD_BYTES
+        return None
+
+
+def guarded(tensor: torch.Tensor, device: torch.device | str) -> Guarded:
+    """A copy of a CPU tensor on a device, between guards; what lies between its rows is copied too."""
+    span = tensor.numel() and 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = tensor.detach().as_strided((span,), (1,))
+    size = span * tensor.element_size()
+    allocation = torch.full((size + 2 * GUARD_BYTES,), _FILL, dtype=torch.uint8, device=device)
+    inside = allocation[GUARD_BYTES : GUARD_BYTES + size]
+    if span:
+        inside.copy_(flat.view(torch.uint8))
+    return Guarded(inside.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()), allocation)
+
+
+def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """A value, or the list of values, with something else for each tensor."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    return [each_tensor(item, change) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of an argument: one, a list's, or none."""
+    found: list[torch.Tensor] = []
+    each_tensor(value, found.append)
+    return found

@@ -1,0 +1,88 @@
+"""A spec's reference in float64, where it can be computed so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from tkjit.errors import SpecError, TkjitError
+from tkjit.spec import Spec
+from tkjit.verify.bounds import Bound, difference
+from tkjit.verify.guarded import each_tensor, tensors_of
+
+Results = dict[str, list[torch.Tensor]]  # by name; of a kernel over several devices one for each
+
+
+class _InFloat64(TorchFunctionMode):
+    """Where a reference converts to another floating-point type, it gets float64."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = {name: _widened(value) for name, value in (kwargs or {}).items()}
+        if getattr(func, "__name__", "") in ("float", "half", "bfloat16"):
+            return args[0].double()
+        return func(*(_widened(value) for value in args), **kwargs)
+
+
+def _widened(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value
+
+
+def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> tuple[Results, bool]:
+    """What the reference gives for a call, and whether in float64.
+
+    It is computed as it is written, and again with float64 for all floating-point inputs and conversions. The second is
+    taken if it is near the first: a reference that looks at bits means something else then.
+
+    Raises
+    ------
+    SpecError
+        If there is no reference, or it fails.
+    """
+    if spec.reference is None:
+        raise SpecError(f"{spec.name} has no reference: the body of its function is empty")
+    try:
+        plain = _run(spec, arguments)
+    except TkjitError:
+        raise
+    except Exception as error:  # the author's own, of any kind
+        raise SpecError(f"{spec.name}: its reference fails: {type(error).__name__}: {error}") from error
+    try:
+        wide = {name: each_tensor(value, _as_float64) for name, value in arguments.items()}
+        with _InFloat64():
+            exact = _run(spec, wide)
+    except Exception:  # of any kind: torch has not all functions for float64, nor a view of it for all bits
+        return plain, False
+    near = exact.keys() == plain.keys() and all(
+        len(exact[name]) == len(plain[name])
+        and all(
+            one.shape == other.shape and difference(one, other, bound) is None
+            for one, other in zip(exact[name], plain[name], strict=True)
+        )
+        for name in plain
+    )
+    return (exact, True) if near else (plain, False)
+
+
+def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
+    convertible = tensor.is_floating_point() and tensor.dtype != torch.float4_e2m1fn_x2
+    return tensor.double() if convertible else tensor
+
+
+def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
+    """What is returned, and what is changed in place; the arguments themselves stay as they are."""
+    own = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
+    own.update(dict.fromkeys((f.name for f in spec.outputs), None))
+    own = {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
+    reference = spec.reference
+    assert reference is not None
+    with torch.no_grad():
+        returned = reference(**own)
+    results = {f.name: tensors_of(own[f.name]) for f in spec.tensors if f.direction == "inout"}
+    several = isinstance(returned, tuple) and len(spec.returns) > 1
+    for name, value in zip(spec.returns, returned if several else (returned,), strict=False):
+        if tensors := tensors_of(value):
+            results[name] = tensors
+    return results
