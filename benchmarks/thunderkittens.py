@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -33,6 +32,7 @@ from tkjit.headers import locate
 from tkjit.headers.install import origin_of
 from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
+from tkjit.verify.call import make
 
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
@@ -76,24 +76,17 @@ class Line:
 
 def lines() -> Iterator[Line]:
     """Compile every variant, one after the other, in an empty cache."""
-    cases = HELPERS["CASES"]
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TKJIT_CACHE"] = cache  # for the calls too
         loader = loader_for(Settings.from_environment())
         loader.runtime  # noqa: B018  # its seconds are no kernel's
         for name in HELPERS["KERNELS"]:
             for spec in tkjit.find(name).specs:
-                of_spec = [case for case in cases if case.spec == spec]
                 for variant in variants_of(spec):
-                    yield _line(
-                        loader,
-                        spec,
-                        variant,
-                        [case for case in of_spec if dict(variant.values).items() <= case.dims.items()],
-                    )
+                    yield _line(loader, spec, variant)
 
 
-def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Line:
+def _line(loader: Loader, spec: Spec, variant: Variant) -> Line:
     kernel = spec.name + (f" ({variant})" if variant.values else "")
     if len(tkjit.find(spec.name).specs) > 1:
         kernel += f" {spec.constraints[0].text}"
@@ -106,17 +99,18 @@ def _line(loader: Loader, spec: Spec, variant: Variant, cases: list[Any]) -> Lin
     took = entry.manifest
     seconds, registers = f"{took['seconds']:.1f}", str(took.get("registers", ""))
     spilled = str(took["spill_store_bytes"]) if "spill_store_bytes" in took else ""
-    return Line(kernel, source, arch, "yes", seconds, registers, spilled, _verified(cases, arch))
+    return Line(kernel, source, arch, "yes", seconds, registers, spilled, _verified(loader, spec, variant, arch))
 
 
-def _verified(cases: list[Any], arch: str) -> str:
+def _verified(loader: Loader, spec: Spec, variant: Variant, arch: str) -> str:
     here = "".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
-    if here != arch.rstrip("af") or not cases:
+    if here != arch.rstrip("af") or spec.is_parallel:
         return "not run"
-    for case in cases:
-        errors = case.errors("cuda")
-        if not all(error <= case.tolerance for error in errors):
-            return f"no: errors {', '.join(f'{error:.2g}' for error in errors)} of {case}"
+    for call in HELPERS["calls"](spec.name):
+        if (call.spec, call.variant) == (spec, variant):
+            outcome = make(call, tkjit.find(spec.name), loader, "cuda")
+            if not outcome.is_right:
+                return f"no: {'; '.join(outcome.problems)} of {outcome}"
     return "yes"
 
 

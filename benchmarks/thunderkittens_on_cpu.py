@@ -1,23 +1,22 @@
-"""ThunderKittens' kernels for Hopper in the simulator, against their references.
+"""ThunderKittens' kernels for Hopper in the simulator, verified against their references.
 
 ``python -m benchmarks.thunderkittens_on_cpu`` prints a table and writes it into ``docs/thunderkittens.md``. With names
-of kernels it runs these alone and writes nothing.
+of kernels it verifies these alone and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
-import tkjit
 from benchmarks.thunderkittens import HELPERS, PAGE, commits_of, place_headers, today
+from tkjit import find
 from tkjit.errors import TkjitError
+from tkjit.verify import Options, Outcome, verify
 
 BEGIN, END = "<!-- made by thunderkittens_on_cpu: begin -->", "<!-- made by thunderkittens_on_cpu: end -->"
 # of kernels whose results are wrong here: what in their sources is the reason
@@ -27,97 +26,73 @@ REASONS = {
     "tk_linear_attention": "`wg_mask` uses the warp's number as an index of tiles of which there is one (line 56)",
     "tk_rotary": "`coord` of a row where one of a tile is meant: warp w reads the tables from row w on (line 73)",
 }
+NOT_CALLED = {
+    "tk_moe_dispatch_gemm": "its experts' weights are 940 MB on each of 8 devices",
+    "tk_moe_dispatch_gemm_epilogue": "as `tk_moe_dispatch_gemm`, whose arguments it takes",
+}
 
 
-def _cpu_seconds(who: int) -> float:
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
+def kernels() -> list[str]:
+    return [name for name in HELPERS["KERNELS"] if HELPERS["arch_of"](find(name).specs[0]) == "90a"]
 
 
-def _errors_of_8(case: Any) -> list[float]:
-    """The errors of a call over 8 simulated devices, each device's of each tensor."""
-    tensors = [field.name for field in case.spec.fields if field.is_tensor]
-    given = {name: [case.part(name, device) for device in range(8)] for name in tensors}
-    tkjit.load(case.kernel)(**given)
-    if case.clears:
-        tkjit.load(case.clears)(**given)
+def row(kernel: str, variant: str, outcomes: Sequence[Outcome]) -> str:
+    """The line of a variant: its calls together."""
+    wrong = [outcome for outcome in outcomes if not outcome.is_right]
+    if not wrong:
+        said = f"yes, {len(outcomes)} call{'s' if len(outcomes) > 1 else ''}"
+    else:
+        first = wrong[0].problems[0].splitlines()[0][:120]
+        said = f"no, {len(wrong)} of {len(outcomes)} calls: {first}; {REASONS.get(kernel, 'not explained')}"
+    compiled = sum(outcome.compile_cpu_s for outcome in outcomes)
+    called = sum(outcome.call_cpu_s for outcome in outcomes)
+    devices = " over 8 devices" if find(kernel).specs[0].is_parallel else ""
+    return f"| `{kernel}`{f' ({variant})' if variant else ''}{devices} | {said} | {compiled:.1f} | {called:.2f} |"
+
+
+def table(outcomes: Sequence[Outcome], commits: str) -> list[str]:
+    """The lines of the page."""
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.kernel):
+        groups.setdefault((outcome.kernel, outcome.variant), []).append(outcome)
+    right = sum(all(outcome.is_right for outcome in group) for group in groups.values())
+    compiled, called = (sum(getattr(each, name) for each in outcomes) for name in ("compile_cpu_s", "call_cpu_s"))
     return [
-        HELPERS["error"](got, right)
-        for name, parts in case.expected().items()
-        for got, right in zip(given[name], parts, strict=True)
+        f"{today()}, {commits}: {right} of {len(groups) + len(NOT_CALLED)} variants are verified. All compilers took "
+        f"{compiled:.0f} CPU seconds, all calls {called:.0f}.",
+        "",
+        "| kernel | verified on the CPU | CPU s of its compilers | CPU s of its calls |",
+        "|---|---|---|---|",
+        *(row(kernel, variant, group) for (kernel, variant), group in groups.items()),
+        *(f"| `{kernel}` over 8 devices | not called: {reason} | | |" for kernel, reason in NOT_CALLED.items()),
     ]
-
-
-def run_case(case: Any) -> str:
-    """The line of one case, in this process: CPU seconds of its compilers and of a second call, and its errors."""
-    start = _cpu_seconds(resource.RUSAGE_CHILDREN)
-    errors_of = partial(case.errors, "cpu") if hasattr(case, "errors") else partial(_errors_of_8, case)
-    try:
-        errors = errors_of()
-    except TkjitError as error:
-        return f"no: {str(error).splitlines()[0][:160]} | | "
-    compiled = _cpu_seconds(resource.RUSAGE_CHILDREN) - start
-    begun = _cpu_seconds(resource.RUSAGE_SELF)
-    errors_of()
-    ran = _cpu_seconds(resource.RUSAGE_SELF) - begun
-    largest = max(errors)
-    verdict = "yes" if largest <= getattr(case, "tolerance", 0.01) else f"no: an error of {largest:.2g}"
-    return f"{verdict} | {compiled:.1f} | {ran:.2f}"
-
-
-def _line(case: Any) -> str:
-    """A case in a process of its own: one that crashes takes no other with it."""
-    command = [sys.executable, "-m", "benchmarks.thunderkittens_on_cpu", "--case", str(case)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-        said = done.stdout.strip().splitlines()[-1] if done.returncode == 0 else "no: it ended its process | | "
-    except subprocess.TimeoutExpired:
-        said = "no: more than 600 s | | "
-    if said.startswith("no:") and case.kernel in REASONS:
-        said = said.replace(" | ", f"; {REASONS[case.kernel]} | ", 1)
-    return f"| `{case}`{'' if hasattr(case, 'errors') else ' over 8 devices'} | {said} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.thunderkittens_on_cpu", description=__doc__)
     parser.add_argument("kernels", nargs="*", help="these alone; nothing is written then")
     parser.add_argument("--commit", default="", help="ThunderKittens' commit, where its directory does not say it")
-    parser.add_argument("--case", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    every = (*HELPERS["CASES"], *HELPERS["CASES_OF_8"])
-    cases = [case for case in every if HELPERS["arch_of"](case.spec) == "90a"]
-    if arguments.case:
-        print(run_case(next(case for case in cases if str(case) == arguments.case)))
-        return
     try:
         commits = commits_of(place_headers(), arguments.commit)
     except TkjitError as error:
         sys.exit(str(error))
-    lines = []
+    outcomes = []
     with tempfile.TemporaryDirectory() as cache:
         os.environ["TKJIT_CACHE"] = cache
         # what all kernels share is no kernel's
         subprocess.run(
             [sys.executable, "-m", "tkjit", "warmup", "axpy", "--device", "cpu"], check=True, stdout=sys.stderr
         )
-        for case in cases:
-            if arguments.kernels and case.kernel not in arguments.kernels:
-                continue
-            lines.append(_line(case))
-            print(lines[-1], flush=True)
-    right = sum("| yes |" in line for line in lines)
+        for outcome in verify(arguments.kernels or [name for name in kernels() if name not in NOT_CALLED], Options()):
+            outcomes.append(outcome)
+            print(f"{outcome}: {'; '.join(outcome.problems) or 'right'}", file=sys.stderr, flush=True)
+    lines = table(outcomes, commits)
+    print("\n".join(lines))
     if not arguments.kernels:
-        table = [
-            f"{today()}, {commits}: {right} of {len(lines)} calls are right.",
-            "",
-            "| call | verified on the CPU | CPU s of its compilers | CPU s of a call and its reference |",
-            "|---|---|---|---|",
-            *lines,
-        ]
         before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text("\n".join([before + BEGIN, *table, END + rest.partition(END)[2]]))
-    unexplained = [line for line in lines if "| no:" in line and not any(f"`{name}(" in line for name in REASONS)]
-    sys.exit(1 if unexplained else 0)
+        PAGE.write_text("\n".join([before + BEGIN, *lines, END + rest.partition(END)[2]]))
+    sys.exit(1 if any(not outcome.is_right and outcome.kernel not in REASONS for outcome in outcomes) else 0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Runs the checker in tests: a function and a pytest plugin.
+"""Runs the checker, and verifies kernels, in tests: functions and a pytest plugin.
 
 Examples
 --------
@@ -7,6 +7,9 @@ In a test, with pytest's ``-p tkjit.testing`` or ``pytest_plugins = ["tkjit.test
     def test_my_kernel_is_clean(check_kernel):
         check_kernel(my_kernel)                        # sizes from its spec
         check_kernel(my_kernel, torch.randn(100), 2.0)     # or a call of one's own
+
+    def test_my_kernel_is_right():
+        tkjit.testing.verify(my_kernel)                # against the body of its function
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from tkjit.errors import ArgumentError, TkjitError
 from tkjit.kernel import Kernel, find
 from tkjit.loader import loader_for
 from tkjit.spec import Spec
+from tkjit.verify import Outcome
+from tkjit.verify.call import make, planned
 
 try:
     import pytest
@@ -100,6 +105,60 @@ def check(
     for one in report.warnings:
         warnings.warn(f"{found.name}: {one}", KernelCheckWarning, stacklevel=2)
     return report
+
+
+class KernelVerifyError(AssertionError):
+    """A kernel's results are not those of its reference.
+
+    Parameters
+    ----------
+    outcomes : list of Outcome
+        What came of all calls.
+    """
+
+    def __init__(self, kernel: str, outcomes: list[Outcome]) -> None:
+        wrong = [outcome for outcome in outcomes if not outcome.is_right]
+        head = f"{kernel}: {len(wrong)} of {len(outcomes)} calls {'is' if len(wrong) == 1 else 'are'} wrong"
+        super().__init__("\n".join([head, *(f"{each}: {'; '.join(each.problems)}" for each in wrong)]))
+        self.outcomes = outcomes
+
+
+def verify(
+    kernel: str | Kernel,
+    *,
+    device: str = "cpu",
+    types: Sequence[str] = (),
+    dims: dict[str, Any] | None = None,
+    seed: int = 0,
+) -> list[Outcome]:
+    """Call a kernel with inputs made from its spec, in this process, and compare the results with its reference.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        A name, or what the decorator returned.
+    device : {"cpu", "cuda"}
+        The simulator, or the current GPU.
+    types : sequence of str
+        Only variants of these dtypes.
+    dims : dict, optional
+        Extents of dims, numbers and variants, instead of several made up.
+    seed : int
+        Of the inputs' values.
+
+    Raises
+    ------
+    KernelVerifyError
+        If a result is wrong: an ``AssertionError`` that says which and where.
+    SpecError
+        If the kernel has no reference, or no call can be made up.
+    """
+    found = find(kernel) if isinstance(kernel, str) else kernel
+    loader = loader_for(Settings.from_environment())
+    outcomes = [make(call, found, loader, device) for call in planned(found, types, dims or {}, seed)]
+    if not all(outcome.is_right for outcome in outcomes):
+        raise KernelVerifyError(found.name, outcomes)
+    return outcomes
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:

@@ -13,6 +13,19 @@ Product = InOut[Tensor, "bfloat16", "M", "N"]
 Barrier = InOut[ParallelTensor, "int32", 2, 1, "M_blocks"]
 
 
+def unused(arguments):
+    """A barrier that no device has come to."""
+    return {"barrier": [part * 0 for part in arguments["barrier"]]}
+
+
+def left(arguments):
+    """What a kernel leaves for its epilogue to clear."""
+    barriers = [part * 0 for part in arguments["barrier"]]
+    for part in barriers:
+        part[0] += 3
+    return {"barrier": barriers}
+
+
 def gather(A):
     """All rows, on each device; what A becomes."""
     import torch
@@ -38,7 +51,14 @@ H100 = {
 }
 
 
-@tkjit.kernel(entry="main_kernel", **GATHER, **H100)
+@tkjit.kernel(
+    entry="main_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=unused,
+    unchecked="barrier",
+    **GATHER,
+    **H100,
+)
 def tk_all_gather_gemm(
     A: InOut[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
@@ -64,7 +84,13 @@ def tk_all_gather_gemm(
         c.copy_(whole @ b.float())
 
 
-@tkjit.kernel(entry="epilogue_kernel", **GATHER, **H100)
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=left,
+    **GATHER,
+    **H100,
+)
 def tk_all_gather_gemm_epilogue(
     A: In[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "K", "N"],
@@ -73,6 +99,8 @@ def tk_all_gather_gemm_epilogue(
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+    for part in barrier:
+        part.zero_()
 
 
 B200 = {
@@ -90,7 +118,14 @@ B200 = {
 }
 
 
-@tkjit.kernel(entry="main_kernel", **GATHER, **B200)
+@tkjit.kernel(
+    entry="main_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=unused,
+    unchecked="barrier",
+    **GATHER,
+    **B200,
+)
 def tk_all_gather_gemm_b200(
     A: InOut[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "N", "K"],
@@ -116,7 +151,13 @@ def tk_all_gather_gemm_b200(
         c.copy_(whole @ b.float().T)
 
 
-@tkjit.kernel(entry="epilogue_kernel", **GATHER, **B200)
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=left,
+    **GATHER,
+    **B200,
+)
 def tk_all_gather_gemm_b200_epilogue(
     A: In[ParallelTensor, "bfloat16", "M", "K"],
     B: In[Tensor, "bfloat16", "N", "K"],
@@ -125,6 +166,8 @@ def tk_all_gather_gemm_b200_epilogue(
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
+    for part in barrier:
+        part.zero_()
 
 
 FP8 = {
@@ -142,7 +185,14 @@ FP8 = {
 }
 
 
-@tkjit.kernel(entry="main_kernel", **GATHER, **FP8)
+@tkjit.kernel(
+    entry="main_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=unused,
+    unchecked="barrier",
+    **GATHER,
+    **FP8,
+)
 def tk_all_gather_gemm_fp8_b200(
     A: InOut[ParallelTensor, "float8_e4m3fn", "M", "K"],
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
@@ -168,7 +218,13 @@ def tk_all_gather_gemm_fp8_b200(
         c.copy_(whole @ b.float().T)
 
 
-@tkjit.kernel(entry="epilogue_kernel", **GATHER, **FP8)
+@tkjit.kernel(
+    entry="epilogue_kernel",
+    examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    prepare=left,
+    **GATHER,
+    **FP8,
+)
 def tk_all_gather_gemm_fp8_b200_epilogue(
     A: In[ParallelTensor, "float8_e4m3fn", "M", "K"],
     B: In[Tensor, "float8_e4m3fn", "N", "K"],
@@ -177,3 +233,5 @@ def tk_all_gather_gemm_fp8_b200_epilogue(
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_all_gather_gemm_fp8_b200`` has left in ``barrier``, and wait for all; with the same arguments."""
+    for part in barrier:
+        part.zero_()

@@ -10,11 +10,16 @@ MULTICAST = {
 }
 
 
+def zeros(arguments):
+    return {"barrier": [part * 0 for part in arguments["barrier"]]}
+
+
 @tkjit.kernel(
     entry="all_reduce::kernel",
     struct="all_reduce::globals",
     config="all_reduce::config",
     constraints="tensor.numel % 4096 == 0",
+    examples=[{"...": (64, 256)}, {"...": (4096,)}],
     **MULTICAST,
 )
 def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
@@ -34,6 +39,8 @@ def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
     entry="all_reduce_barrier::kernel",
     struct="all_reduce_barrier::globals",
     config="all_reduce_barrier::config",
+    examples={"...": (1,)},
+    prepare=zeros,
     **MULTICAST,
 )
 def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
@@ -44,6 +51,8 @@ def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:
     barrier : int32 on each of 8 devices, with a multicast address
         Zeros, at least one.
     """
+    for part in barrier:
+        part.zero_()
 
 
 # shortest sum over 8 devices: a kernel whose argument is the layout itself

@@ -17,6 +17,7 @@ EXCHANGE = {
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/all_to_all/all_to_all.cu",
     entry="all_to_all::kernel<1, 2>",
+    examples={"B": 2, "N": 32, "H_all": 128, "N_all": 256, "H": 16, "D": 128},
     **EXCHANGE,
 )
 def tk_all_to_all(
@@ -42,6 +43,7 @@ def tk_all_to_all(
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/ulysses_attn/ulysses_attn.cu",
     entry="all_to_all::kernel<2, 1>",
+    examples={"B": 2, "N": 32, "H_all": 128, "N_all": 256, "H": 16, "D": 128},
     **EXCHANGE,
 )
 def tk_ulysses_all_to_all(

@@ -29,6 +29,24 @@ def matrices(filters):
     return {name: part.to(filters.device, torch.bfloat16).contiguous() for name, part in parts.items()}
 
 
+def of_1024(arguments):
+    """The transforms of random filters, for as many heads as x has."""
+    return transforms(arguments, 1024)
+
+
+def of_4096(arguments):
+    return transforms(arguments, 4096)
+
+
+def transforms(arguments, points):
+    import torch
+
+    heads = arguments["x"].shape[1] if "x" in arguments else 1024
+    made = matrices(torch.randn(heads, points))
+    behind = {} if "x" in arguments else {name: made[name][:heads] for name in ("kf_real", "kf_imag")}
+    return {**made, **behind}
+
+
 # 1024 points: four sequences in matrices of 64 x 64
 @tkjit.kernel(
     entry="prototype::lcsf::kernel<fft_1024_template>",
@@ -37,6 +55,9 @@ def matrices(filters):
     # the source reads up to 132 filters behind the last; with more than 132 heads it would use a wrong one, and a
     # matrix that is not full would mix what the shared memory held before
     constraints=["P >= H + 132", "H <= 132", "B % 4 == 0"],
+    examples=[{"B": 8, "H": 5, "P": 137}, {"B": 4, "H": 1, "P": 133}],
+    prepare=of_1024,
+    tolerance=0.02,
     **PRODUCERS,
 )
 def tk_fftconv_1024(
@@ -74,6 +95,9 @@ def tk_fftconv_1024(
     block=CExpr("prototype::detail::NUM_THREADS_v<fft_4096_template>"),
     # the source reads up to 132 filters behind the last, and does not use them
     constraints="P >= H + 132",
+    examples=[{"B": 3, "H": 5, "P": 137}, {"B": 1, "H": 1, "P": 133}],
+    prepare=of_4096,
+    tolerance=0.02,
     **PRODUCERS,
 )
 def tk_fftconv_4096(
@@ -115,6 +139,9 @@ def tk_fftconv_4096(
     block=CExpr("NUM_THREADS"),
     shared_memory=1000,
     constraints="batch % 4 == 0",
+    examples={"batch": 4},
+    prepare=of_4096,
+    tolerance=0.02,
 )
 def tk_fftconv_non_pc(
     x_real: In[Tensor, "bfloat16", "batch", 1024, 64, 64, Member("u_g.real")],

@@ -4,6 +4,11 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def weights(arguments):
+    """A linear layer's, whose products have the size of its inputs."""
+    return {"rhs": arguments["rhs"] / arguments["rhs"].shape[1] ** 0.5}
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/flux/flux_gate.cu",
     entry="prototype::lcf::kernel<flux_matmul_gate_template<128, 192, 64, false, true>>",
@@ -13,6 +18,8 @@ from tkjit import CExpr, In, Out, Tensor
     block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gate_template<128, 192, 64, false, true>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
     constraints=["M % 128 == 0", "N % 192 == 0", "K % 64 == 0"],
+    prepare=weights,
+    tolerance=0.01,
 )
 def tk_flux_gate(
     lhs: In[Tensor, "bfloat16", "M", "K"],
@@ -38,6 +45,8 @@ def tk_flux_gate(
     block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gelu_template<192, 192, 64, false, true>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
     constraints=["M % 192 == 0", "N % 192 == 0", "K % 64 == 0"],
+    prepare=weights,
+    tolerance=0.01,
 )
 def tk_flux_gelu(
     lhs: In[Tensor, "bfloat16", "M", "K"],
@@ -60,6 +69,9 @@ def tk_flux_gelu(
     block=CExpr("prototype::detail::NUM_THREADS_v<flux_matmul_gelu_template<128, 192, 64, false, true>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
     constraints=["M % 128 == 0", "N % 192 == 0", "K % 64 == 0"],
+    examples={"M": 256, "N": 384, "K": 192},  # which the overload above does not take
+    prepare=weights,
+    tolerance=0.01,
 )
 def tk_flux_gelu(
     lhs: In[Tensor, "bfloat16", "M", "K"],

@@ -3,6 +3,20 @@
 import tkjit
 from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
+
+def unused(arguments):
+    """A barrier that no device has come to."""
+    return {"barrier": [part * 0 for part in arguments["barrier"]]}
+
+
+def left(arguments):
+    """What a kernel leaves for its epilogue to clear."""
+    barriers = [part * 0 for part in arguments["barrier"]]
+    for part in barriers:
+        part[0] += 3
+    return {"barrier": barriers}
+
+
 SUMMED = {
     "struct": "globals",
     "fields": "A B C barrier dev_idx num_comm_sms num_comp_sms",
@@ -22,6 +36,9 @@ SUMMED = {
     "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
     entry="main_kernel",
     config="config",
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
+    prepare=unused,
+    unchecked="barrier",
     **SUMMED,
 )
 def tk_gemm_all_reduce(
@@ -52,6 +69,8 @@ def tk_gemm_all_reduce(
     "<thunderkittens>/kernels/parallel/gemm_ar/gemm_ar_h100.cu",
     entry="epilogue_kernel",
     config="config",
+    examples={"M": 512, "N": 512, "K": 256, "M_blocks": 4, "N_blocks": 2},
+    prepare=left,
     **SUMMED,
 )
 def tk_gemm_all_reduce_epilogue(
@@ -62,6 +81,8 @@ def tk_gemm_all_reduce_epilogue(
     num_comm_sms: int = 16,
 ) -> None:
     """Clear what ``tk_gemm_all_reduce`` has left in ``barrier``, and wait for all devices; with the same arguments."""
+    for part in barrier:
+        part.zero_()
 
 
 # on its template ``lcsc``
@@ -71,6 +92,9 @@ def tk_gemm_all_reduce_epilogue(
     grid=CExpr("config::NUM_BLOCKS"),
     block=CExpr("config::NUM_THREADS"),
     shared_memory=CExpr("config::DYNAMIC_SHARED_MEMORY"),
+    examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
+    prepare=unused,
+    unchecked="barrier",
     **SUMMED,
 )
 def tk_gemm_all_reduce_lcsc(

@@ -4,6 +4,26 @@ import tkjit
 from tkjit import In, Out, Tensor
 
 
+def small_scales(arguments):
+    """Scales of blocks of 4-bit floats, two in each number of 16 bits, and one for all blocks."""
+    import torch
+
+    made = {}
+    for name in "AB":
+        scales = torch.rand(*arguments[f"{name}_sc"].shape[:2], 512) + 0.5
+        made[f"{name}_sc"] = scales.to(torch.float8_e4m3fn).view(torch.float16)
+        made[f"{name}_sc_global"] = torch.rand(1) + 0.5
+    return made
+
+
+def powers_of_two(arguments):
+    """Scales of blocks of 8-bit floats, from an eighth to eight."""
+    import torch
+
+    codes = {name: torch.randint(124, 131, arguments[name].shape) for name in ("A_sc", "B_sc")}
+    return {name: each.to(torch.uint8).view(torch.float8_e8m0fnu) for name, each in codes.items()}
+
+
 # GEMM for B200, of bfloat16
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/gemm/bf16_b200/bf16_b200_gemm.cu"},
@@ -52,6 +72,9 @@ def tk_gemm_fp8_b200(
         "M == 128 * M_tiles",
         "N == 128 * N_tiles",
     ],
+    examples={"M": 512, "N": 256, "pairs": 128, "M_tiles": 4, "N_tiles": 2, "K_tiles": 4},
+    prepare=small_scales,
+    tolerance=0.01,
 )
 def tk_gemm_nvfp4(
     A: In[Tensor, "float4_e2m1fn_x2", "M", "pairs"],
@@ -94,6 +117,9 @@ def tk_gemm_nvfp4(
     struct="mxfp8_gemm::globals<mxfp8_gemm::config<256, 6, 16, 12, 4, false>>",
     config="mxfp8_gemm::config<256, 6, 16, 12, 4, false>",
     constraints=["M % 256 == 0", "N % 256 == 0", "K == 128 * K_tiles", "M == 128 * M_tiles", "N == 128 * N_tiles"],
+    examples={"M": 512, "N": 256, "K": 384, "M_tiles": 4, "N_tiles": 2, "K_tiles": 3},
+    prepare=powers_of_two,
+    tolerance=0.01,
 )
 def tk_gemm_mxfp8(
     A: In[Tensor, "float8_e4m3fn", "M", "K"],

@@ -4,6 +4,17 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def quantized(arguments):
+    """Rows of 8-bit floats, and the scales by which they were divided."""
+    made = {}
+    for name in "AB":
+        values = arguments[name].float()
+        scale = values.abs().amax(1) / 448
+        made[name] = (values / scale[:, None]).to(arguments[name].dtype)
+        made[f"scale_{name.lower()}"] = scale
+    return made
+
+
 # GEMM for H100: persistent, warp-specialised, a pipeline of tiles in shared memory
 @tkjit.kernel(
     "<thunderkittens>/kernels/gemm/bf16_h100/bf16_h100_gemm.cu",
@@ -50,6 +61,8 @@ def tk_gemm_fp8(
     block=CExpr("prototype::detail::NUM_THREADS_v<matmul_template<8>>"),
     shared_memory=CExpr("MAX_SHARED_MEMORY - 1024"),
     constraints=["M % 128 == 0", "N % 128 == 0", "K % 128 == 0"],
+    prepare=quantized,
+    tolerance=0.01,
 )
 def tk_gemm_fp8_scaled(
     A: In[Tensor, "float8_e4m3fn", "M", "K"],

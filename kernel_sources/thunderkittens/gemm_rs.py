@@ -20,6 +20,7 @@ def scatter(total, C):
 @tkjit.kernel(
     "<thunderkittens>/kernels/parallel/gemm_rs/gemm_rs_h100.cu",
     constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 256 == 0"],
+    examples={"M": 2048, "N": 512, "K": 512, "rows": 256},
     **SCATTERED,
 )
 def tk_gemm_reduce_scatter(
@@ -42,6 +43,7 @@ def tk_gemm_reduce_scatter(
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/parallel/gemm_rs/gemm_rs_b200.cu"},
     constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 64 == 0", "K >= 256"],
+    examples={"M": 2048, "N": 512, "K": 512, "rows": 256},
     **SCATTERED,
 )
 def tk_gemm_reduce_scatter_b200(
@@ -64,6 +66,7 @@ def tk_gemm_reduce_scatter_b200(
 @tkjit.kernel(
     archs={"100a": "<thunderkittens>/kernels/parallel/gemm_rs_fp8/gemm_rs_fp8_b200.cu"},
     constraints=["M == 8 * rows", "rows % 128 == 0", "N % 256 == 0", "K % 128 == 0", "K >= 512"],
+    examples={"M": 2048, "N": 512, "K": 1024, "rows": 256},
     **SCATTERED,
 )
 def tk_gemm_reduce_scatter_fp8_b200(

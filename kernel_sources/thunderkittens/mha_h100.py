@@ -6,6 +6,17 @@ The parameter is called ``is_causal``, as PyTorch's is: the source has a constan
 import tkjit
 from tkjit import CExpr, In, InOut, Out, Tensor
 
+
+def saved(arguments):
+    """What the forward pass and the first step of the backward pass leave for the second."""
+    import torch
+
+    q, k, v, og = (arguments[name] for name in ("q", "k", "v", "og"))
+    o, logsumexp = tk_mha_forward.reference(q, k, v, arguments["is_causal"])
+    sums = {name: torch.zeros_like(arguments[name]) for name in ("qg", "kg", "vg")}
+    return {"l": logsumexp, "d": tk_mha_backward_prep.reference(og, o), **sums}
+
+
 FORWARD = {
     "source": "<thunderkittens>/kernels/attention/mha_h100/mha_h100.cu",
     "struct": "fwd_globals<D>",
@@ -15,6 +26,7 @@ FORWARD = {
     "block": CExpr("32 * NUM_WORKERS"),
     "shared_memory": CExpr("MAX_SHARED_MEMORY - 1024"),
     "constraints": ["N % 384 == 0", "H % G == 0"],
+    "examples": [{"B": 2, "H": 4, "G": 2, "N": 768}, {"B": 1, "H": 1, "G": 1, "N": 384}],
 }
 
 
@@ -72,6 +84,7 @@ def tk_mha_forward_causal(
     shared_memory=CExpr("4 * (2 * sizeof(st_bf<64, D>) + sizeof(col_vec<st_fl<64, D>>)) + 4096"),
     variants={"D": (64, 128)},
     constraints="N % 256 == 0",
+    examples=[{"B": 2, "H": 4, "N": 768}, {"B": 1, "H": 1, "N": 256}],
 )
 def tk_mha_backward_prep(
     og: In[Tensor, "bfloat16", "B", "H", "N", "D"],
@@ -91,12 +104,15 @@ BACKWARD = {
     "block": CExpr("kittens::WARP_THREADS * BWD_NUM_WORKERS"),
     "shared_memory": CExpr("D == 64 ? 117760 : 183296"),
     "constraints": ["N % 128 == 0", "H % G == 0"],
+    "examples": [{"B": 2, "H": 4, "G": 2, "N": 768}, {"B": 1, "H": 1, "G": 1, "N": 128}],
 }
 
 
 @tkjit.kernel(
     entry="bwd_attend_ker<D, is_causal>",
     variants={"D": (64, 128), "is_causal": (False, True)},
+    prepare=saved,
+    tolerance=0.02,
     **BACKWARD,
 )
 def tk_mha_backward(
@@ -163,6 +179,7 @@ def tk_mha_backward_causal(
     variants={"D": (64, 128)},
     # tiles of keys have 192 rows where D is 64, and 128 where it is 128
     constraints="N % (256 - D) == 0",
+    examples={"B": 2, "H": 4, "N": 384},
 )
 def tk_mha_lcf(
     Q: In[Tensor, "bfloat16", "B", "H", "N", "D"],

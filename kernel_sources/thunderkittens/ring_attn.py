@@ -3,6 +3,12 @@
 import tkjit
 from tkjit import In, InOut, ParallelTensor, Tensor
 
+
+def unused(arguments):
+    """A barrier that no device has come to."""
+    return {"barrier": [part * 0 for part in arguments["barrier"]]}
+
+
 RING = {
     "source": "<thunderkittens>/kernels/parallel/ring_attn/ring_attn_h100.cu",
     "struct": "globals",
@@ -17,6 +23,12 @@ RING = {
 @tkjit.kernel(
     entry="attn_comm_partial_kernel",
     grid="num_comm_sms + B * H * (N // 192)",
+    examples=[
+        {"B": 2, "H": 3, "N": 384, "two": 2, "slots": 8, "ring_stage": 0},
+        {"B": 1, "H": 1, "N": 384, "two": 2, "slots": 8, "ring_stage": 1},
+    ],
+    prepare=unused,
+    unchecked="barrier",
     **RING,
 )
 def tk_ring_attention(
@@ -73,6 +85,12 @@ def tk_ring_attention(
 @tkjit.kernel(
     entry="attn_reduction_kernel",
     grid="B * H * (N // 384)",
+    examples=[
+        {"B": 2, "H": 3, "N": 384, "two": 2, "slots": 8, "ring_stage": 0},
+        {"B": 1, "H": 1, "N": 384, "two": 2, "slots": 8, "ring_stage": 1},
+    ],
+    prepare=unused,
+    unchecked="barrier",
     **RING,
 )
 def tk_ring_attention_reduction(

@@ -12,6 +12,7 @@ from tkjit import In, InOut, ParallelTensor
     constraints=["M % 128 == 0", "N % 128 == 0"],
     computed={"dev_idx": "dev_idx"},
     num_devices=8,
+    examples={"M": 256, "N": 128},
 )
 def tk_all_gather(
     output: InOut[ParallelTensor, "bfloat16", "M", "8 * N"], input: In[ParallelTensor, "bfloat16", "M", "N"]

@@ -4,6 +4,12 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def maps(arguments):
+    """Maps whose features are of size one, and weights that are positive."""
+    made = {name: arguments[name] / 8 for name in ("qmap", "kmap")}
+    return {**made, "alphas": 3 * arguments["alphas"].sigmoid(), "betas": arguments["betas"].sigmoid()}
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/hedgehog/hedgehog.cu",
     entry="hedgehog_linear_attention_smd",
@@ -15,6 +21,9 @@ from tkjit import CExpr, In, Out, Tensor
     block=CExpr("NUM_THREADS"),
     shared_memory=CExpr("kittens::MAX_SHARED_MEMORY - 1024"),
     constraints="N % 64 == 0",
+    prepare=maps,
+    tolerance=0.02,
+    examples=[{"B": 2, "H": 4, "N": 384}, {"B": 1, "H": 1, "N": 64}],
 )
 def tk_hedgehog(
     q: In[Tensor, "bfloat16", "B", "H", "N", 128],

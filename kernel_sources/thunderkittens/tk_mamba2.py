@@ -4,6 +4,14 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def steps(arguments):
+    """Decays below one, and values times the steps."""
+    import torch
+
+    step = torch.nn.functional.softplus(arguments["A"] - 4)
+    return {"A": -2 * step, "V": (arguments["V"] * step.mT).bfloat16()}
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/mamba2/mamba2.cu",
     entry="prototype::lcsf::kernel<mamba2_fwd_template>",
@@ -13,6 +21,9 @@ from tkjit import CExpr, In, Out, Tensor
     block=CExpr("prototype::detail::NUM_THREADS_v<mamba2_fwd_template>"),
     shared_memory=CExpr("prototype::detail::MAX_SHARED_MEMORY_v<mamba2_fwd_template>"),
     constraints=["H % 2 == 0", "N % 64 == 0"],
+    prepare=steps,
+    tolerance=0.02,
+    examples=[{"B": 2, "H": 4, "N": 384}, {"B": 1, "H": 2, "N": 64}],
 )
 def tk_mamba2(
     Q: In[Tensor, "bfloat16", "B", 1, "N", 64],

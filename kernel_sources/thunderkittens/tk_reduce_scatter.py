@@ -12,6 +12,7 @@ from tkjit import In, InOut, ParallelTensor
     constraints="N % 256 == 0",  # a block's elements are neighbours in a row
     computed={"dev_idx": "dev_idx"},
     num_devices=8,
+    examples={"D": 2, "M": 16, "N": 256},
 )
 def tk_reduce_scatter(
     output: InOut[ParallelTensor, "bfloat16", "D", "M", "N"], input: In[ParallelTensor, "bfloat16", "D", "M", "8 * N"]

@@ -4,6 +4,15 @@ import tkjit
 from tkjit import CExpr, In, Out, Tensor
 
 
+def tables(arguments):
+    """The cosines and sines of the rows' angles."""
+    import torch
+
+    rows, half = arguments["cos"].shape
+    angles = torch.outer(torch.arange(rows), 10000.0 ** -(torch.arange(half) / half))
+    return {"cos": angles.cos().bfloat16(), "sin": angles.sin().bfloat16()}
+
+
 @tkjit.kernel(
     "<thunderkittens>/kernels/rotary/rotary.cu",
     entry="prototype::lcsf::kernel<rotary_template<D>>",
@@ -16,6 +25,9 @@ from tkjit import CExpr, In, Out, Tensor
     variants={"D": (64, 128)},
     # the source asks for multiples of 16, and reads 128 rows of the tables at a time
     constraints="N % 128 == 0",
+    prepare=tables,
+    tolerance=0.01,
+    examples=[{"B": 5, "H": 3, "N": 256}, {"B": 1, "H": 1, "N": 128}],
 )
 def tk_rotary(
     x: In[Tensor, "bfloat16", "B", "H", "N", "D"],

@@ -1,15 +1,17 @@
-"""ThunderKittens' kernels on a GPU against their references: random inputs, and the error of the worst row."""
+"""ThunderKittens' kernels on a GPU against their references, by the calls of ``verify``."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from support.thunderkittens import CASES, arch_of
+from support.thunderkittens import CALLED, arch_of, calls
 
+import tkjit
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.headers import locate
 from tkjit.loader import loader_for
+from tkjit.verify.call import make
 
 pytestmark = pytest.mark.gpu
 CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
@@ -18,14 +20,15 @@ MADE_AS = {"90a": "H100, H200", "100a": "B200", "103a": "B300"}
 SETTINGS = Settings.from_environment()
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_agrees_with_its_reference(gpu, case, monkeypatch):
-    arch = arch_of(case.spec)
+@pytest.mark.parametrize("kernel", [name for name in CALLED if not tkjit.find(name).specs[0].is_parallel])
+def test_agrees_with_its_reference(gpu, kernel, monkeypatch):
+    (spec, *_) = tkjit.find(kernel).specs
+    arch = arch_of(spec)
     if torch.cuda.get_device_capability(gpu) != CAPABILITIES[arch]:
         name = torch.cuda.get_device_name(gpu)
         pytest.skip(f"written for sm_{arch} ({MADE_AS[arch]}), whose code {name} does not run")
     try:
-        libraries = locate(case.spec, SETTINGS).headers
+        libraries = locate(spec, SETTINGS).headers
     except ToolchainError as error:
         pytest.skip(str(error))
     for library in libraries:
@@ -33,5 +36,6 @@ def test_agrees_with_its_reference(gpu, case, monkeypatch):
             monkeypatch.setenv(library.variable, str(library.root))
         elif not (loader_for(SETTINGS).toolchain.cuda_root / "include" / library.proof).is_file():
             pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
-    errors = case.errors(gpu)
-    assert errors and all(error <= case.tolerance for error in errors), errors
+    loader = loader_for(Settings.from_environment())
+    outcomes = [make(call, tkjit.find(kernel), loader, "cuda") for call in calls(kernel)]
+    assert outcomes and all(outcome.is_right for outcome in outcomes), [each.problems for each in outcomes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.thunderkittens import CASES, CASES_OF_8, DIRECTORY, KERNELS, arch_of
+from support.thunderkittens import CALLED, DIRECTORY, KERNELS, arch_of, arguments, calls
 
 import tkjit
 from tkjit import registry
@@ -51,17 +51,14 @@ def test_compiles(loader, placed, spec, variant):
     assert entry.manifest["registers"] > 0
 
 
-@pytest.mark.parametrize("case", [*CASES, *CASES_OF_8], ids=str)
-def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, case, monkeypatch):
-    for library in placed(case.spec).headers:
+@pytest.mark.parametrize("kernel", CALLED)
+def test_its_glue_takes_the_calls_that_a_gpu_is_to_verify(placed, kernel, monkeypatch):
+    for library in placed(tkjit.find(kernel).specs[0]).headers:
         if library.root:
             monkeypatch.setenv(library.variable, str(library.root))
-    if hasattr(case, "inputs"):
-        (found,) = tkjit.make_globals(case.kernel, **case.inputs(), **case.choices)
-    else:
-        parts = {name: [case.part(name, rank) for rank in range(8)] for name in case.shapes}
-        *_, found = tkjit.make_globals(case.kernel, **parts)
-    assert set(found) == {field.name for field in case.spec.struct_fields}
+    for call in calls(kernel):
+        *_, found = tkjit.make_globals(kernel, **arguments(call))
+        assert set(found) == {field.name for field in call.spec.struct_fields}
 
 
 def test_every_source_with_a_kernel_has_a_spec(placed):

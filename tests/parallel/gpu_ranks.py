@@ -14,6 +14,9 @@ import torch
 import torch.distributed as dist
 
 import tkjit
+from tkjit.verify.bounds import bound_of, row_error
+from tkjit.verify.call import Planned
+from tkjit.verify.reference import expected_results
 
 DEVICE = torch.device("cuda", int(os.environ["RANK"]) % torch.cuda.device_count())
 
@@ -90,31 +93,44 @@ def multicast(note: dict[str, Any]) -> None:
 
 
 def thunderkittens(note: dict[str, Any]) -> None:
-    """ThunderKittens' kernels over 8 devices against their references."""
-    rank = dist.get_rank()
+    """ThunderKittens' kernels over 8 devices against their references, by the calls of ``verify``."""
     helpers = runpy.run_path(str(Path(__file__).parents[1] / "support" / "thunderkittens.py"))
     met = tkjit.ParallelTensor.zeros((1,), dtype=torch.int32, multicast=True)
     wait = tkjit.load("tk_device_barrier")
     arch = "{}{}a".format(*torch.cuda.get_device_capability(DEVICE))
-    for case in (case for case in helpers["CASES_OF_8"] if helpers["arch_of"](case.spec) == arch):
-        given: dict[str, Any] = {}
-        for field in (field for field in case.spec.fields if field.is_tensor):
-            own = case.part(field.name, rank).to(DEVICE)
-            given[field.name] = own
-            if field.is_parallel:
-                many = field.name in case.multicast.split()
-                given[field.name] = tkjit.ParallelTensor(tuple(own.shape), dtype=own.dtype, multicast=many)
-                given[field.name].tensor.copy_(own)
-        wait(met)
-        tkjit.load(case.kernel)(**given)
-        if case.clears:
-            tkjit.load(case.clears)(**given)
-        wait(met)
-        errors = {}
-        for name, parts in case.expected().items():
-            got = getattr(given[name], "tensor", given[name])
-            errors[name] = helpers["error"](got.cpu(), parts[rank])
-        note[case.kernel] = errors
+    for kernel in helpers["CALLED"]:
+        spec = tkjit.find(kernel).specs[0]
+        if not spec.is_parallel or helpers["arch_of"](spec) != arch or kernel.endswith("_epilogue"):
+            continue
+        for call in helpers["calls"](kernel):
+            given = _own(call)
+            wait(met)
+            tkjit.load(kernel)(**given)
+            if f"{kernel}_epilogue" in helpers["CALLED"]:
+                tkjit.load(f"{kernel}_epilogue")(**given)
+            wait(met)
+            note[f"{kernel}({call.case.name})"] = _errors(call, given)
+
+
+def _own(call: Planned) -> dict[str, Any]:
+    """This device's arguments of a call; all processes make up the same ones."""
+    given = dict(call.case.arguments)
+    for field in call.spec.tensors:
+        own = given[field.name][dist.get_rank()].to(DEVICE)
+        given[field.name] = own
+        if field.is_parallel:
+            given[field.name] = tkjit.ParallelTensor(tuple(own.shape), dtype=own.dtype, multicast=True)
+            given[field.name].tensor.copy_(own)
+    return given
+
+
+def _errors(call: Planned, given: dict[str, Any]) -> dict[str, float]:
+    expected, _ = expected_results(call.reference, call.case.arguments, bound_of(call.spec, call.variant))
+    return {
+        name: row_error(parts[dist.get_rank()], getattr(given[name], "tensor", given[name]).cpu())
+        for name, parts in expected.items()
+        if name not in call.spec.verification.unchecked
+    }
 
 
 def killed(note: dict[str, Any]) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 
 from tkjit.check.sizes import MAX_TRIES, SHAPES, examples_of, integers_for, is_small, sizes_near
-from tkjit.errors import ShapeError, SpecError, TkjitError
+from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
-from tkjit.spec.derived import derived_in_order
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
 from tkjit.torchlib.meta import meta_outputs, scratch_of
@@ -64,12 +63,13 @@ def cases_of(
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
     found: dict[str, Case] = {}
     for number, example in enumerate(examples_of(spec, dict(variant.values), given)):
-        maker = _CaseGenerator(spec, variant, example, seed + number, (), max_elements, absent=False)
+        leading = tuple(example.pop("...", ()))
+        maker = _CaseGenerator(spec, variant, example, seed + number, leading, max_elements, absent=False)
         case = maker.of_example()
         found.setdefault(case.name, case)
-    for number, (sizes, leading) in enumerate(() if spec.verification.examples else SHAPES):
+    for number, (sizes, steps, leading) in enumerate(() if spec.verification.examples else SHAPES):
         maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
-        made = maker.first_that_fits(sizes)
+        made = maker.first_that_fits(sizes, steps)
         if made is not None:
             found.setdefault(made.name, made)
     if not found and not spec.verification.examples:
@@ -86,12 +86,12 @@ def case_of_call(spec: Spec, arguments: Mapping[str, Any]) -> Case:
     return Case("the given call", _with_outputs(spec, values))
 
 
-def _with_outputs(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None) -> dict[str, Any]:
     """The arguments with outputs and scratch, full of what nobody has written."""
-    made = meta_outputs(spec, arguments)
+    made = meta_outputs(spec, arguments, known)
     missing = [f.name for f in spec.outputs if arguments.get(f.name) is None]
     filled = dict(arguments)
-    for name, output in [*zip(missing, made, strict=True), *scratch_of(spec, arguments).items()]:
+    for name, output in [*zip(missing, made, strict=True), *scratch_of(spec, arguments, known).items()]:
         if output.dtype == torch.bool:
             output.zero_()
         elif output.numel():
@@ -117,22 +117,24 @@ class _CaseGenerator:
         self._spec, self._variant = spec, variant
         self._leading, self._absent = leading, absent
         self._max_elements = max_elements
-        self._random = torch.Generator().manual_seed(seed)
+        self._chosen = {name: value for name, value in given.items() if name not in dict(variant.values)}
+        self._seed, self._random = seed, torch.Generator().manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
         devices = {"num_devices": spec.num_devices or DEVICES} if spec.is_parallel else {}
         self._fixed: dict[str, Any] = {**fixed, **devices, **given}
 
-    def first_that_fits(self, sizes: Sequence[int]) -> Case | None:
+    def first_that_fits(self, sizes: Sequence[int], steps: Sequence[int]) -> Case | None:
         """The first sizes near the wanted ones that satisfy the spec; None if there are none."""
-        for extents in itertools.islice(sizes_near(self._spec, sizes, self._fixed), MAX_TRIES):
+        for extents in itertools.islice(sizes_near(self._spec, sizes, steps, self._fixed), MAX_TRIES):
             if not is_small(self._spec, {**self._fixed, **extents}, self._leading, self._max_elements):
                 continue
             for integers in integers_for(self._spec, extents, self._fixed):
                 arguments = self._arguments(extents, integers)
                 try:
-                    return self._case(extents, integers, arguments)
+                    case = self._case(extents, integers, arguments)
                 except TkjitError:
                     continue
+                return self._prepared(case)
         return None
 
     def of_example(self) -> Case:
@@ -148,41 +150,46 @@ class _CaseGenerator:
             raise SpecError(f"{self._spec.name}: an example of examples= does not say {', '.join(missing)}")
         extents = {name: self._fixed[name] for name in self._spec.dim_names}
         integers = next(integers_for(self._spec, extents, self._fixed))
-        return self._case(extents, integers, self._arguments(extents, integers))
+        return self._prepared(self._case(extents, integers, self._arguments(extents, integers)))
 
     def _case(self, extents: Mapping[str, int], integers: Mapping[str, int], arguments: dict[str, Any]) -> Case:
         if self._spec.is_parallel:
             arguments = self._on_all_devices(extents, integers, arguments)
         else:
-            self._prepare(arguments)
             arguments = _with_outputs(self._spec, arguments)
         return Case(self._name(extents, integers), arguments)
 
-    def _prepare(self, arguments: dict[str, Any]) -> None:
-        if self._spec.verification.prepare is not None:
-            arguments.update(self._spec.verification.prepare(dict(arguments)))
+    def _prepared(self, case: Case) -> Case:
+        """The case with what the kernel needs instead of random numbers."""
+        prepare = self._spec.verification.prepare
+        if prepare is None:
+            return case
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self._seed)
+                others = prepare(dict(case.arguments))
+        except Exception as error:  # the author's own, of any kind
+            message = f"{self._spec.name}: its prepare= fails: {type(error).__name__}: {error}"
+            raise SpecError(message) from error
+        if unknown := set(others) - set(case.arguments):
+            raise SpecError(
+                f"{self._spec.name}: its prepare= gives {', '.join(sorted(unknown))}, which it does not take"
+            )
+        return Case(case.name, {**case.arguments, **others})
 
     def _on_all_devices(
         self, extents: Mapping[str, int], integers: Mapping[str, int], first: dict[str, Any]
     ) -> dict[str, Any]:
-        """For each tensor a list of one on each device; no output, which a call over several allocates."""
-        known = {**self._defaults(), **self._fixed, **extents, **integers}
-        for name, expr in derived_in_order(self._spec, self._spec.constraints):
-            known[name] = expr.evaluate(known)
-        for constraint in self._spec.constraints:
-            if not constraint.evaluate(known):
-                raise ShapeError(f"{self._spec.name}: the constraint {constraint} does not hold")
+        """For each tensor a list of one on each device."""
         parts = [first, *(self._arguments(extents, integers) for _ in range(1, self._fixed["num_devices"]))]
+        devices = [
+            _with_outputs(self._spec, part, {"num_devices": len(parts), "dev_idx": i}) for i, part in enumerate(parts)
+        ]
         tensors = {f.name for f in self._spec.tensors}
-        arguments = {
-            name: [part[name] for part in parts] if name in tensors and value is not None else value
-            for name, value in parts[0].items()
+        return {
+            name: [part[name] for part in devices] if name in tensors and value is not None else value
+            for name, value in devices[0].items()
         }
-        self._prepare(arguments)
-        return arguments
-
-    def _defaults(self) -> dict[str, Any]:
-        return {f.name: f.default for f in self._spec.fields if f.is_integer and f.default is not MISSING}
 
     def _arguments(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> dict[str, Any]:
         values = {**self._fixed, **integers}
@@ -237,7 +244,7 @@ class _CaseGenerator:
         """What tells the case from others: numbers that are given have no other place."""
         leading = [f"leading {self._leading}"] if any(f.leading for f in self._spec.tensors) and self._leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
-        sizes = [f"{name}={size}" for name, size in {**extents, **integers}.items()]
+        sizes = [f"{name}={size}" for name, size in {**extents, **integers, **self._chosen}.items()]
         return ", ".join([*sizes, *leading, *absent]) or "its only call"
 
 

@@ -17,31 +17,39 @@ from tkjit.spec.model import MISSING
 _ORDINARY = (64, 96, 128, 160, 192)
 _PRIME = (53, 37, 71, 29, 43)  # the first above the second, and not so in the other cases
 _LARGER_THAN_A_BLOCK = (300, 259, 521, 283, 269)
-SHAPES = (  # with the extents of leading dims
-    (_ORDINARY, ()),
-    ((1,), (1,)),
-    (_PRIME, (3,)),
-    (_LARGER_THAN_A_BLOCK, (2, 2)),
+SHAPES = (  # with multiples of a tile, for the dims that have to be such, and the extents of leading dims
+    (_ORDINARY, (2, 3), ()),
+    ((1,), (1,), (1,)),
+    (_PRIME, (1, 5, 1), (3,)),
+    (_LARGER_THAN_A_BLOCK, (3, 2), (2, 2)),
 )
+_LEAST_TILE = 32  # a dim in smaller steps is as any other
 _MULTIPLES = (8, 16, 32, 64, 128, 256, 512, 1024)  # tried where a constraint asks for something
 _A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
 MAX_TRIES = 4000
 
 
-def sizes_near(spec: Spec, wanted: Sequence[int], fixed: Mapping[str, Any]) -> Iterator[dict[str, int]]:
+def sizes_near(
+    spec: Spec, wanted: Sequence[int], tiles: Sequence[int], fixed: Mapping[str, Any]
+) -> Iterator[dict[str, int]]:
     """Extents of all dims, those near the wanted ones first; not all satisfy the constraints.
 
     Parameters
     ----------
     wanted : sequence of int
         By the dim's place among the names, from the start again behind its end.
+    tiles : sequence of int
+        Likewise how many tiles, where a constraint says that the dim is a multiple of one.
     fixed : mapping
         Extents, numbers and variants that are not to be chosen.
     """
     free = [name for name in spec.dim_names if name not in fixed]
     known = {name: fixed[name] for name in spec.dim_names if name in fixed}
-    sizes = [wanted[i % len(wanted)] for i in range(len(free))]
     steps = _steps(spec, fixed)
+    sizes = [
+        steps[name] * tiles[i % len(tiles)] if steps.get(name, 1) >= _LEAST_TILE else wanted[i % len(wanted)]
+        for i, name in enumerate(free)
+    ]
     for of_the_last, smaller in itertools.product((1, 4), (1, 2, 4, 8, 16, 64)):
         # the last dim is what loops go over: the others shrink first, and what is odd stays odd
         divisors = [smaller] * (len(free) - 1) + [of_the_last]
@@ -78,6 +86,8 @@ def integers_for(spec: Spec, extents: Mapping[str, int], fixed: Mapping[str, Any
 def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_elements: Mapping[bool, int]) -> bool:
     """Whether no input has more elements than a limit for tensors of up to two dims, and one (True) of more."""
     for f in spec.inputs:
+        if not f.leading and not any(dim.names for dim in f.dims):
+            continue  # it has no other size
         # the case's leading dims count even where the tensor has none: a large GEMM would take long
         sizes = (*leading, *(dim.evaluate(known) if set(dim.names) <= known.keys() else 1 for dim in f.dims))
         if prod(sizes) > max_elements[len(sizes) > 2]:
@@ -86,14 +96,14 @@ def is_small(spec: Spec, known: Mapping[str, Any], leading: Sequence[int], max_e
 
 
 def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The calls that a spec names for a variant, with what the caller has chosen instead.
+    """The calls that a spec names for a variant, with what the caller has chosen instead; ``"..."`` is leading dims.
 
     Raises
     ------
     SpecError
         If one names what is neither a dim, nor a number, nor a variant.
     """
-    names = {*spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
+    names = {"...", *spec.dim_names, *dict(spec.variants), *(f.name for f in spec.fields if not f.is_tensor)}
     for example in spec.verification.examples:
         if unknown := set(example) - names:
             raise SpecError(f"{spec.name}: examples= name {', '.join(sorted(unknown))}, which is no dim and no number")

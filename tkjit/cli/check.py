@@ -81,4 +81,3 @@ def _summary(report: Any) -> str:
     count = len(report.warnings)
     warnings = f", {count} warning{'s' if count > 1 else ''}" if count else ""
     return f"{found}{warnings} in {report.launches} launches"
-

@@ -25,8 +25,8 @@ def is_plain(text: str) -> bool:
     """Whether a spec file only states kernels.
 
     It imports nothing but tkjit (and torch, for the references), gives names to literals, and defines functions: those
-    that are decorated with literals, and others for their ``backward=`` and ``prepare=``. What comes of running it does not depend on
-    the environment, the machine or the time.
+    that are decorated with literals, and others for their ``backward=`` and ``prepare=``. What comes of running it does
+    not depend on the environment, the machine or the time.
 
     Examples
     --------

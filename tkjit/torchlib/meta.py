@@ -16,10 +16,17 @@ from tkjit.spec.signature import join_options
 from tkjit.torchlib.describe import describe
 
 
-def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+def meta_outputs(
+    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
+) -> tuple[torch.Tensor, ...]:
     """The outputs that are allocated for a call, as tensors of the kind that is being traced.
 
     Sizes may be symbols; a check on them becomes a guard.
+
+    Parameters
+    ----------
+    known : mapping, optional
+        What expressions may use besides: the number of devices of a call over several.
 
     Raises
     ------
@@ -28,10 +35,12 @@ def meta_outputs(spec: Spec, arguments: Mapping[str, Any]) -> tuple[torch.Tensor
     ShapeError
         If extents contradict each other or a constraint.
     """
-    return _Call(spec, arguments).outputs()
+    return _Call(spec, arguments, known or {}).outputs()
 
 
-def scratch_of(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def scratch_of(
+    spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int] | None = None
+) -> dict[str, torch.Tensor]:
     """The scratch of a call, by its names.
 
     Raises
@@ -39,16 +48,16 @@ def scratch_of(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tens
     ArgumentError, ShapeError
         As for its outputs.
     """
-    call = _Call(spec, arguments)
+    call = _Call(spec, arguments, known or {})
     call.outputs()
     return {f.name: call.empty(f) for f in spec.scratch}
 
 
 class _Call:
-    def __init__(self, spec: Spec, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int]) -> None:
         self.spec = spec
         self.arguments = arguments
-        self.values: dict[str, Any] = {f.name: arguments[f.name] for f in spec.fields if f.is_integer}
+        self.values: dict[str, Any] = {**known, **{f.name: arguments[f.name] for f in spec.fields if f.is_integer}}
         self.leading: tuple[Any, ...] | None = None
         self.chosen: dict[str, torch.dtype] = {}  # of the type variants
         for f in spec.dtype_fields:

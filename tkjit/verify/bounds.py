@@ -9,9 +9,9 @@ import torch
 from tkjit.check.results import numbers_of
 from tkjit.spec import Spec, Variant
 
-# The largest error of a row, as a part of the row, for sums and products whose inputs and results are rounded to a type:
-# a rounding is off by a quarter of eps on average (root mean square of a uniform error of up to eps / 2, of numbers
-# between a half and one of the next power of two), and what is computed inside may be rounded to the type a few times.
+# The largest error of a row, as a part of the row, for sums and products whose inputs and results are of a type:
+# a rounding is off by about a fifth of eps (the root mean square of what lies evenly within eps / 2, of numbers between
+# two powers of two), and what is computed inside may be rounded to the type a few times.
 _ROW_TOLERANCE = {
     "float64": 1e-12,
     "float32": 1e-5,
@@ -103,7 +103,9 @@ def difference(wanted: torch.Tensor, got: torch.Tensor, bound: Bound) -> Differe
     count = int(wrong.sum())
     elements = f"{count} of {wrong.numel()} elements are" if count else "no element is, but a row is"
     place = f"[{', '.join(map(str, index))}]"
-    return Difference(f"{place} is {float(found[index]):g}, and {float(right[index]):g} by the reference; {elements} too far")
+    return Difference(
+        f"{place} is {float(found[index]):g}, and {float(right[index]):g} by the reference; {elements} too far"
+    )
 
 
 def _sizes(rows: torch.Tensor) -> torch.Tensor:

@@ -102,7 +102,9 @@ def planned(kernel: Kernel, types: Sequence[str], given: Mapping[str, Any], seed
     found = False
     for spec in kernel.specs:
         if any(f.draws is not None for f in spec.fields):
-            raise SpecError(f"{spec.name} draws random numbers, which a reference draws otherwise: test what they are like")
+            raise SpecError(
+                f"{spec.name} draws random numbers, which a reference draws otherwise: test what they are like"
+            )
         reference = spec if spec.reference is not None else kernel.specs[0]
         if reference.reference is None:
             raise SpecError(f"{spec.name} has no reference: the body of its function is empty")
@@ -127,12 +129,18 @@ def make(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome:
 
 def _make(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome:
     spec, bound = call.spec, bound_of(call.spec, call.variant)
+    if device == "cuda" and spec.is_parallel:
+        raise SpecError(
+            f"{spec.name} takes a process for each GPU, and verify has one; --device cpu simulates the devices"
+        )
     compilers = _cpu_seconds(resource.RUSAGE_CHILDREN)
     if device == "cpu":
         loader.launcher(locate(spec, loader.settings), call.variant, loader.target("cpu"))
     loaded = load(kernel)
     guards: dict[str, list[Guarded]] = {}
-    arguments = {name: _between_guards(value, device, guards.setdefault(name, [])) for name, value in _given(call).items()}
+    arguments = {
+        name: _between_guards(value, device, guards.setdefault(name, [])) for name, value in _given(call).items()
+    }
     expected, in_float64 = expected_results(call.reference, dict(call.case.arguments), bound)
     begun, begun_s = _cpu_seconds(resource.RUSAGE_SELF), time.perf_counter()
     returned = loaded(**arguments)

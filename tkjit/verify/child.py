@@ -1,7 +1,7 @@
 """Makes the calls of one kernel in a process of its own: one that crashes ends nothing else.
 
-``python -m tkjit.verify.child``, with a ``Task`` as JSON on standard input; it writes a line of JSON to a descriptor when
-a call begins, and one with its outcome.
+``python -m tkjit.verify.child DESCRIPTOR``, with a ``Task`` as JSON on standard input; it writes a line of JSON to the
+descriptor when a call begins, and one with its outcome.
 """
 
 from __future__ import annotations
@@ -9,46 +9,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import islice
-from typing import Any
 
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
+from tkjit.headers import locate
 from tkjit.kernel import find
 from tkjit.loader import loader_for
 from tkjit.verify.call import Outcome, make, planned
-
-BEGIN, END, REFUSED = "begin", "end", "refused"  # of a call, and of a kernel that cannot be called
-
-
-@dataclass(frozen=True)
-class Task:
-    """What a process is asked to do.
-
-    Parameters
-    ----------
-    kernel : str
-    device : {"cpu", "cuda"}
-    types : sequence of str
-        Only variants of these dtypes; empty for all.
-    given : mapping
-        Extents of dims, values of numbers, variants.
-    seed : int
-    skipped : int
-        How many of the first calls are not made again.
-    """
-
-    kernel: str
-    device: str
-    types: Sequence[str]
-    given: Mapping[str, Any]
-    seed: int
-    skipped: int = 0
-
-    def as_json(self) -> str:
-        return json.dumps(asdict(self))
+from tkjit.verify.task import BEGIN, END, REFUSED, Task
 
 
 def work(task: Task, descriptor: int) -> None:
@@ -59,6 +29,8 @@ def work(task: Task, descriptor: int) -> None:
 
     try:
         kernel, loader = find(task.kernel), loader_for(Settings.from_environment())
+        for spec in kernel.specs:
+            locate(spec, loader.settings)  # where a library is missing, no call needs to say so
         for call in islice(planned(kernel, task.types, task.given, task.seed), task.skipped, None):
             write(BEGIN, call.outcome)
             write(END, make(call, kernel, loader, task.device))

@@ -18,10 +18,11 @@ from typing import IO, Any
 from tkjit.errors import SpecError
 from tkjit.system.machine import usable_cores
 from tkjit.verify.call import Outcome
-from tkjit.verify.child import BEGIN, END, Task
+from tkjit.verify.task import BEGIN, END, Task
 
 DEVICES = ("cpu", "cuda")
 LATE = "late"
+SECONDS_BETWEEN = 120.0  # to start Python, and to make up a call
 SECONDS_TO_END = 5.0  # of a process that has said all
 _TAIL = 500  # characters of what a process said before it crashed
 
@@ -96,7 +97,7 @@ def _run(task: Task, timeout_s: float, outcomes: SimpleQueue[Outcome]) -> int | 
     reader, writer = os.pipe()
     command = [sys.executable, "-m", "tkjit.verify.child", str(writer)]
     last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
-    with tempfile.TemporaryFile() as said, open(reader, "rb", buffering=0) as events:
+    with tempfile.TemporaryFile() as said, os.fdopen(reader, "rb", buffering=0) as events:
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=[writer])
         os.close(writer)
         try:
@@ -132,7 +133,7 @@ def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
     rest = b""
     with selectors.DefaultSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s + SECONDS_BETWEEN
         while True:
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 yield LATE, Outcome("")
@@ -145,7 +146,8 @@ def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
                 content = json.loads(line)
                 kind = content.pop("event")
                 yield kind, Outcome(**{**content, "problems": tuple(content["problems"])})
-            deadline = time.monotonic() + timeout_s
+            in_a_call = bool(lines) and kind == BEGIN
+            deadline = time.monotonic() + timeout_s + (0 if in_a_call else SECONDS_BETWEEN)
 
 
 def _ending(status: int, in_time: bool, timeout_s: float, said: IO[bytes]) -> str:

@@ -1,0 +1,85 @@
+"""What counts as right: bounds by dtype, rows and elements, NaN."""
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, Out, Tensor
+from tkjit.spec import variants_of
+from tkjit.verify.bounds import Bound, bound_of, difference, row_error
+
+BOUND = Bound(0.01)
+
+
+def rows(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_error_is_of_the_worst_row_and_no_row_near_zero_is_the_worst():
+    right = torch.ones(4, 8)
+    wrong = right.clone()
+    wrong[2] += 0.5
+    assert row_error(right, wrong) == pytest.approx(0.5)
+    right[3] = 0
+    off = right.clone()
+    off[3] += 1e-4
+    assert row_error(right, off) < 2e-3
+    assert not row_error(right, off * float("nan")) < 1
+
+
+def test_one_wrong_element_of_a_long_row_is_found():
+    right = rows(3, 4096)
+    wrong = right.clone()
+    wrong[1, 17] += 0.5
+    assert row_error(right, wrong) < BOUND.row
+    found = difference(right, wrong, BOUND)
+    assert found.text.startswith("[1, 17] is ")
+    assert "1 of 12288 elements are too far" in found.text
+    assert difference(right, right + 0.001, BOUND) is None
+
+
+def test_many_small_errors_in_one_direction_are_found():
+    right = rows(2, 512)
+    assert "a row is too far" in difference(right, right * 1.02, BOUND).text
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_not_finite_is_wrong_unless_the_reference_is_too(value):
+    right = rows(2, 8)
+    wrong = right.clone()
+    wrong[0, 3] = value
+    assert "[0, 3]" in difference(right, wrong, BOUND).text
+    assert difference(wrong, wrong.clone(), BOUND) is None
+    assert row_error(wrong, wrong.clone()) == 0
+    assert "[0, 3]" in difference(wrong, right, BOUND).text
+
+
+def test_integers_are_equal_or_wrong():
+    right = torch.arange(10).reshape(2, 5)
+    wrong = right.clone()
+    wrong[1, 2] += 1
+    assert difference(right, right.clone(), BOUND) is None
+    assert difference(right, wrong, BOUND).text == "[1, 2] is 8, and 7 by the reference; 1 of 10 elements are too far"
+
+
+def test_another_shape_is_wrong():
+    assert "the shape is [2], and [3] by the reference" in difference(torch.ones(3), torch.ones(2), BOUND).text
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,)])
+def test_numbers_and_empty_tensors(shape):
+    assert difference(torch.ones(shape), torch.ones(shape), BOUND) is None
+    assert row_error(torch.ones(shape), torch.ones(shape)) == 0
+
+
+def test_the_bound_is_that_of_the_coarsest_dtype_unless_the_spec_says_one():
+    def kernel(dtype, **options):
+        @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1, **options)
+        def f(x: In[Tensor, dtype, "N"], y: Out[Tensor, "float32", "N"]) -> Tensor: ...
+
+        (spec,) = f.specs
+        return bound_of(spec, variants_of(spec)[0]).row
+
+    assert kernel("float32") < kernel("float16") < kernel("bfloat16") < kernel("float8_e4m3fn")
+    assert kernel("float32", tolerance=0.125) == 0.125
+    assert kernel("int32") == kernel("float32")

@@ -1,0 +1,77 @@
+"""References in float64, and what is around a tensor."""
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Out, Tensor
+from tkjit.errors import SpecError
+from tkjit.verify.bounds import Bound
+from tkjit.verify.guarded import GUARD_BYTES, guarded
+from tkjit.verify.reference import expected_results
+
+SOURCE = "__global__ void f(Globals g) {}"
+BOUND = Bound(0.02)
+
+
+def test_conversions_of_a_reference_are_to_float64():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(x: In[Tensor, "bfloat16", "N"], y: Out[Tensor, "bfloat16", "N"]) -> Tensor:
+        return (x.float().bfloat16() / 3 + torch.zeros(1, dtype=torch.float16)).to(x.dtype)
+
+    x = torch.randn(64).bfloat16()
+    results, in_float64 = expected_results(f.specs[0], {"x": x}, BOUND)
+    assert in_float64 and results["y"][0].dtype == torch.float64
+    torch.testing.assert_close(results["y"][0], x.double() / 3, rtol=1e-15, atol=0)
+
+
+def test_a_reference_that_looks_at_bits_is_taken_as_it_is():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(x: In[Tensor, "float32", "N"], y: Out[Tensor, "int32", "N"]) -> Tensor:
+        return x.view(torch.int32)
+
+    x = torch.randn(8)
+    results, in_float64 = expected_results(f.specs[0], {"x": x}, BOUND)
+    assert not in_float64
+    assert torch.equal(results["y"][0], x.view(torch.int32))
+
+
+def test_what_is_changed_in_place_is_a_result_and_the_argument_stays():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]) -> None:
+        y += x
+
+    x, y = torch.ones(4), torch.ones(4)
+    results, _ = expected_results(f.specs[0], {"x": x, "y": y}, BOUND)
+    assert results["y"][0].tolist() == [2] * 4 and y.tolist() == [1] * 4
+
+
+def test_without_a_reference_and_with_one_that_fails():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def none(y: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def fails(y: InOut[Tensor, "float32", "N"]) -> None:
+        y @ torch.ones(y.numel() + 1)
+
+    with pytest.raises(SpecError, match="none has no reference"):
+        expected_results(none.specs[0], {"y": torch.ones(2)}, BOUND)
+    with pytest.raises(SpecError, match="fails: its reference fails: RuntimeError"):
+        expected_results(fails.specs[0], {"y": torch.ones(2)}, BOUND)
+
+
+@pytest.mark.parametrize("place", [-1, 0, 5, 6])
+def test_a_guard_says_where_it_was_written(place):
+    one = guarded(torch.arange(6, dtype=torch.int32), "cpu")
+    assert one.first_written is None and one.tensor.tolist() == list(range(6))
+    assert one.tensor.data_ptr() % 256 == one.allocation.data_ptr() % 256
+    one.allocation[GUARD_BYTES + 4 * place] = 1
+    assert one.first_written == (4 * place if place in (-1, 6) else None)
+
+
+def test_a_guard_is_nan_and_strides_are_kept():
+    tensor = torch.randn(4, 8)[:, :5]
+    one = guarded(tensor, "cpu")
+    assert torch.equal(one.tensor, tensor) and one.tensor.stride() == (8, 1)
+    assert one.allocation[:4].view(torch.float32).isnan().all()
+    assert guarded(torch.ones(0, 3), "cpu").first_written is None

@@ -1,0 +1,139 @@
+"""``python -m tkjit verify``: right kernels pass, each kind of wrong one is told, and none takes another with it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import testing
+from tkjit.cli import main
+
+pytestmark = pytest.mark.compiles
+HEAD = """
+import tkjit
+from tkjit import In, Out, Tensor, kernel
+"""
+ONE = '''
+@kernel(
+    """
+    {more}
+    __global__ void {name}(Globals g) {{
+        const int i = blockIdx.x * blockDim.x + threadIdx.x, n = g.x.numel();
+        {body}
+    }}
+    """,
+    entry="{name}", grid="cdiv(N, 64) + 1", block=64, {options}
+)
+def {name}(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor:
+    return 2 * x
+'''
+BODIES = {
+    "right": "if (i < n) g.y[i] = 2 * g.x[i];",
+    "one_off": "if (i < n) g.y[i] = i == 40 ? 1.5f * g.x[i] : 2 * g.x[i];",
+    "unwritten": "if (i < n - 1) g.y[i] = 2 * g.x[i];",
+    "outside": "if (i <= n) g.y.raw_ptr[i] = i < n ? 2 * g.x[i] : 1;",
+    "reads_outside": "if (i < n) g.y[i] = 2 * g.x[i] + 0 * g.x.raw_ptr[i + 1];",
+    "writes_input": "if (i < n) { g.y[i] = 2 * g.x[i]; ((float*)g.x.raw_ptr)[i] = 0; }",
+    "dies": "if (n == 53) raise(SIGKILL); if (i < n) g.y[i] = 2 * g.x[i];",
+    "hangs": "while (n == 53) usleep(1000); if (i < n) g.y[i] = 2 * g.x[i];",
+}
+MORE = {"dies": "#include <signal.h>", "hangs": "#include <unistd.h>"}
+
+
+@pytest.fixture
+def directory(tmp_path, session_cache, monkeypatch):
+    """A directory of kernels, each with a spec file of its own."""
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    for name, body in BODIES.items():
+        text = ONE.format(name=name, body=body, more=MORE.get(name, ""), options="")
+        (tmp_path / f"{name}.py").write_text(HEAD + text)
+    return tmp_path
+
+
+def verified(capsys, *words: str) -> tuple[int, list[dict]]:
+    status = main(["verify", *words, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_a_right_kernel(directory, capsys):
+    assert main(["verify", "right"]) == 0
+    out, err = capsys.readouterr()
+    table = out.splitlines()
+    assert table[0].split() == ["call", "result", "error", "allowed", "compilers", "call"]
+    assert [line.split()[:2] for line in table[1:]] == [[f"right(N={n})", "right"] for n in (64, 1, 53, 300)]
+    assert "right(N=53): right" in err and "4 of 4 calls are right on cpu" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("one_off", r"y: \[40\] is "),
+        ("unwritten", r"y: \[63\] is nan, and "),
+        ("outside", "y: written out of bounds: element 64, of [64]"),
+        ("reads_outside", r"y: \[63\] is nan"),
+        ("writes_input", "x: the kernel has written to it, and it is an input"),
+    ],
+)
+def test_a_wrong_kernel(directory, capsys, name, problem):
+    status, (outcome,) = verified(capsys, name, "--dim", "N=64")
+    assert status == 1 and not outcome["is_right"]
+    assert problem.replace("\\", "") in outcome["problems"][0]
+
+
+def test_a_call_that_ends_its_process_or_hangs_is_told_and_those_behind_it_are_made(directory, capsys):
+    assert verified(capsys, "hangs", "--dim", "N=64")[0] == 0  # compiled
+    status, outcomes = verified(capsys, "dies", "hangs", "right", "--timeout", "15")
+    assert status == 1
+    assert {one["kernel"] for one in outcomes if one["is_right"]} == {"dies", "hangs", "right"}
+    wrong = {one["kernel"]: one for one in outcomes if not one["is_right"]}
+    assert wrong.keys() == {"dies", "hangs"} and all(one["case"] == "N=53" for one in wrong.values())
+    assert wrong["dies"]["problems"] == ["its process ended with signal 9"]
+    assert wrong["hangs"]["problems"] == ["it did not end within 15 s"]
+    assert len(outcomes) == 12
+
+
+def test_what_cannot_be_verified_says_why(directory, tmp_path, capsys):
+    text = ONE.format(name="bare", body="", more="", options="").replace("return 2 * x", "...")
+    (tmp_path / "bare.py").write_text(HEAD + text)
+    status, (outcome,) = verified(capsys, "bare")
+    assert status == 1 and "bare has no reference" in outcome["problems"][0]
+    assert main(["verify", "unknown"]) == 1
+    assert "no kernel is named 'unknown'" in capsys.readouterr().err
+    if not torch.cuda.is_available():
+        assert main(["verify", "right", "--device", "cuda"]) == 1
+        assert "there is no GPU here; --device cpu runs kernels in the simulator" in capsys.readouterr().err
+
+
+def test_examples_a_preparation_and_a_tolerance(directory, tmp_path, capsys):
+    options = 'examples=[{"N": 7}, {"N": 70}], prepare=small, tolerance=0.25'
+    prepare = "\ndef small(arguments):\n    return {'x': arguments['x'] * 0 + 3}\n"
+    body = "if (i < n) g.y[i] = g.x[i] == 3 ? 7 : 0;"  # a sixth off
+    (tmp_path / "own.py").write_text(HEAD + prepare + ONE.format(name="own", body=body, more="", options=options))
+    status, outcomes = verified(capsys, "own")
+    assert status == 0
+    assert [one["case"] for one in outcomes] == ["N=7", "N=70"]
+    assert all(one["errors"]["y"] == pytest.approx(1 / 6) and one["tolerance"] == 0.25 for one in outcomes)
+
+
+def test_in_a_test(directory):
+    outcomes = testing.verify("right", dims={"N": 10})
+    assert [str(outcome) for outcome in outcomes] == ["right(N=10)"] and outcomes[0].in_float64
+    with pytest.raises(testing.KernelVerifyError, match=r"one_off: 1 of 1 calls is wrong\none_off\(N=64\): y: \[40\]"):
+        testing.verify(tkjit.find("one_off"), dims={"N": 64})
+
+
+@pytest.mark.parametrize("name", ["gemm", "all_gather"])
+def test_bundled_kernels_of_several_types_and_devices(session_cache, capsys, name):
+    status, outcomes = verified(capsys, name, "--types", "bfloat16")
+    assert status == 0 and len(outcomes) >= 3, outcomes
+    assert all(one["in_float64"] for one in outcomes)
+
+
+def test_options_that_are_none(tmp_path):
+    with pytest.raises(tkjit.SpecError, match="examples= are dictionaries"):
+        tkjit.kernel("{}", entry="f", grid=1, block=1, examples=[3])(lambda: ...)
+    with pytest.raises(tkjit.SpecError, match="prepare is 3; expected a function"):
+        tkjit.kernel("{}", entry="f", grid=1, block=1, prepare=3)(lambda: ...)
