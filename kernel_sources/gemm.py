@@ -1,7 +1,7 @@
 """Matrix product: tiles in dynamic shared memory, tensor cores for the 16-bit types, FMA for float32."""
 
 import tkjit
-from tkjit import In, Out, Tensor
+from tkjit import CExpr, In, Out, Tensor
 
 
 def gradients(grad_c, a, b, needed):
@@ -12,10 +12,12 @@ def gradients(grad_c, a, b, needed):
 
 @tkjit.kernel(
     "gemm.cu",
+    archs={"90a": "gemm_90a.cu"},
     entry="gemm<T>",
-    grid="cdiv(M, 128) * cdiv(N, 128)",
-    block=256,
-    shared_memory=37888,  # two stages of both tiles: 2 * (128 * 40 + 32 * 136) 16-bit elements; float32 needs less
+    struct="Problem<T>",
+    grid=CExpr("Launch<T>::blocks(M, N)"),
+    block=CExpr("Launch<T>::threads"),
+    shared_memory=CExpr("Launch<T>::shared_bytes"),
     variants={"T": ("float32", "bfloat16", "float16")},
     backward=gradients,
 )
@@ -33,6 +35,7 @@ def gemm(a: In[Tensor, "T", "M", "K"], b: In[Tensor, "T", "K", "N"], c: Out[Tens
 
     Notes
     -----
-    Source: the fragment layouts of mma.sync and ldmatrix, PTX ISA, "Warp Level Matrix Instructions".
+    Hopper has a source of its own, with TMA and wgmma. Source: the layouts of mma.sync, ldmatrix and wgmma, PTX ISA,
+    "Warp Level Matrix Instructions" and "Asynchronous Warpgroup Level Matrix Instructions".
     """
     return a @ b

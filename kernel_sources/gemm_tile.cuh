@@ -154,3 +154,15 @@ __device__ Accumulator<T> multiply_tile(T* stages, const T* a_matrix, const T* b
     }
     return accumulator;
 }
+
+// The block's tile of C, which has as many blocks as tiles; row by row, with one index, since only a grid's x is large
+// enough for any M.
+template <typename T, typename Matrix>
+__device__ void multiply(T* stages, const Matrix& a, const Matrix& b, const Matrix& c) {
+    const int m = c.rows(), n = c.cols(), tiles_in_row = (n + kTileN - 1) / kTileN;
+    const int first_row = blockIdx.x / tiles_in_row * kTileM, first_col = blockIdx.x % tiles_in_row * kTileN;
+    const Accumulator<T> tile = multiply_tile(stages, a.raw_ptr, b.raw_ptr, m, n, a.cols(), first_row, first_col);
+    tile.for_each([&](int row, int col, float value) {
+        if (first_row + row < m && first_col + col < n) c(first_row + row, first_col + col) = T(value);
+    });
+}

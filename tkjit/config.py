@@ -60,6 +60,8 @@ class Settings:
         ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
     sim_bounds : bool
         ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents.
+    model_arch : str
+        ``TKJIT_MODEL_ARCH``: the GPU architecture that the simulator is, ``80``; the newest that it has without it.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
@@ -84,6 +86,7 @@ class Settings:
     record: Path | None = None
     sim_debug: bool = False
     sim_bounds: bool = False
+    model_arch: str = ""
     sim_trace: str = ""
     header_roots: tuple[tuple[str, Path], ...] = ()
     cuda_archs: str = ""
@@ -108,6 +111,7 @@ class Settings:
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
+            model_arch=environ.get("TKJIT_MODEL_ARCH", ""),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
                 (name, _paths(given)[0].absolute())

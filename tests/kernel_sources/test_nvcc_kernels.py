@@ -44,7 +44,9 @@ def test_gemm_uses_tensor_cores_for_16_bit_types(loader, sass, arch, dtype, uses
     spec = tkjit.find("gemm").specs[0]
     entry = loader.launcher(spec, Variant((("T", dtype),)), gpu_target(arch))
     code = sass(entry.shared_object)
-    assert ("HMMA" in code) is uses_tensor_cores
+    instruction = "HGMMA.64x256x16" if arch == "90a" else "HMMA"
+    assert (instruction in code) is uses_tensor_cores
+    assert ("UTMALDG" in code) is (uses_tensor_cores and arch == "90a")
     assert ("FFMA" in code) is not uses_tensor_cores
 
 

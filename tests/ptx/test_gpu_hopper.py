@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.hopper.wrapped import WRAPPED, Wrapped
 
 pytestmark = pytest.mark.gpu
 
@@ -20,6 +21,12 @@ def hopper(gpu):
 def test_a_product_is_the_simulators(hopper, product: Product):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a.to(hopper), b.to(hopper)).cpu(), product.kernel(a, b))
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED, ids=str)
+def test_a_wrapper_is_the_simulators(hopper, wrapped: Wrapped):
+    a, b = wrapped.inputs()
+    assert torch.equal(wrapped.kernel(a.to(hopper), b.to(hopper)).cpu(), wrapped.kernel(a, b))
 
 
 @pytest.mark.parametrize("x, y, z", [(0, 0, 0), (-3, -1, -1), (13, 7, 4)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.hopper.wrapped import WRAPPED, Wrapped
 from support.sampling import sample
 
 from tkjit.compile.targets import gpu_target
@@ -23,3 +24,13 @@ def test_a_product_compiles(loader, sass, product: Product):
 def test_a_box_compiles(loader, sass):
     code = sass(loader.launcher(move_box.specs[0], Variant(), HOPPER).shared_object)
     assert {"UTMALDG.3D", "UTMASTG.3D", "UTMAREDG.3D.ADD"} <= set(code.replace(";", " ").split())
+
+
+@pytest.mark.parametrize("wrapped", sample(WRAPPED, "bf16-256-columns", "s8-32", "bf16-64-adds", name=str), ids=str)
+def test_a_wrapper_compiles(loader, sass, wrapped: Wrapped):
+    entry = loader.launcher(wrapped.kernel.specs[0], Variant(), HOPPER)
+    assert entry.manifest["spill_store_bytes"] == 0
+    code = sass(entry.shared_object)
+    shape = f"64x{wrapped.n}x"
+    assert f"GMMA.{shape}" in code and "UTMALDG.2D" in code and "UTMASTG.2D" in code
+    assert ("UTMAREDG.2D.ADD" in code) is wrapped.adds

@@ -168,9 +168,7 @@ class _VariantChecker:
     ) -> None:
         plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
-        source = self._spec.source_for("cpu")
-        assert source is not None  # the plan has read it
-        symbols = Symbols(program, source.path, source.name)
+        symbols = Symbols(program, plan.source.path, plan.source.name)
         for case in cases:
             runs = launch(program, case)
             report.launches += len(runs)

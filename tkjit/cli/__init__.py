@@ -16,6 +16,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
         words[words.index("--")] = "--args"
     arguments = _parser().parse_args(words)
+    if getattr(arguments, "model_arch", ""):
+        os.environ["TKJIT_MODEL_ARCH"] = arguments.model_arch
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from tkjit.cli.assignments import assignment
-from tkjit.cli.output import add_json, print_json
+from tkjit.cli.output import add_json, add_model_arch, print_json
 from tkjit.config import Settings
 from tkjit.kernel import find, kernels
 from tkjit.loader import loader_for
@@ -41,6 +41,7 @@ def register(commands: Any) -> None:
     )
     parser.add_argument("--trace", action="store_true", help="write barriers and copies to standard error")
     add_json(parser)
+    add_model_arch(parser)
     parser.set_defaults(run=_check)
 
 

@@ -13,6 +13,11 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def add_model_arch(parser: argparse.ArgumentParser) -> None:
+    """An option that ``main`` puts into the environment, where processes that are started find it too."""
+    parser.add_argument("--model-arch", default="", metavar="80", help="the GPU architecture that the simulator is")
+
+
 def print_json(content: Any) -> None:
     print(json.dumps(content, indent=1))
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tkjit.compile.targets import cpu_target
+from tkjit.cli.output import add_model_arch
 from tkjit.config import Settings
 from tkjit.errors import SpecError
 from tkjit.loader import loader_for
@@ -22,6 +22,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--std", default="c++20", choices=("c++20", "c++23"), help="the language (default: c++20)")
     parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
     parser.add_argument("--args", nargs=argparse.REMAINDER, default=[], help="the program's; -- is short for it")
+    add_model_arch(parser)
     parser.set_defaults(run=_run)
 
 
@@ -35,7 +36,7 @@ def _run(arguments: argparse.Namespace) -> int:
     flags += [f"-I{Path(directory).resolve()}" for directory in arguments.directories]
     loader = loader_for(Settings.from_environment())
     sources = [path.resolve() for path in arguments.sources]
-    plan = ProgramPlan(loader.env, sources, cpu_target(), flags, arguments.std)
+    plan = ProgramPlan(loader.env, sources, loader.target("cpu"), flags, arguments.std)
     program: Path = loader.open(plan).loaded
     if arguments.build:
         print(program)

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tkjit.cli.assignments import assignment
-from tkjit.cli.output import add_json, print_columns, print_json
+from tkjit.cli.output import add_json, add_model_arch, print_columns, print_json
 from tkjit.kernel import find, kernels
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the inputs")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="for each call, in seconds")
     add_json(parser)
+    add_model_arch(parser)
     parser.set_defaults(run=_verify)
 
 

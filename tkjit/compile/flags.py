@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tkjit.compile.targets import Target, modelled_arch
+from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.spec import Spec
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -138,7 +138,7 @@ def launcher_flags(
     ]
     includes = tuple(f"-I{directory}" for directory in directories if directory)
     given = [flag for library in spec.headers for flag in library.flags] + list(spec.flags)
-    arch = modelled_arch(known for known, _ in spec.sources) if target.is_cpu else target.arch
+    arch = modelled_arch((known for known, _ in spec.sources), target.model) if target.is_cpu else target.arch
     by_arch = [f"-D{name}" for library in spec.headers for name in library.defines_for(arch)]
     defines = [*by_arch, *(f"-D{name}={value}" for name, value in spec.defines)]
     libraries = [f"-l{library}" for library in spec.libraries]
@@ -149,6 +149,7 @@ def launcher_flags(
             *_CXX_FLAGS,
             *(_DEBUG_FLAGS if for_debugger else ()),
             *(["-DTKJIT_SIM_BOUNDS"] if checks_bounds else []),
+            *_model(arch),
             *_march(target),
             "-shared",
             "-fPIC",
@@ -165,7 +166,14 @@ def launcher_flags(
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:
     """The flags of a source that is compiled to an object for the simulator; of those given, the preprocessor's."""
     preprocessor, _ = common_flags(given)
-    return [*_CXX_FLAGS, *_march(target), "-fPIC", "-fvisibility=hidden", *preprocessor]
+    return [
+        *_CXX_FLAGS,
+        *_model(target.model or NEWEST_MODEL),
+        *_march(target),
+        "-fPIC",
+        "-fvisibility=hidden",
+        *preprocessor,
+    ]
 
 
 def simulator_flags(target: Target, defines: Iterable[str] = (), *, for_debugger: bool = False) -> Flags:
@@ -217,6 +225,11 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
         launcher.link,
         launcher.packages,
     )
+
+
+def _model(arch: str) -> list[str]:
+    """What ``__CUDA_ARCH__`` is, where it is not the simulator's own."""
+    return [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"] if generation(arch) < generation(NEWEST_MODEL) else []
 
 
 def _march(target: Target) -> list[str]:

@@ -23,10 +23,13 @@ class Target:
         ``"90a"`` for a GPU, ``"cpu"`` for the simulator.
     cpu_level : str
         ``"x86-64-v3"`` and so on, of the machine that runs it.
+    model : str
+        The GPU architecture that the simulator is asked to be, ``"80"``; empty for its own choice.
     """
 
     arch: str
     cpu_level: str = ""
+    model: str = ""
 
     @property
     def is_cpu(self) -> bool:
@@ -38,18 +41,28 @@ class Target:
         return f"cpu-{self.cpu_level}" if self.is_cpu else f"sm_{self.arch}"
 
 
-def cpu_target(has_v3: bool | None = None) -> Target:
+def cpu_target(has_v3: bool | None = None, model: str = "") -> Target:
     """The CPU of this machine, by the levels of the x86-64 ABI: a cache can then serve other machines of that level.
 
     Parameters
     ----------
     has_v3 : bool, optional
         Whether it has what ``x86-64-v3`` asks for, where that is known already.
+    model : str
+        The GPU architecture that the simulator is asked to be, as a user names it.
+
+    Raises
+    ------
+    ToolchainError
+        If the simulator does not model it.
     """
+    model = gpu_target(model).arch if model else ""
+    if model and generation(model) > generation(NEWEST_MODEL):
+        raise ToolchainError(f"the simulator does not model sm_{model}; it has sm_{NEWEST_MODEL} and what came before")
     machine = os.uname().machine
     if machine != "x86_64":
-        return Target("cpu", machine)
-    return Target("cpu", "x86-64-v3" if (_has_v3() if has_v3 is None else has_v3) else "x86-64-v2")
+        return Target("cpu", machine, model)
+    return Target("cpu", "x86-64-v3" if (_has_v3() if has_v3 is None else has_v3) else "x86-64-v2", model)
 
 
 def _has_v3() -> bool:
@@ -81,26 +94,33 @@ def arch_of_capability(major: int, minor: int) -> str:
     return f"{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def modelled_arch(archs: Iterable[str]) -> str:
+def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     """The GPU architecture that code for the CPU models.
 
     Parameters
     ----------
     archs : iterable of str
         Those that a kernel has sources for; ``""`` is every one.
+    asked : str
+        The one that a user asks for.
 
     Returns
     -------
     str
-        The newest that the simulator has, of those; where none is among them, the one that the kernel is written for.
+        The one that is asked for, where the kernel has a source for it; else the newest that the simulator has, of the
+        kernel's; where none is among them, the one that the kernel is written for.
 
     Examples
     --------
     >>> modelled_arch(["", "cpu"]), modelled_arch(["80", "90a", "100a"]), modelled_arch(["100a"])
     ('90a', '90a', '100a')
+    >>> modelled_arch(["", "90a"], "80"), modelled_arch(["90a"], "80")
+    ('80', '90a')
     """
     archs = list(archs)
     own = sorted((arch for arch in archs if arch not in ("", "cpu")), key=generation)
+    if asked and ("" in archs or asked in own or not own):
+        return asked
     modelled = [arch for arch in own if generation(arch) <= generation(NEWEST_MODEL)]
     if "" in archs or not own:
         return NEWEST_MODEL

@@ -42,7 +42,7 @@ class LauncherPlan(Plan):
         self._env = env
         self.spec, self.variant, self.target = spec, variant, target
         self._source = _source(spec, target)
-        arch = modelled_arch(known for known, _ in spec.sources)
+        arch = modelled_arch((known for known, _ in spec.sources), target.model)
         if target.is_cpu and "cpu" not in dict(spec.sources) and generation(arch) > generation(NEWEST_MODEL):
             raise ToolchainError(
                 f"{spec.name} is written for sm_{arch}, which the simulator does not model; it has sm_{NEWEST_MODEL}"
@@ -55,6 +55,11 @@ class LauncherPlan(Plan):
     def warm_key(self) -> str:
         name = f"{self.target.name}-{self.spec.name}"
         return self._env.warm_key(name, (self.spec, self.variant, self.target))
+
+    @property
+    def source(self) -> Source:
+        """What is compiled."""
+        return self._source
 
     @property
     def what(self) -> str:
@@ -205,7 +210,9 @@ class LauncherPlan(Plan):
 
 def _source(spec: Spec, target: Target) -> Source:
     """The source that serves a target."""
-    source = spec.source_for(target.arch)
+    archs = dict(spec.sources)
+    is_modelled = target.is_cpu and "cpu" not in archs and ("" not in archs or bool(target.model))
+    source = spec.source_for(modelled_arch(archs, target.model) if is_modelled else target.arch)
     if source is None:
         known = ", ".join(arch for arch, _ in spec.sources)
         raise ToolchainError(f"{spec.name} has no source for {target.name}; it has sources for {known}")

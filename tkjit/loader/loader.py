@@ -342,7 +342,8 @@ class Loader:
         """The target of a device."""
         if device_type == "cpu":
             # the runtime queries the CPU itself; to read /proc/cpuinfo takes a tenth of a millisecond
-            return targets.cpu_target(getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None))
+            has_v3 = getattr(self._runtime and self._runtime.loaded, "has_x86_64_v3", None)
+            return targets.cpu_target(has_v3, self.settings.model_arch)
         import torch
 
         return targets.gpu_target(targets.arch_of_capability(*torch.cuda.get_device_capability(device)))

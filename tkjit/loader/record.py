@@ -35,10 +35,11 @@ class Used:
     variant: tuple[tuple[str, str | int], ...]
     arch: str
     cpu_level: str = ""
+    model: str = ""
 
     @property
     def target(self) -> Target:
-        return Target(self.arch, self.cpu_level)
+        return Target(self.arch, self.cpu_level, self.model)
 
 
 def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
@@ -49,7 +50,8 @@ def record(path: Path, spec: Spec, overload: int, variant: Variant, target: Targ
     CacheError
         If it cannot be written.
     """
-    append(path, asdict(Used(spec.name, spec.module, overload, variant.values, target.arch, target.cpu_level)))
+    where = (target.arch, target.cpu_level, target.model)
+    append(path, asdict(Used(spec.name, spec.module, overload, variant.values, *where)))
 
 
 def append(path: Path, content: dict[str, Any]) -> None:

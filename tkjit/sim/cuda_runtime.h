@@ -63,7 +63,9 @@
 // A header that asks for it would be compiled for the host alone. A source's own questions have other names by now.
 #if defined(TKJIT_SIM_TRANSLATES)
 #define __CUDA_ARCH__ TKJIT_SIM_CUDA_ARCH
+#if TKJIT_SIM_CUDA_ARCH == 900
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
+#endif
 #elif !defined(TKJIT_SIM_SYSTEM_ASKS_ARCH)
 #pragma GCC poison __CUDA_ARCH__
 #endif

@@ -63,8 +63,8 @@ class Outcome:
         return {**asdict(self), "problems": list(self.problems), "is_right": self.is_right}
 
     def __str__(self) -> str:
-        name = ", ".join(part for part in (self.variant, self.case) if part)
-        return f"{self.kernel}({name})"
+        parts = [part for text in (self.variant, self.case) for part in text.split(", ") if part]
+        return f"{self.kernel}({', '.join(dict.fromkeys(parts))})"  # a variant may be a dim, which the case says too
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ class Planned:
     @property
     def outcome(self) -> Outcome:
         """The names in an outcome, before there is one."""
-        chosen = ", ".join(f"{name}={value}" for name, value in self.variant.values if name not in self.spec.dim_names)
-        return Outcome(self.spec.name, chosen, self.case.name, tolerance=bound_of(self.spec, self.variant).row)
+        tolerance = bound_of(self.spec, self.variant).row
+        return Outcome(self.spec.name, str(self.variant), self.case.name, tolerance=tolerance)
 
 
 def planned(kernel: Kernel, types: Sequence[str], given: Mapping[str, Any], seed: int) -> Iterator[Planned]:

@@ -9,7 +9,7 @@ import tkjit
 from tkjit import In, InOut, Out, Tensor
 
 DIRECTORY = Path(__file__).parent
-_TYPES = {  # ELEMENT, its name in PTX and in tensor maps, torch's
+TYPES = {  # ELEMENT, its name in PTX and in tensor maps, torch's
     "bf16": ("__nv_bfloat16", "BFLOAT16", torch.bfloat16),
     "f16": ("__half", "FLOAT16", torch.float16),
     "e4m3": ("__nv_fp8_e4m3", "UINT8", torch.float8_e4m3fn),
@@ -36,11 +36,11 @@ class Product:
 
     @property
     def dtype(self) -> torch.dtype:
-        return _TYPES[self.element][2]
+        return TYPES[self.element][2]
 
     @property
     def kernel(self) -> tkjit.Kernel:
-        cpp, name, dtype = _TYPES[self.element]
+        cpp, name, dtype = TYPES[self.element]
         is_integer, size = self.element in ("s8", "u8"), dtype.itemsize
         k, sums = 128 // size, "s32" if is_integer else "f32"
         text = str(dtype).removeprefix("torch.")

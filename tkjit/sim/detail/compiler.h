@@ -8,10 +8,12 @@
 #define __CUDACC_VER_BUILD__ 88
 #define __CUDACC_EXTENDED_LAMBDA__ 1
 #define __CUDACC_RELAXED_CONSTEXPR__ 1
-#define __CUDA_ARCH_LIST__ 900
+#define __CUDA_ARCH_LIST__ TKJIT_SIM_CUDA_ARCH
 #define CUDART_VERSION 13000
 #define __NV_SILENCE_DEPRECATION_BEGIN
 #define __NV_SILENCE_DEPRECATION_END
 
-// What `__CUDA_ARCH__` becomes in a source's device code (source/cuda_arch.py): Hopper, without what `sm_90a` adds.
+// What `__CUDA_ARCH__` becomes in a source's device code (source/cuda_arch.py): Hopper, unless another one is asked for.
+#ifndef TKJIT_SIM_CUDA_ARCH
 #define TKJIT_SIM_CUDA_ARCH 900
+#endif

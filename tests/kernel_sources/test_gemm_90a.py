@@ -1,0 +1,55 @@
+"""The GEMM's source for Hopper in the simulator: any shape, through TMA and by hand, and a ring that goes round."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import testing
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture(autouse=True)
+def on_hopper(session_cache, monkeypatch):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", "90a")
+
+
+SHAPES = [
+    (128, 64, 256),  # one tile, one stage
+    (128, 1000, 256),  # the ring goes round, and the last stage is not full
+    (129, 72, 264),  # a tile more in both directions
+    (1, 8, 8),
+    (53, 37, 71),  # rows that TMA does not take
+    (300, 130, 520),
+    (16, 0, 8),
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_any_shape(shape):
+    m, k, n = shape
+    outcomes = testing.verify("gemm", types=["bfloat16"], dims={"M": m, "K": k, "N": n})
+    assert len(outcomes) == 1
+
+
+def test_other_types():
+    for dtype in ("float16", "float32"):
+        testing.verify("gemm", types=[dtype], dims={"M": 130, "K": 72, "N": 40})
+
+
+def test_views_that_begin_where_tma_cannot():
+    """NaN all around: nothing outside is read."""
+    m, k, n = 40, 64, 72
+    buffer = torch.full((2 * (m * k + k * n),), float("nan"), dtype=torch.bfloat16)
+    a = buffer[1 : 1 + m * k].view(m, k).normal_()
+    b = buffer[m * k + 8 : m * k + 8 + k * n].view(k, n).normal_()
+    c = tkjit.load("gemm")(a, b)
+    torch.testing.assert_close(c.float(), a.float() @ b.float(), rtol=0.02, atol=0.1)
+
+
+def test_it_is_this_source_that_runs():
+    kernel = tkjit.find("gemm")
+    assert "wgmma" in kernel.render(arch="90a", T="bfloat16").launcher
+    assert "wgmma" not in kernel.render(arch="80", T="bfloat16").launcher

@@ -1,0 +1,66 @@
+"""Which GPU architecture the simulator is: the source that it takes, and ``__CUDA_ARCH__``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import Out, Tensor
+from tkjit.cli import main
+
+pytestmark = pytest.mark.compiles
+SOURCE = "__global__ void which(Globals g) {{ g.y[0] = {value}; }}"
+ASKS = "__CUDA_ARCH__"
+
+
+def value_of(**sources: str) -> int:
+    options = {
+        "archs": {
+            arch.removeprefix("sm_"): SOURCE.format(value=text) for arch, text in sources.items() if arch != "common"
+        }
+    }
+    common = SOURCE.format(value=sources["common"]) if "common" in sources else None
+
+    @tkjit.kernel(common, entry="which", grid=1, block=1, **options)
+    def which(device: torch.device = "cpu", *, y: Out[Tensor, "int32", 1]) -> Tensor: ...
+
+    return int(which()[0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "sources", "value"),
+    [
+        ("", {"common": ASKS}, 900),
+        ("80", {"common": ASKS}, 800),
+        ("sm_80", {"common": "1", "sm_80": "2"}, 2),
+        ("90a", {"common": "1", "sm_90a": "3"}, 3),
+        ("86", {"common": "1", "sm_80": "2"}, 2),
+        ("", {"common": "1", "sm_90a": "3"}, 1),
+        ("80", {"sm_90a": ASKS}, 900),
+        ("", {"sm_80": "1", "sm_90a": ASKS}, 900),
+    ],
+)
+def test_the_source_and_the_macro(session_cache, monkeypatch, asked, sources, value):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
+    assert value_of(**sources) == value
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"), [("100a", "the simulator does not model sm_100a"), ("x", "'x' is not a GPU arch")]
+)
+def test_an_architecture_that_is_not_modelled(session_cache, monkeypatch, asked, said):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
+    with pytest.raises(tkjit.ToolchainError, match=said):
+        value_of(common="1")
+
+
+def test_a_program(session_cache, tmp_path, capfd, monkeypatch):
+    source = tmp_path / "main.cu"
+    source.write_text("""#include <cstdio>
+__global__ void arch(int* x) { *x = __CUDA_ARCH__; }
+int main() { int* x; cudaMalloc(&x, 4); arch<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x); }
+""")
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", "")  # which the option sets, for processes that are started
+    assert main(["run", str(source), "--model-arch", "75"]) == 0
+    assert capfd.readouterr().out == "750\n"

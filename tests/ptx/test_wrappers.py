@@ -1,0 +1,60 @@
+"""The wrappers of tensor maps and wgmma, in the simulator: exact, and refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support.hopper.wrapped import WRAPPED, Wrapped
+
+import tkjit
+from tkjit import InOut, Tensor
+from tkjit.check import Options, check
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.mark.parametrize("product", WRAPPED, ids=str)
+def test_a_product_is_exact(product: Wrapped):
+    a, b = product.inputs()
+    assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
+
+
+def test_races_of_wgmma_are_not_checked_and_this_says_so():
+    kernel = WRAPPED[0].kernel
+    with pytest.raises(tkjit.CompileError, match="check does not know the races of wgmma yet"):
+        check(loader_for(Settings.from_environment()), kernel.specs, Options(modes=("race",), given={"K": 64, "N": 64}))
+
+
+MAPPED = """
+#include <tkjit/tensor_map.cuh>
+struct Problem { tkjit::tiled<float, 8, 32> x; };
+__global__ void look(const __grid_constant__ Problem g) {
+    if (g.x.raw_ptr && g.x.cols()) g.x.raw_ptr[0] = g.x.is_mapped ? g.x.rows() : -1;
+}
+"""
+
+
+@tkjit.kernel(MAPPED, entry="look", struct="Problem", grid=1, block=1)
+def look(x: InOut[Tensor, "float32", "B", "M", "N"]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("shape", "offset", "seen"), [((2, 3, 4), 0, 6), ((2, 3, 5), 0, -1), ((2, 3, 4), 1, -1), ((0, 3, 4), 0, 0)]
+)
+def test_what_tma_cannot_copy_is_not_mapped(shape, offset, seen):
+    size = torch.Size(shape).numel()
+    x = torch.zeros(size + offset + 1)[offset : offset + size].view(shape)
+    look(x)
+    assert not size or x.flatten()[0] == seen
+
+
+def test_a_tile_that_is_too_wide_for_its_swizzle_is_an_error_of_the_compiler():
+    source = MAPPED.replace("8, 32>", "8, 64>")
+
+    @tkjit.kernel(source, entry="look", struct="Problem", grid=1, block=1)
+    def wide(x: InOut[Tensor, "float32", "M", "N"]) -> None: ...
+
+    with pytest.raises(tkjit.CompileError, match="a row of a tile has at most the bytes of the swizzle"):
+        wide(torch.zeros(8, 64))

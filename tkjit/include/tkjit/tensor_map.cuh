@@ -1,0 +1,165 @@
+// Tensor maps: what the hardware that copies tiles of a matrix (TMA) knows of it. Needs sm_90.
+//
+//     struct Globals { tkjit::tiled<bf16, 128, 64> a; };    // tiles of 128 rows and 64 columns, swizzled by 128 bytes
+//
+// A launcher makes one of a tensor, as it makes a `tkjit::gl`; it has to lie in the kernel's parameters:
+// `const __grid_constant__ Globals g`. What lies outside the matrix is 0 in a tile that is loaded, and not stored.
+//
+// Source: CUDA Driver API, "cuTensorMapEncodeTiled"; PTX ISA, "Data Movement: cp.async.bulk.tensor".
+#pragma once
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdint.h>
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "driver.h"
+#include "mbarrier.cuh"
+#include "shared_memory.cuh"
+
+namespace tkjit {
+
+/// How a tensor map names a type of elements. One of 8 bits is copied as it is, whatever it stands for.
+template <class T>
+constexpr CUtensorMapDataType tensor_map_type() {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    else if constexpr (std::is_same_v<T, __half>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    else if constexpr (std::is_same_v<T, float>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    else if constexpr (std::is_same_v<T, double>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    else if constexpr (std::is_same_v<T, int32_t>) return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    else if constexpr (std::is_same_v<T, int64_t>) return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    else {
+        static_assert(sizeof(T) == 1, "a tensor map of elements of another type");
+        return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    }
+}
+
+/// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes (0, 32, 64 or 128; a row of a tile has no
+/// more). Leading dimensions of a tensor are rows. It is made on the host, from a pointer and four extents.
+template <class T, int Rows, int Cols, int Swizzle = 128>
+struct tiled {
+    using dtype = T;
+    static constexpr int tile_rows = Rows, tile_cols = Cols, swizzle_bytes = Swizzle;
+    static constexpr uint32_t tile_bytes = Rows * Cols * sizeof(T);
+    static_assert(Rows <= 256 && Cols <= 256, "a tile has at most 256 rows and columns");
+    static_assert(Cols * sizeof(T) % 16 == 0, "a row of a tile is a multiple of 16 bytes");
+    static_assert(Swizzle == 0 || Cols * sizeof(T) <= Swizzle, "a row of a tile has at most the bytes of the swizzle");
+
+    alignas(64) CUtensorMap map;
+    T* raw_ptr;
+    int extents[4];
+    bool is_mapped;  // else it is empty, or begins or continues where no copy may: at no multiple of 16 bytes
+
+    __host__ __device__ int rows() const { return extents[0] * extents[1] * extents[2]; }
+    __host__ __device__ int cols() const { return extents[3]; }
+
+    tiled(T* pointer, int batch, int depth, int rows, int cols)
+        : map{}, raw_ptr(pointer), extents{batch, depth, rows, cols}, is_mapped(false) {
+        const uint64_t sizes[2] = {uint64_t(cols), uint64_t(batch) * depth * rows};
+        const uint64_t row_bytes = cols * sizeof(T);
+        if (!sizes[0] || !sizes[1] || row_bytes % 16 || reinterpret_cast<uintptr_t>(pointer) % 16) return;
+        const uint32_t box[2] = {Cols, Rows}, steps[2] = {1, 1};
+        const CUresult status = cuTensorMapEncodeTiled(
+            &map, tensor_map_type<std::remove_const_t<T>>(), 2, const_cast<std::remove_const_t<T>*>(pointer), sizes,
+            &row_bytes, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+            Swizzle == 128  ? CU_TENSOR_MAP_SWIZZLE_128B
+            : Swizzle == 64 ? CU_TENSOR_MAP_SWIZZLE_64B
+            : Swizzle == 32 ? CU_TENSOR_MAP_SWIZZLE_32B
+                            : CU_TENSOR_MAP_SWIZZLE_NONE,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        if (status != CUDA_SUCCESS) {
+            const char* why = nullptr;
+            cuGetErrorString(status, &why);
+            throw std::runtime_error("a tensor map of " + std::to_string(sizes[1]) + " x " + std::to_string(cols) +
+                                     " is refused: " + (why ? why : "unknown error"));
+        }
+        is_mapped = true;
+    }
+};
+
+/// Where an element of a tile lies, in bytes from the tile's begin, which is a multiple of 1024 bytes: bits 4 to 6 of the
+/// place are changed by bits 7 to 9. Source: PTX ISA, "Swizzling Modes".
+template <class Tiled>
+__host__ __device__ constexpr uint32_t place_in_tile(int row, int col) {
+    constexpr uint32_t mask = Tiled::swizzle_bytes ? Tiled::swizzle_bytes / 16 - 1 : 0;
+    const uint32_t place = (row * Tiled::tile_cols + col) * sizeof(typename Tiled::dtype);
+    return place ^ ((place >> 7 & mask) << 4);
+}
+
+#ifdef TKJIT_SIM
+
+namespace detail {
+template <class Tiled>
+const sim::TensorMap* map_of(const Tiled& matrix) {
+    return reinterpret_cast<const sim::TensorMap*>(&matrix.map);
+}
+}  // namespace detail
+
+/// Has the map read ahead of the first copy.
+template <class Tiled>
+inline void prefetch_tensor_map(const Tiled&) {}
+
+/// Copies the tile that begins at (row, col), which may be outside, to shared memory; `tile_bytes` arrive at the barrier.
+template <class Tiled>
+inline void tensor_load(void* shared, const Tiled& matrix, int row, int col, uint64_t* barrier,
+                        sim::Site site = sim::Site::here()) {
+    const int at[2] = {col, row};
+    sim::tensor_load(shared, detail::map_of(matrix), at, 2, barrier, site);
+}
+
+/// Copies a tile from shared memory to (row, col); a store as those of bulk_copy.cuh, which are committed and waited for.
+template <class Tiled>
+inline void tensor_store(const Tiled& matrix, int row, int col, const void* shared, sim::Site site = sim::Site::here()) {
+    const int at[2] = {col, row};
+    sim::tensor_store(detail::map_of(matrix), at, 2, shared, sim::Reduction::none, site);
+}
+
+/// Adds a tile in shared memory to what is at (row, col), each element at once.
+template <class Tiled>
+inline void tensor_add(const Tiled& matrix, int row, int col, const void* shared, sim::Site site = sim::Site::here()) {
+    const int at[2] = {col, row};
+    sim::tensor_store(detail::map_of(matrix), at, 2, shared, sim::Reduction::add_, site);
+}
+
+#else
+
+/// Has the map read ahead of the first copy.
+template <class Tiled>
+__device__ __forceinline__ void prefetch_tensor_map(const Tiled& matrix) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&matrix.map) : "memory");
+}
+
+/// Copies the tile that begins at (row, col), which may be outside, to shared memory; `tile_bytes` arrive at the barrier.
+template <class Tiled>
+__device__ __forceinline__ void tensor_load(void* shared, const Tiled& matrix, int row, int col, uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            shared_address(shared)),
+        "l"(&matrix.map), "r"(col), "r"(row), "r"(shared_address(barrier))
+        : "memory");
+}
+
+/// Copies a tile from shared memory to (row, col); a store as those of bulk_copy.cuh, which are committed and waited for.
+template <class Tiled>
+__device__ __forceinline__ void tensor_store(const Tiled& matrix, int row, int col, const void* shared) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&matrix.map), "r"(col),
+                 "r"(row), "r"(shared_address(shared))
+                 : "memory");
+}
+
+/// Adds a tile in shared memory to what is at (row, col), each element at once.
+template <class Tiled>
+__device__ __forceinline__ void tensor_add(const Tiled& matrix, int row, int col, const void* shared) {
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&matrix.map),
+                 "r"(col), "r"(row), "r"(shared_address(shared))
+                 : "memory");
+}
+
+#endif
+
+}  // namespace tkjit

@@ -1,0 +1,202 @@
+// `wgmma`: a warpgroup, four warps, multiplies matrices in shared memory. Needs sm_90a.
+//
+//     float sum[128] = {};                            // 64 x 256, a warp's share 16 rows: see for_each_in_wgmma
+//     wgmma_fence();                                  // before the first, and after registers were written
+//     for (int k = 0; k < 4; ++k) wgmma<256, bf16>(sum, a.advanced(k), b.advanced(k));
+//     wgmma_commit();
+//     wgmma_wait<0>();                                // until then neither the sums nor the tiles may be touched
+//
+// The matrices lie as tensor maps with a swizzle of 128 bytes write them. All 128 threads execute the same.
+//
+// Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <stdint.h>
+
+#include <type_traits>
+
+#include "shared_memory.cuh"
+
+#ifdef TKJIT_SIM
+#include "../../sim/detail/wgmma.h"
+#endif
+#ifdef TKJIT_SIM_RACE
+#error "check does not know the races of wgmma yet; python -m tkjit check --memory checks its accesses"
+#endif
+
+namespace tkjit {
+
+/// Elements of K that one instruction multiplies: 32 bytes.
+template <class T>
+constexpr int wgmma_depth = 32 / int(sizeof(T));
+
+/// A matrix in shared memory, in rows of 128 bytes that are swizzled. `step` is how far the next 32 bytes of K are.
+struct WgmmaMatrix {
+    uint64_t descriptor;
+    uint32_t step_bytes;
+
+    __device__ __forceinline__ uint64_t advanced(int steps) const { return descriptor + uint64_t(steps) * (step_bytes >> 4); }
+};
+
+namespace detail {
+constexpr uint64_t swizzled_by_128 = uint64_t(1) << 62;
+constexpr uint32_t eight_rows = 8 * 128;  // bytes of what the swizzle repeats
+
+__device__ __forceinline__ uint64_t wgmma_descriptor(const void* shared, uint32_t leading_bytes, uint32_t stride_bytes) {
+    const auto field = [](uint32_t bytes) { return uint64_t(bytes >> 4 & 0x3fff); };
+    return field(shared_address(shared)) | field(leading_bytes) << 16 | field(stride_bytes) << 32 | swizzled_by_128;
+}
+}  // namespace detail
+
+/// A tile whose rows are M or N, with K along them: 64 elements of 16 bits a row. It begins at a multiple of 1024 bytes.
+__device__ __forceinline__ WgmmaMatrix wgmma_rows(const void* shared) {
+    return {detail::wgmma_descriptor(shared, 0, detail::eight_rows), 32};
+}
+
+/// A tile of 16-bit elements whose rows are K, with M or N along them: 64 of a row, and the next 64 `next_bytes` behind them.
+__device__ __forceinline__ WgmmaMatrix wgmma_columns(const void* shared, uint32_t next_bytes) {
+    return {detail::wgmma_descriptor(shared, next_bytes, detail::eight_rows), 16 * 128};
+}
+
+/// The row and the column of a thread's sum number `i` in a product of 64 rows.
+/// Source: PTX ISA, "Register Fragments for wgmma.mma_async: Accumulator D".
+__device__ __forceinline__ int wgmma_row(int i) { return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8; }
+__device__ __forceinline__ int wgmma_col(int i) { return i / 4 * 8 + threadIdx.x % 4 * 2 + i % 2; }
+
+#ifdef TKJIT_SIM
+
+namespace detail {
+template <class T>
+constexpr sim::Element wgmma_element() {
+    if constexpr (std::is_same_v<T, __nv_bfloat16>) return sim::Element::bf16;
+    else if constexpr (std::is_same_v<T, __half>) return sim::Element::f16;
+    else if constexpr (std::is_same_v<T, float>) return sim::Element::tf32;
+    else if constexpr (std::is_same_v<T, __nv_fp8_e4m3>) return sim::Element::e4m3;
+    else if constexpr (std::is_same_v<T, __nv_fp8_e5m2>) return sim::Element::e5m2;
+    else {
+        static_assert(std::is_same_v<T, int8_t>, "wgmma multiplies no such elements");
+        return sim::Element::s8;
+    }
+}
+}  // namespace detail
+
+/// Orders what was written to registers and shared memory before the wgmmas that follow.
+inline void wgmma_fence() {}
+
+/// Makes the wgmmas since the last commit a group.
+inline void wgmma_commit() {}
+
+/// Waits until at most the last `pending_groups` groups are under way. The simulator multiplies at once.
+template <int pending_groups>
+inline void wgmma_wait() {}
+
+/// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
+/// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
+template <int N, class T, bool b_is_columns = false, class Sum>
+inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
+    static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
+    static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(),
+                                           std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
+    sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, b_is_columns};
+    sim::wgmma(shape, operands, site);
+}
+
+#else
+
+/// Orders what was written to registers and shared memory before the wgmmas that follow.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+/// Makes the wgmmas since the last commit a group.
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+/// Waits until at most the last `pending_groups` groups are under way.
+template <int pending_groups>
+__device__ __forceinline__ void wgmma_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending_groups) : "memory");
+}
+
+namespace detail {
+
+// The places of 16 registers in an instruction's text, from the one that 16 * n has; and the registers.
+#define TKJIT_PLACES_0 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define TKJIT_PLACES_1 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TKJIT_PLACES_2 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define TKJIT_PLACES_3 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TKJIT_PLACES_4 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define TKJIT_PLACES_5 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define TKJIT_PLACES_6 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define TKJIT_PLACES_7 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define TKJIT_UP_TO_0 TKJIT_PLACES_0
+#define TKJIT_UP_TO_1 TKJIT_UP_TO_0 ", " TKJIT_PLACES_1
+#define TKJIT_UP_TO_2 TKJIT_UP_TO_1 ", " TKJIT_PLACES_2
+#define TKJIT_UP_TO_3 TKJIT_UP_TO_2 ", " TKJIT_PLACES_3
+#define TKJIT_UP_TO_4 TKJIT_UP_TO_3 ", " TKJIT_PLACES_4
+#define TKJIT_UP_TO_5 TKJIT_UP_TO_4 ", " TKJIT_PLACES_5
+#define TKJIT_UP_TO_6 TKJIT_UP_TO_5 ", " TKJIT_PLACES_6
+#define TKJIT_UP_TO_7 TKJIT_UP_TO_6 ", " TKJIT_PLACES_7
+#define TKJIT_FOUR(kind, d, i) kind(d[i]), kind(d[i + 1]), kind(d[i + 2]), kind(d[i + 3])
+#define TKJIT_SIXTEEN(kind, d, i) \
+    TKJIT_FOUR(kind, d, i), TKJIT_FOUR(kind, d, i + 4), TKJIT_FOUR(kind, d, i + 8), TKJIT_FOUR(kind, d, i + 12)
+#define TKJIT_SUMS_0(kind, d) TKJIT_SIXTEEN(kind, d, 0)
+#define TKJIT_SUMS_1(kind, d) TKJIT_SUMS_0(kind, d), TKJIT_SIXTEEN(kind, d, 16)
+#define TKJIT_SUMS_2(kind, d) TKJIT_SUMS_1(kind, d), TKJIT_SIXTEEN(kind, d, 32)
+#define TKJIT_SUMS_3(kind, d) TKJIT_SUMS_2(kind, d), TKJIT_SIXTEEN(kind, d, 48)
+#define TKJIT_SUMS_4(kind, d) TKJIT_SUMS_3(kind, d), TKJIT_SIXTEEN(kind, d, 64)
+#define TKJIT_SUMS_5(kind, d) TKJIT_SUMS_4(kind, d), TKJIT_SIXTEEN(kind, d, 80)
+#define TKJIT_SUMS_6(kind, d) TKJIT_SUMS_5(kind, d), TKJIT_SIXTEEN(kind, d, 96)
+#define TKJIT_SUMS_7(kind, d) TKJIT_SUMS_6(kind, d), TKJIT_SIXTEEN(kind, d, 112)
+#define TKJIT_FLOATS(d) "+f"(d)
+#define TKJIT_INTEGERS(d) "+r"(d)
+
+// One overload: N columns, the number of the last 16 registers, the places behind them of A, B and how B lies.
+#define TKJIT_WGMMA(N, last, a_place, b_place, columns_place, T, Sum, kind, types, k, signs, layout)                      \
+    template <bool b_is_columns>                                                                                          \
+    __device__ __forceinline__ void wgmma(const T*, Sum(&sum)[N / 2], uint64_t a, uint64_t b) {                           \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k" #k "." types " {" TKJIT_UP_TO_##last "}, %" #a_place      \
+                     ", %" #b_place ", 1" signs layout(columns_place) ";"                                                 \
+                     : TKJIT_SUMS_##last(kind, sum)                                                                       \
+                     : "l"(a), "l"(b), "n"(int(b_is_columns)));                                                           \
+    }
+#define TKJIT_LAYOUT(place) ", 0, %" #place
+#define TKJIT_NO_LAYOUT(place)
+#define TKJIT_WGMMA_OF_ALL_TYPES(N, last, a, b, c)                                                                            \
+    TKJIT_WGMMA(N, last, a, b, c, __nv_bfloat16, float, TKJIT_FLOATS, "f32.bf16.bf16", 16, ", 1, 1", TKJIT_LAYOUT)            \
+    TKJIT_WGMMA(N, last, a, b, c, __half, float, TKJIT_FLOATS, "f32.f16.f16", 16, ", 1, 1", TKJIT_LAYOUT)                     \
+    TKJIT_WGMMA(N, last, a, b, c, float, float, TKJIT_FLOATS, "f32.tf32.tf32", 8, ", 1, 1", TKJIT_NO_LAYOUT)                  \
+    TKJIT_WGMMA(N, last, a, b, c, __nv_fp8_e4m3, float, TKJIT_FLOATS, "f32.e4m3.e4m3", 32, ", 1, 1", TKJIT_NO_LAYOUT)         \
+    TKJIT_WGMMA(N, last, a, b, c, __nv_fp8_e5m2, float, TKJIT_FLOATS, "f32.e5m2.e5m2", 32, ", 1, 1", TKJIT_NO_LAYOUT)         \
+    TKJIT_WGMMA(N, last, a, b, c, int8_t, int32_t, TKJIT_INTEGERS, "s32.s8.s8", 32, "", TKJIT_NO_LAYOUT)
+
+TKJIT_WGMMA_OF_ALL_TYPES(32, 0, 16, 17, 18)
+TKJIT_WGMMA_OF_ALL_TYPES(64, 1, 32, 33, 34)
+TKJIT_WGMMA_OF_ALL_TYPES(96, 2, 48, 49, 50)
+TKJIT_WGMMA_OF_ALL_TYPES(128, 3, 64, 65, 66)
+TKJIT_WGMMA_OF_ALL_TYPES(160, 4, 80, 81, 82)
+TKJIT_WGMMA_OF_ALL_TYPES(192, 5, 96, 97, 98)
+TKJIT_WGMMA_OF_ALL_TYPES(224, 6, 112, 113, 114)
+TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130)
+
+#undef TKJIT_WGMMA_OF_ALL_TYPES
+#undef TKJIT_NO_LAYOUT
+#undef TKJIT_LAYOUT
+#undef TKJIT_WGMMA
+#undef TKJIT_INTEGERS
+#undef TKJIT_FLOATS
+
+}  // namespace detail
+
+/// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
+/// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
+template <int N, class T, bool b_is_columns = false, class Sum>
+__device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b) {
+    static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
+    detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
+}
+
+#endif
+
+}  // namespace tkjit
