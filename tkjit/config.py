@@ -62,6 +62,8 @@ class Settings:
         ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents.
     model_arch : str
         ``TKJIT_MODEL_ARCH``: the GPU architecture that the simulator is, ``80``; the newest that it has without it.
+    sim_numerics : str
+        ``TKJIT_SIM_NUMERICS``: ``hardware``, if tensor cores add as a device's do; the simulator reads it itself.
     sim_trace : str
         ``TKJIT_SIM_TRACE``: where the simulator writes barriers and copies: ``1`` for standard error, or a file.
     header_roots : tuple of (str, Path)
@@ -87,6 +89,7 @@ class Settings:
     sim_debug: bool = False
     sim_bounds: bool = False
     model_arch: str = ""
+    sim_numerics: str = ""
     sim_trace: str = ""
     header_roots: tuple[tuple[str, Path], ...] = ()
     cuda_archs: str = ""
@@ -112,6 +115,7 @@ class Settings:
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
             model_arch=environ.get("TKJIT_MODEL_ARCH", ""),
+            sim_numerics=_numerics(environ.get("TKJIT_SIM_NUMERICS", "")),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
                 (name, _paths(given)[0].absolute())
@@ -139,6 +143,12 @@ def _paths(text: str) -> tuple[Path, ...]:
         return tuple(Path(path).expanduser() for path in text.split(os.pathsep) if path)
     except RuntimeError as error:  # ~nobody
         raise CacheError(f"{text}: {error}") from None
+
+
+def _numerics(text: str) -> str:
+    if text not in ("", "float32", "hardware"):
+        raise CacheError(f"TKJIT_SIM_NUMERICS is {text!r}; expected hardware, or float32, which is the default")
+    return text
 
 
 def _trace(text: str) -> str:

@@ -9,6 +9,9 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant
+
 pytestmark = pytest.mark.compiles
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 # of bound libraries: what must be there, and the package that has it
@@ -51,7 +54,7 @@ def quickstart():
 
 
 def test_each_notebook_is_executed_here():
-    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"quickstart", *NEEDED}
+    assert {path.stem for path in NOTEBOOKS.glob("*.ipynb")} == {"quickstart", "hopper", *NEEDED}
 
 
 def test_quickstart_shows_two_plots(quickstart):
@@ -71,8 +74,29 @@ def test_quickstart_writes_nothing_to_standard_error(quickstart):
     assert not _written(quickstart)
 
 
-def test_quickstart_is_kept_without_outputs():
-    assert not [cell for cell in _code(_read("quickstart")) if cell.outputs or cell.execution_count]
+@pytest.mark.parametrize("name", ["quickstart", "hopper"])
+def test_is_kept_without_outputs(name):
+    assert not [cell for cell in _code(_read(name)) if cell.outputs or cell.execution_count]
+
+
+@pytest.mark.slow
+def test_hopper_runs_on_the_cpu():
+    executed = _execute("hopper")
+    assert not _written(executed)
+    shown = "".join(str(output) for output in _outputs(executed))
+    assert "lacks 16 bytes that are expected" in shown and "ring(M=130, K=1000, N=264)" in shown
+
+
+@pytest.mark.nvcc
+@pytest.mark.slow
+def test_hopper_compiles_for_hopper(loader):
+    """Each kernel of the notebook, from its cells."""
+    namespace: dict = {}
+    for cell in _code(_read("hopper")):
+        exec(cell.source, namespace)
+    for name in ("look", "in_turn", "ring"):
+        (spec,) = namespace[name].specs
+        assert loader.launcher(spec, Variant(), gpu_target("90a")).manifest["spill_store_bytes"] == 0
 
 
 @pytest.mark.slow

@@ -23,7 +23,17 @@ ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
 _LOCAL_HEADERS = Path("/usr/local/include")
 # settings that affect neither a recipe nor its lookup
 _SETTINGS_OUTSIDE_KEYS = frozenset(
-    ["jit", "record", "cache_limit_bytes", "cache_shared", "kernel_path", "sync", "sim_trace", "cuda_archs"]
+    [
+        "jit",
+        "record",
+        "cache_limit_bytes",
+        "cache_shared",
+        "kernel_path",
+        "sync",
+        "sim_trace",
+        "sim_numerics",
+        "cuda_archs",
+    ]
 )
 
 

@@ -14,6 +14,7 @@
 #include "runtime/launch.h"
 #include "runtime/math_functions.h"
 #include "runtime/multicast.h"
+#include "runtime/numerics.h"
 #include "runtime/tensor_map.h"
 #include "runtime/warp.h"
 #include "runtime/wgmma.h"

@@ -17,7 +17,7 @@ template <>
 struct MmaElement<__half> {
     static constexpr char ptx[] = "f16";
 #ifdef TKJIT_SIM
-    static constexpr int bits = 16;
+    static constexpr int bits = 16, least_exponent = sim::least_of_half;
     static float value(uint32_t bits) { return sim::half_value(static_cast<unsigned short>(bits)); }
 #endif
 };
@@ -26,7 +26,7 @@ template <>
 struct MmaElement<__nv_bfloat16> {
     static constexpr char ptx[] = "bf16";
 #ifdef TKJIT_SIM
-    static constexpr int bits = 16;
+    static constexpr int bits = 16, least_exponent = sim::least_of_float;
     static float value(uint32_t bits) { return sim::bfloat16_value(static_cast<unsigned short>(bits)); }
 #endif
 };
@@ -34,6 +34,7 @@ struct MmaElement<__nv_bfloat16> {
 #ifdef TKJIT_SIM
 /// Halves in pairs; the sum is rounded to half once, at the end.
 struct MmaHalves {
+    static constexpr bool is_half = true;
     using Register = uint32_t;
     using Sum = float;
     static Sum load(const uint32_t* registers, int i) {

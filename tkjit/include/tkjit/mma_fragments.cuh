@@ -46,6 +46,8 @@ struct MmaSaturates {
 
 #ifdef TKJIT_SIM
 
+#include "../../sim/detail/numerics.h"
+
 #define TKJIT_MMA_WRAPPER inline void
 #define TKJIT_MMA_TAKE_SITE , sim::Site site = sim::Site::here()
 #define TKJIT_MMA_PASS_SITE , site
@@ -55,6 +57,7 @@ namespace tkjit::detail {
 // How the elements of C and D lie in a lane's registers, and the type that their sums are computed in. Element i of a
 // lane's is C[group + 8 (i / 2)][2 thread + i % 2].
 struct MmaFloats {
+    static constexpr bool is_half = false;
     using Register = float;
     using Sum = float;
     static Sum load(const float* registers, int i) { return registers[i]; }
@@ -83,6 +86,27 @@ struct MmaOperands {
     const Register* c;
     Register* d;
 };
+
+/// The sums as a device's tensor cores make them, where that is asked for and known: of products of 16-bit floats and tf32.
+/// Hopper adds all products of an instruction at once and keeps 25 bits, Ampere a half of them at a time and 24.
+template <class A, class Accumulator, int m, int k, class Sum>
+bool add_as_hardware(const Sum (&a)[m][k], const Sum (&b)[k][8], Sum (&d)[m][8]) {
+    if constexpr (requires { MmaElement<A>::least_exponent; }) {
+        if (!sim::numerics_are_hardwares()) return false;
+        constexpr bool is_hopper = TKJIT_SIM_CUDA_ARCH >= 900, is_half = Accumulator::is_half;
+        constexpr int least = MmaElement<A>::least_exponent;
+        constexpr int least_sum = is_half ? sim::least_of_half : sim::least_of_float;
+        constexpr int part = is_hopper || k * MmaElement<A>::bits < 256 ? k : k / 2;
+        constexpr sim::FusedSum fused{is_hopper ? 25 : 24, is_half ? 10 : 23, least, least, least_sum, least_sum, is_half};
+        for (int row = 0; row < m; row++) {
+            for (int col = 0; col < 8; col++) {
+                for (int i = 0; i < k; i += part) d[row][col] = fused(&a[row][i], &b[i][col], 8, part, d[row][col]);
+            }
+        }
+        return true;
+    }
+    return false;
+}
 
 /// One warp's product, computed by one lane from all lanes' fragments. Every product is exact, and the sums of floats
 /// are rounded to float one by one: a device keeps more bits of some and fewer of others.
@@ -116,13 +140,15 @@ __attribute__((noinline)) void multiply_fragments(sim::Lanes<MmaOperands<typenam
             d[group + 8 * (i / 2)][2 * thread + i % 2] = Accumulator::load(operands.c, i);
         }
     });
-    Row b_rows[k];
-    __builtin_memcpy(b_rows, b, sizeof(b));
-    for (int row = 0; row < m; row++) {
-        Row sum;
-        __builtin_memcpy(&sum, d[row], sizeof(sum));
-        for (int i = 0; i < k; i++) sum += a[row][i] * b_rows[i];
-        __builtin_memcpy(d[row], &sum, sizeof(sum));
+    if (!add_as_hardware<A, Accumulator>(a, b, d)) {
+        Row b_rows[k];
+        __builtin_memcpy(b_rows, b, sizeof(b));
+        for (int row = 0; row < m; row++) {
+            Row sum;
+            __builtin_memcpy(&sum, d[row], sizeof(sum));
+            for (int i = 0; i < k; i++) sum += a[row][i] * b_rows[i];
+            __builtin_memcpy(d[row], &sum, sizeof(sum));
+        }
     }
     lanes.for_each([&](int lane, Operands& operands) {
         const int group = lane / 4, thread = lane % 4;

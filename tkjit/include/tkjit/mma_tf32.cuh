@@ -18,7 +18,7 @@ template <>
 struct MmaElement<tf32> {
     static constexpr char ptx[] = "tf32";
 #ifdef TKJIT_SIM
-    static constexpr int bits = 32;
+    static constexpr int bits = 32, least_exponent = sim::least_of_float;
     /// A float that was not rounded to tf32 is cut off.
     static float value(uint32_t bits) { return __uint_as_float(bits & ~0x1fffu); }
 #endif

@@ -11,6 +11,7 @@
 #include "../detail/fp8_rounding.h"
 #include "../detail/site.h"
 #include "../detail/tensor_map.h"
+#include "../detail/numerics.h"
 #include "../detail/wgmma.h"
 #include "../detail/window.h"
 #include "fault.h"
@@ -231,9 +232,47 @@ inline void multiply_halves(uint32_t* d, unsigned count, unsigned t, const Matri
     }
 }
 
+/// The exponent of the smallest normal number.
+constexpr int least_exponent(Element element) {
+    return element == Element::e4m3                              ? -6
+           : element == Element::f16 || element == Element::e5m2 ? least_of_half
+                                                                 : least_of_float;
+}
+
+/// All sums as a device's tensor cores make them. Of 8-bit floats they keep 13 bits behind the point, else 25.
+inline void multiply_as_hardware(Thread* threads, const WgmmaShape& shape, const Matrices<float>& matrices) {
+    const bool is_narrow = shape.a == Element::e4m3 || shape.a == Element::e5m2, is_half = shape.sums == Sums::f16;
+    const int least_sum = is_half ? least_of_half : least_of_float;
+    const FusedSum fused{is_narrow ? 13 : 25, is_half ? 10 : is_narrow ? 13 : 23, least_exponent(shape.a),
+                         least_exponent(shape.b), least_sum, least_sum, is_half};
+    for (unsigned t = 0; t < warpgroup_threads; t++) {
+        const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
+        const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
+        const auto sum_of = [&](unsigned i, float c) {
+            const float* const a = matrices.a[row + i / 2 % 2 * 8];
+            return fused(a, &matrices.b[lane % 4][0][i], most_wgmma_n / 2, wgmma_k(shape.a), own.accumulates ? c : 0);
+        };
+        for (unsigned i = 0; i < shape.n / 2; i++) {
+            if (is_half) {
+                uint32_t& pair = static_cast<uint32_t*>(own.d)[i / 2];
+                const unsigned at = i % 2 * 16;
+                const float sum = sum_of(i, half_value(static_cast<unsigned short>(pair >> at)));
+                const uint32_t bits = sum != sum ? 0x7fff : half_bits(sum);
+                pair = (pair & ~(0xffffu << at)) | bits << at;
+            } else {
+                float& d = static_cast<float*>(own.d)[i];
+                d = sum_of(i, d);
+            }
+        }
+    }
+}
+
 template <class Number>
 inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrices<Number>& matrices) {
     const unsigned k = wgmma_k(shape.a), count = shape.n / 2;
+    if constexpr (static_cast<Number>(0.5) != 0) {
+        if (numerics_are_hardwares()) return multiply_as_hardware(threads, shape, matrices);
+    }
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const WgmmaOperands& own = *static_cast<const WgmmaOperands*>(threads[t].operands);
         if constexpr (static_cast<Number>(0.5) != 0) {
