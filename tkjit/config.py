@@ -145,6 +145,11 @@ def _paths(text: str) -> tuple[Path, ...]:
         raise CacheError(f"{text}: {error}") from None
 
 
+def choose_model(arch: str) -> None:
+    """Say which GPU architecture the simulator is, to this process and to those that it starts."""
+    os.environ["TKJIT_MODEL_ARCH"] = arch
+
+
 def _numerics(text: str) -> str:
     if text not in ("", "float32", "hardware"):
         raise CacheError(f"TKJIT_SIM_NUMERICS is {text!r}; expected hardware, or float32, which is the default")

@@ -57,7 +57,12 @@ def test_show(capsys):
     assert main(["show", "gemm"]) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("gemm(a: Tensor, b: Tensor, *, c: Tensor = None, out=None, stream=None)\n")
-    for fact in ('  a: In[Tensor, "T", "M", "K"]', "entry: gemm<T>", "grid: cdiv(M, 128) * cdiv(N, 128)", "block: 256"):
+    for fact in (
+        '  a: In[Tensor, "T", "M", "K"]',
+        "entry: gemm<T>",
+        "grid: Launch<T>::blocks(M, N)",
+        "block: Launch<T>::threads",
+    ):
         assert fact in printed.splitlines()
     assert "variants: T in float32, bfloat16, float16" in printed
     rendered = tkjit.find("gemm").render()

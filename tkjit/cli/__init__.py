@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from tkjit.config import choose_model
 from tkjit.errors import TkjitError
 
 
@@ -17,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         words[words.index("--")] = "--args"
     arguments = _parser().parse_args(words)
     if getattr(arguments, "model_arch", ""):
-        os.environ["TKJIT_MODEL_ARCH"] = arguments.model_arch
+        choose_model(arguments.model_arch)
     try:
         status = int(arguments.run(arguments))
         sys.stdout.flush()

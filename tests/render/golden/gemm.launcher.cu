@@ -5,49 +5,68 @@
 
 using T = __half;
 
-struct Globals {
-    tkjit::gl<T, 1, 1, -1, -1> a;  // a: In[Tensor, "T", "M", "K"]
-    tkjit::gl<T, 1, 1, -1, -1> b;  // b: In[Tensor, "T", "K", "N"]
-    tkjit::gl<T, 1, 1, -1, -1> c;  // c: Out[Tensor, "T", "M", "N"]
-};
-
 #define main tkjit_source_main
 #line 1 "gemm.cu"
 // C = A * B, row-major, any M, N and K: a block computes a tile of 128 x 128.
 #include "gemm_tile.cuh"
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Globals g) {
+struct Problem {
+    tkjit::gl<T, 1, 1> a, b, c;
+};
+
+/// What the spec asks for a launch.
+template <typename T>
+struct Launch {
+    static constexpr int threads = kThreads;
+    static constexpr size_t shared_bytes = 2 * Tile<T>::stage_elements * sizeof(T);
+    static size_t blocks(size_t m, size_t n) { return (m + kTileM - 1) / kTileM * ((n + kTileN - 1) / kTileN); }
+};
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads) gemm(const __grid_constant__ Problem<T> g) {
     TKJIT_DYNAMIC_SHARED(T, stages);
-    const int m = g.c.rows(), n = g.c.cols(), k = g.a.cols();
-    // one index for all tiles, since only the grid's x is large enough for any M
-    const int tiles_in_row = (n + kTileN - 1) / kTileN;
-    const int first_row = blockIdx.x / tiles_in_row * kTileM, first_col = blockIdx.x % tiles_in_row * kTileN;
-    const Accumulator<T> tile = multiply_tile(stages, g.a.raw_ptr, g.b.raw_ptr, m, n, k, first_row, first_col);
-    tile.for_each([&](int row, int col, float value) {
-        if (first_row + row < m && first_col + col < n) g.c(first_row + row, first_col + col) = T(value);
-    });
+    multiply(stages, g.a, g.b, g.c);
 }
 #line 32 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(gemm<T>)
 
+template <class TkjitGlobals>
+const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,
+                             std::type_identity<TkjitGlobals>) {
+    static_assert(tkjit::has_fields<TkjitGlobals, 3>(),
+                  "the number of fields of Problem<T>; the spec of gemm says otherwise");
+    static_assert(tkjit::holds<decltype(TkjitGlobals::a), T>(),
+                  "the type of Problem<T>::a; the spec of gemm says otherwise");
+    static_assert(tkjit::holds<decltype(TkjitGlobals::b), T>(),
+                  "the type of Problem<T>::b; the spec of gemm says otherwise");
+    static_assert(tkjit::holds<decltype(TkjitGlobals::c), T>(),
+                  "the type of Problem<T>::c; the spec of gemm says otherwise");
+
+    const TkjitArg &arg_a = args[0], &arg_b = args[1], &arg_c = args[2];
+    if (const char* error = tkjit::check_extents<decltype(TkjitGlobals::a)>(arg_a, "a")) return error;
+    if (const char* error = tkjit::check_extents<decltype(TkjitGlobals::b)>(arg_b, "b")) return error;
+    if (const char* error = tkjit::check_extents<decltype(TkjitGlobals::c)>(arg_c, "c")) return error;
+
+    const tkjit::Int v_M = arg_a.extents[0];
+    const tkjit::Int v_N = arg_b.extents[1];
+
+    TkjitGlobals globals{
+        .a = tkjit::convert<decltype(TkjitGlobals::a)>(arg_a),
+        .b = tkjit::convert<decltype(TkjitGlobals::b)>(arg_b),
+        .c = tkjit::convert<decltype(TkjitGlobals::c)>(arg_c),
+    };
+    tkjit::LaunchShape shape;
+    shape.set_grid([&](int M, int N) { return dim3(Launch<T>::blocks(M, N)); }(int(v_M.value()), int(v_N.value())));
+    shape.set_block([&]() { return dim3(Launch<T>::threads); }());
+    shape.set_shared_memory([&]() { return tkjit::Int(int64_t(Launch<T>::shared_bytes)); }());
+    return tkjit::launch(gemm<T>, shape, device, stream, globals);
+}
+
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
-        const TkjitArg &arg_a = args[0], &arg_b = args[1], &arg_c = args[2];
-        const tkjit::Int v_M = arg_a.extents[0];
-        const tkjit::Int v_N = arg_b.extents[1];
-
-        const Globals globals{
-            .a = tkjit::convert<decltype(Globals::a)>(arg_a),
-            .b = tkjit::convert<decltype(Globals::b)>(arg_b),
-            .c = tkjit::convert<decltype(Globals::c)>(arg_c),
-        };
-        tkjit::LaunchShape shape;
-        shape.set_grid(cdiv(v_M, 128) * cdiv(v_N, 128));
-        shape.set_block(256);
-        shape.set_shared_memory(37888);
-        return tkjit::launch(gemm<T>, shape, device, stream, globals);
+        return tkjit_launch_own(args, device, stream, std::type_identity<Problem<T>>{});
     });
 }
