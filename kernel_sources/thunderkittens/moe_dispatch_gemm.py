@@ -12,6 +12,22 @@ def left(arguments):
     return {"barrier": barriers}
 
 
+def routed(arguments):
+    """Tokens for two experts of each device, from all devices, with rows that fill up."""
+    import torch
+
+    counts = torch.zeros(256, dtype=torch.int32)
+    counts[3::32] = counts[17::32] = 128
+    tokens = arguments["pre_tokens"][0].shape[0]
+    pulls = []
+    for _ in range(8):
+        pull = torch.stack([torch.randint(8, (256,)), torch.randint(tokens, (256,))], 1).int()
+        pull[100:128] = pull[240:] = -1
+        pulls.append(pull)
+    barriers = [part * 0 for part in arguments["barrier"]]
+    return {"padded_tokens_per_expert": [counts] * 8, "pull_dispatch_indices": pulls, "barrier": barriers}
+
+
 DISPATCH = {
     "source": "<thunderkittens>/kernels/parallel/moe_dispatch_gemm/moe_dispatch_gemm_h100.cu",
     "struct": "globals",
@@ -28,6 +44,9 @@ DISPATCH = {
     grid="132 - num_comm_sms + cdiv(P, 16)",
     block=CExpr("NUM_MAIN_THREADS"),
     shared_memory=CExpr("DYNAMIC_SHARED_MEMORY"),
+    examples={"T": 64, "P": 256, "slots": 2},
+    prepare=routed,
+    unchecked="barrier",
     **DISPATCH,
 )
 def tk_moe_dispatch_gemm(
@@ -77,6 +96,8 @@ def tk_moe_dispatch_gemm(
     entry="epilogue_kernel",
     grid="cdiv(P, 32768)",
     block=CExpr("NUM_EPILOGUE_THREADS"),
+    examples={"T": 64, "P": 256, "slots": 2},
+    prepare=left,
     **DISPATCH,
 )
 def tk_moe_dispatch_gemm_epilogue(
@@ -90,3 +111,5 @@ def tk_moe_dispatch_gemm_epilogue(
     num_comm_sms: int = 32,
 ) -> None:
     """Clear what ``tk_moe_dispatch_gemm`` has left in this device's ``barrier``; with the same arguments."""
+    for part in barrier:
+        part.zero_()

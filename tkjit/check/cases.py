@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from tkjit.spec.model import MISSING
 from tkjit.spec.values import ValueType
 from tkjit.torchlib.meta import meta_outputs, scratch_of
 
+_LARGE = 1 << 26  # elements of an input that is made once, for all devices
 DEVICES = 2  # of a call over several, where the spec leaves their number open
 # of a tensor of up to two dims, and of more: a checked access takes a tenth of a microsecond
 _MAX_ELEMENTS = {False: 1 << 17, True: 1 << 15}
@@ -118,6 +120,7 @@ class _CaseGenerator:
         self._leading, self._absent = leading, absent
         self._max_elements = max_elements
         self._chosen = {name: value for name, value in given.items() if name not in dict(variant.values)}
+        self._large: dict[str, torch.Tensor] = {}
         self._seed, self._random = seed, torch.Generator().manual_seed(seed)
         fixed = {name: value for name, value in variant.values if isinstance(value, int)}
         devices = {"num_devices": spec.num_devices or DEVICES} if spec.is_parallel else {}
@@ -223,6 +226,10 @@ class _CaseGenerator:
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
         if f.is_strided:
             shape = (*shape[:-1], shape[-1] + 3)  # what is sliced off below lies between the rows
+        if self._spec.is_parallel and f.direction == "in" and prod(shape) > _LARGE:
+            if f.name not in self._large:
+                self._large[f.name] = self._random_tensor(f, shape, extents)
+            return self._large[f.name]
         tensor = self._random_tensor(f, shape, extents)
         return tensor[..., : shape[-1] - 3] if f.is_strided else tensor
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tkjit.cache.listing import list_entries
 from tkjit.compile.resources import resources_text
-from tkjit.compile.targets import gpu_target
+from tkjit.compile.targets import gpu_target, modelled_arch
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.extensions.plans import LACKING
@@ -106,6 +106,7 @@ def _spec_lines(spec: Spec) -> list[str]:
     facts = {
         "entry": spec.entry,
         "source": ", ".join(f"{arch + ': ' if arch else ''}{source.place}" for arch, source in spec.sources),
+        "on the CPU": f"as sm_{modelled_arch(dict(spec.sources), Settings.from_environment().model_arch)}",
         "struct": spec.struct or ("plain arguments" if spec.args else "Globals (rendered)"),
         "variants": "; ".join(f"{name} in {', '.join(map(str, options))}" for name, options in spec.variants),
         "dims": "; ".join(f"{name} = {expr}" for name, expr in spec.derived),

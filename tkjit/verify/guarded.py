@@ -51,14 +51,20 @@ def guarded(tensor: torch.Tensor, device: torch.device | str) -> Guarded:
 
 
 def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """A value, or the list of values, with something else for each tensor."""
+    """A value, or the list of values, with something else for each tensor; the same for one that is there twice."""
     if isinstance(value, torch.Tensor):
         return change(value)
-    return [each_tensor(item, change) for item in value] if isinstance(value, (list, tuple)) else value
+    if not isinstance(value, (list, tuple)):
+        return value
+    made: dict[int, Any] = {}
+    for item in value:
+        if id(item) not in made:
+            made[id(item)] = each_tensor(item, change)
+    return [made[id(item)] for item in value]
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """The tensors of an argument: one, a list's, or none."""
-    found: list[torch.Tensor] = []
-    each_tensor(value, found.append)
-    return found
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []

@@ -136,6 +136,7 @@ inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
         __atomic_store_n(&helpers.count, helpers.count + 1, __ATOMIC_RELEASE);
         if (pthread_create(&thread, nullptr, help, &launch) != 0) {
             __atomic_store_n(&helpers.count, helpers.count - 1, __ATOMIC_RELEASE);
+            __atomic_store_n(&launch.lacks_threads, 1, __ATOMIC_RELAXED);
             return;
         }
     }
@@ -184,11 +185,17 @@ __attribute__((noinline)) void tick(Block& block) {
     }
 }
 
-/// Whether every block that runs has done nothing but wait for long. Those that have not started do not help: no OS thread
-/// is left for them.
+/// Whether an OS thread will come for a block that has not begun. On a busy machine that may take long.
+inline bool more_will_begin(const Launch& launch) {
+    return !launch.cooperative && !__atomic_load_n(&launch.lacks_threads, __ATOMIC_RELAXED) &&
+           __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
+           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_resident_blocks;
+}
+
+/// Whether every block that runs has done nothing but wait for long, and no other will begin.
 inline bool all_in_vain(const Launch& launch) {
     const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
-    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
+    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch);
 }
 
 /// Whether a thread waits for other devices, or has done so not long ago.

@@ -43,6 +43,7 @@ struct Launch {
     unsigned ticks_at_interruption;  // the last one that is not yet asked about
     int running;                    // OS threads that run a block
     int wants_residents;            // a block that runs seems to wait for one that has not begun
+    int lacks_threads;              // the system has refused one
     int in_vain;                    // of these, whose block has only waited in loops for long
     Grid* grid_barrier;             // of a cooperative launch
     long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
