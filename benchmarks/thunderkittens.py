@@ -32,7 +32,7 @@ from tkjit.headers import locate
 from tkjit.headers.install import origin_of
 from tkjit.loader import Loader, loader_for
 from tkjit.spec import Spec, Variant, variants_of
-from tkjit.verify.call import make
+from tkjit.verify.call import call_kernel
 
 PAGE = ROOT / "docs" / "thunderkittens.md"
 BEGIN, END = "<!-- made by make thunderkittens: begin -->", "<!-- end -->"
@@ -106,12 +106,12 @@ def _verified(loader: Loader, spec: Spec, variant: Variant, arch: str) -> str:
     here = "".join(map(str, torch.cuda.get_device_capability())) if torch.cuda.is_available() else ""
     if here != arch.rstrip("af") or spec.is_parallel:
         return "not run"
-    for call in HELPERS["calls"](spec.name):
-        if (call.spec, call.variant) == (spec, variant):
-            outcome = make(call, tkjit.find(spec.name), loader, "cuda")
-            if not outcome.is_right:
-                return f"no: {'; '.join(outcome.problems)} of {outcome}"
-    return "yes"
+    calls = [call for call in HELPERS["calls"](spec.name) if (call.spec, call.variant) == (spec, variant)]
+    for call in calls:
+        outcome = call_kernel(call, tkjit.find(spec.name), loader, "cuda")
+        if not outcome.is_right:
+            return f"no: {outcome.verdict} of {outcome}"
+    return "yes" if calls else "not run"
 
 
 # ---- cold builds

@@ -38,7 +38,7 @@ def row(kernel: str, variant: str, outcomes: Sequence[Outcome]) -> str:
     if not wrong:
         said = f"yes, {len(outcomes)} call{'s' if len(outcomes) > 1 else ''}"
     else:
-        first = wrong[0].problems[0].splitlines()[0][:120]
+        first = wrong[0].verdict.splitlines()[0][:120]
         said = f"no, {len(wrong)} of {len(outcomes)} calls: {first}; {REASONS.get(kernel, 'not explained')}"
     compiled = sum(outcome.compile_cpu_s for outcome in outcomes)
     called = sum(outcome.call_cpu_s for outcome in outcomes)
@@ -81,7 +81,7 @@ def main() -> None:
         )
         for outcome in verify(arguments.kernels or kernels(), Options()):
             outcomes.append(outcome)
-            print(f"{outcome}: {'; '.join(outcome.problems) or 'right'}", file=sys.stderr, flush=True)
+            print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
     lines = table(outcomes, commits)
     print("\n".join(lines))
     if not arguments.kernels:

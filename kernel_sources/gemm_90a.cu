@@ -91,15 +91,15 @@ __device__ void consume(Ring<T>& ring, const Problem<T>& g, int first_row, int f
         tkjit::mbarrier_wait(&ring.full[at], step / kStages % 2);
         const auto a = tkjit::wgmma_rows(stage.a + own_row * kDepth);
         const auto b = tkjit::wgmma_columns(stage.b, sizeof(stage.b[0]));
-        tkjit::wgmma_fence();
+        tkjit::wgmma_fence(sum);
 #pragma unroll
         for (int k = 0; k < kDepth / tkjit::wgmma_depth<T>; ++k)
             tkjit::wgmma<kCols, T, true>(sum, a.advanced(k), b.advanced(k));
         tkjit::wgmma_commit();
-        tkjit::wgmma_wait<1>();  // the step before is done with its stage
+        tkjit::wgmma_wait<1>(sum);  // the step before is done with its stage
         if (step > 0) tkjit::mbarrier_arrive(&ring.empty[(step - 1) % kStages]);
     }
-    tkjit::wgmma_wait<0>();
+    tkjit::wgmma_wait<0>(sum);
 #pragma unroll
     for (int i = 0; i < kCols / 2; i += 2) {  // two neighbours of a row
         const int row = first_row + own_row + tkjit::wgmma_row(i), col = first_col + tkjit::wgmma_col(i);

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,7 +115,7 @@ class Settings:
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
-            model_arch=environ.get("TKJIT_MODEL_ARCH", ""),
+            model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
             sim_numerics=_numerics(environ.get("TKJIT_SIM_NUMERICS", "")),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
@@ -145,9 +146,15 @@ def _paths(text: str) -> tuple[Path, ...]:
         raise CacheError(f"{text}: {error}") from None
 
 
-def choose_model(arch: str) -> None:
-    """Say which GPU architecture the simulator is, to this process and to those that it starts."""
-    os.environ["TKJIT_MODEL_ARCH"] = arch
+@contextmanager
+def model_chosen(arch: str) -> Iterator[None]:
+    """Choose for a while which GPU architecture the simulator is, here and in processes that are started."""
+    before = os.environ.get("TKJIT_MODEL_ARCH", "")
+    os.environ["TKJIT_MODEL_ARCH"] = arch or before
+    try:
+        yield
+    finally:
+        os.environ["TKJIT_MODEL_ARCH"] = before
 
 
 def _numerics(text: str) -> str:

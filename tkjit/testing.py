@@ -25,9 +25,11 @@ from tkjit.config import Settings
 from tkjit.errors import ArgumentError, TkjitError
 from tkjit.kernel import Kernel, find
 from tkjit.loader import loader_for
+from tkjit.registry import is_spec_module
 from tkjit.spec import Spec
+from tkjit.verify import Options as Verification
 from tkjit.verify import Outcome
-from tkjit.verify.call import make, planned
+from tkjit.verify.call import call_kernel, planned
 
 try:
     import pytest
@@ -95,7 +97,7 @@ def check(
     SpecError
         If no call can be made up; give one.
     """
-    found = find(kernel) if isinstance(kernel, str) else kernel
+    found = _found(kernel)
     options = Options(modes, types, dims or {}, seed, timeout_s, volatile=volatile, strict=strict)
     loader = loader_for(Settings.from_environment())
     specs, cases = (found.specs, None) if not args and not kwargs else _of_call(found, args, kwargs)
@@ -119,7 +121,7 @@ class KernelVerifyError(AssertionError):
     def __init__(self, kernel: str, outcomes: list[Outcome]) -> None:
         wrong = [outcome for outcome in outcomes if not outcome.is_right]
         head = f"{kernel}: {len(wrong)} of {len(outcomes)} calls {'is' if len(wrong) == 1 else 'are'} wrong"
-        super().__init__("\n".join([head, *(f"{each}: {'; '.join(each.problems)}" for each in wrong)]))
+        super().__init__("\n".join([head, *(f"{each}: {each.verdict}" for each in wrong)]))
         self.outcomes = outcomes
 
 
@@ -153,12 +155,20 @@ def verify(
     SpecError
         If the kernel has no reference, or no call can be made up.
     """
-    found = find(kernel) if isinstance(kernel, str) else kernel
+    Verification(device=device)
+    found = _found(kernel)
     loader = loader_for(Settings.from_environment())
-    outcomes = [make(call, found, loader, device) for call in planned(found, types, dims or {}, seed)]
+    outcomes = [call_kernel(call, found, loader, device) for call in planned(found, types, dims or {}, seed, device)]
     if not all(outcome.is_right for outcome in outcomes):
         raise KernelVerifyError(found.name, outcomes)
     return outcomes
+
+
+def _found(kernel: str | Kernel) -> Kernel:
+    """A kernel whose spec file has been run: one that a process only loads knows nothing of its examples."""
+    if isinstance(kernel, str):
+        return find(kernel)
+    return find(kernel.name) if is_spec_module(kernel.specs[0].module) else kernel
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:

@@ -11,7 +11,7 @@ from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.headers import locate
 from tkjit.loader import loader_for
-from tkjit.verify.call import make
+from tkjit.verify.call import call_kernel
 
 pytestmark = pytest.mark.gpu
 CAPABILITIES = {"90a": (9, 0), "100a": (10, 0), "103a": (10, 3)}
@@ -37,5 +37,5 @@ def test_agrees_with_its_reference(gpu, kernel, monkeypatch):
         elif not (loader_for(SETTINGS).toolchain.cuda_root / "include" / library.proof).is_file():
             pytest.skip(f"this CUDA toolkit has no {library.proof}: python -m tkjit headers add {library.name}")
     loader = loader_for(Settings.from_environment())
-    outcomes = [make(call, tkjit.find(kernel), loader, "cuda") for call in calls(kernel)]
+    outcomes = [call_kernel(call, tkjit.find(kernel), loader, "cuda") for call in calls(kernel)]
     assert outcomes and all(outcome.is_right for outcome in outcomes), [each.problems for each in outcomes]

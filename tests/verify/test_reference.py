@@ -7,7 +7,7 @@ import tkjit
 from tkjit import In, InOut, Out, Tensor
 from tkjit.errors import SpecError
 from tkjit.verify.bounds import Bound
-from tkjit.verify.guarded import GUARD_BYTES, guarded
+from tkjit.verify.guarded import GUARD_BYTES, each_tensor, guarded, tensors_of
 from tkjit.verify.reference import expected_results
 
 SOURCE = "__global__ void f(Globals g) {}"
@@ -44,6 +44,24 @@ def test_what_is_changed_in_place_is_a_result_and_the_argument_stays():
     x, y = torch.ones(4), torch.ones(4)
     results, _ = expected_results(f.specs[0], {"x": x, "y": y}, BOUND)
     assert results["y"][0].tolist() == [2] * 4 and y.tolist() == [1] * 4
+
+
+def test_complex_inputs_are_of_two_float64():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(x: In[Tensor, "complex64", "N"], y: Out[Tensor, "complex64", "N"]) -> Tensor:
+        return (x / 3).to(torch.complex64)
+
+    x = torch.randn(8, dtype=torch.complex64)
+    results, in_float64 = expected_results(f.specs[0], {"x": x}, BOUND)
+    assert in_float64 and results["y"][0].dtype == torch.complex128
+    torch.testing.assert_close(results["y"][0], x.to(torch.complex128) / 3, rtol=1e-15, atol=0)
+
+
+def test_a_tensor_that_is_there_twice_is_copied_once():
+    x = torch.ones(3)
+    one, other = each_tensor([x, x], torch.Tensor.clone)
+    assert one is other and one is not x
+    assert len(tensors_of([x, x])) == 2
 
 
 def test_without_a_reference_and_with_one_that_fails():

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
 
 import tkjit
-from tkjit import testing
+from tkjit import In, Out, Tensor, testing
 from tkjit.cli import main
 
 pytestmark = pytest.mark.compiles
@@ -64,7 +69,7 @@ def test_a_right_kernel(directory, capsys):
     table = out.splitlines()
     assert table[0].split() == ["call", "result", "error", "allowed", "compilers", "call"]
     assert [line.split()[:2] for line in table[1:]] == [[f"right(N={n})", "right"] for n in (64, 1, 53, 300)]
-    assert "right(N=53): right" in err and "4 of 4 calls are right on cpu" in err
+    assert "right(N=53): right" in err and "4 of 4 calls are right on cpu; 0 not verified" in err
 
 
 @pytest.mark.parametrize(
@@ -99,12 +104,87 @@ def test_what_cannot_be_verified_says_why(directory, tmp_path, capsys):
     text = ONE.format(name="bare", body="", more="", options="").replace("return 2 * x", "...")
     (tmp_path / "bare.py").write_text(HEAD + text)
     status, (outcome,) = verified(capsys, "bare")
-    assert status == 1 and "bare has no reference" in outcome["problems"][0]
+    assert status == 1 and "bare has no reference" in outcome["refused"] and not outcome["problems"]
+    status, outcomes = verified(capsys, "right", "--model-arch", "100a")
+    assert status == 1 and all("does not model sm_100a" in one["refused"] for one in outcomes)
     assert main(["verify", "unknown"]) == 1
     assert "no kernel is named 'unknown'" in capsys.readouterr().err
     if not torch.cuda.is_available():
         assert main(["verify", "right", "--device", "cuda"]) == 1
         assert "there is no GPU here; --device cpu runs kernels in the simulator" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--timeout", "nan"], "a timeout of nan s; expected a number above 0"),
+        (["--dim", "N=2.5"], "right: N=2.5 is no extent"),
+        (["--dim", "N=-5"], "right: N=-5 is no extent"),
+        (["--dim", "M=5"], "right has no dim or number M"),
+        (["--arg", "T=float16"], "right has no dim or number T"),
+    ],
+)
+def test_what_is_asked_for_and_is_not_there(directory, capsys, words, said):
+    assert main(["verify", "right", *words]) == 1
+    out, err = capsys.readouterr()
+    assert said in out + err
+
+
+def test_a_large_size_that_is_asked_for_and_a_variant():
+    (outcome,) = testing.verify("gemm", dims={"T": "bfloat16", "M": 1024, "K": 1024, "N": 8})
+    assert outcome.variant == "T=bfloat16"
+
+
+def test_a_result_that_the_reference_does_not_give_is_no_right_one(directory, tmp_path, capsys):
+    text = ONE.format(name="half", body=BODIES["right"], more="", options="")
+    (tmp_path / "half.py").write_text(HEAD + text.replace("return 2 * x", "x = 2 * x"))
+    status, (outcome,) = verified(capsys, "half", "--dim", "N=3")
+    assert status == 1 and outcome["problems"] == ["y: the reference gives no result"]
+
+
+def test_what_is_not_finite_is_null_in_json(directory, capsys):
+    _, (outcome,) = verified(capsys, "unwritten", "--dim", "N=64")
+    assert outcome["errors"] == {"y": None}
+
+
+def test_a_dtype_and_a_device(session_cache):
+    source = "template <class T> __global__ void count(Globals g) { g.y[threadIdx.x] = T(threadIdx.x); }"
+
+    @tkjit.kernel(source, entry="count<dtype>", grid=1, block="n", variants={"dtype": ("float32", "int32")})
+    def count(n: int, dtype: torch.dtype, device: torch.device = "cpu", *, y: Out[Tensor, "dtype", "n"]) -> Tensor:
+        return torch.arange(n, dtype=dtype, device=device)
+
+    assert {outcome.variant for outcome in testing.verify(count)} == {"dtype=float32", "dtype=int32"}
+
+
+def test_an_optional_tensor_that_has_to_be_given(session_cache):
+    source = "__global__ void add(Globals g) { g.y[0] = g.x[0] + (g.b.raw_ptr ? g.b[0] : 0); }"
+
+    @tkjit.kernel(source, entry="add", grid=1, block=1)
+    def add(x: In[Tensor, "int32", 1], b: In[Tensor, "int32", 1] | None, y: Out[Tensor, "int32", 1]) -> Tensor:
+        return x if b is None else x + b
+
+    assert {"no b" in outcome.case for outcome in testing.verify(add)} == {True, False}
+
+
+def test_interrupted_it_leaves_no_process_behind(directory):
+    command = [sys.executable, "-m", "tkjit", "verify", "hangs", "--dim", "N=53"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as child:
+        deadline = time.monotonic() + 120
+        while not (found := children_of(child.pid)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert found
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert not [pid for pid in found if Path(f"/proc/{pid}").exists()]
+
+
+def children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    every = [path.name for path in Path(f"/proc/{pid}/task").iterdir()]
+    texts = [Path(f"/proc/{pid}/task/{task}/children").read_text() for task in every]
+    return [int(word) for part in (text, *texts) for word in part.split()]
 
 
 def test_examples_a_preparation_and_a_tolerance(directory, tmp_path, capsys):
@@ -132,8 +212,19 @@ def test_bundled_kernels_of_several_types_and_devices(session_cache, capsys, nam
     assert all(one["in_float64"] for one in outcomes)
 
 
-def test_options_that_are_none(tmp_path):
-    with pytest.raises(tkjit.SpecError, match="examples= are dictionaries"):
-        tkjit.kernel("{}", entry="f", grid=1, block=1, examples=[3])(lambda: ...)
-    with pytest.raises(tkjit.SpecError, match="prepare is 3; expected a function"):
-        tkjit.kernel("{}", entry="f", grid=1, block=1, prepare=3)(lambda: ...)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"examples": [3]}, "examples= are dictionaries"),
+        ({"examples": {"...": 3}}, "'...' of an example is 3; expected a tuple"),
+        ({"prepare": 3}, "prepare is 3; expected a function"),
+        ({"tolerance": "x"}, "tolerance is 'x'; expected a number above 0"),
+        ({"tolerance": -1}, "tolerance is -1"),
+        ({"unchecked": "z"}, "unchecked= names z, which it does not write to"),
+    ],
+)
+def test_options_that_are_none(options, said):
+    with pytest.raises(tkjit.SpecError, match=said):
+
+        @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1, **options)
+        def f(y: Out[Tensor, "float32", 3]) -> Tensor: ...

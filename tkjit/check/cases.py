@@ -60,6 +60,9 @@ def cases_of(
     SpecError
         If a value cannot be made up, or no sizes satisfy the constraints.
     """
+    for name, value in given.items():
+        if name in spec.dim_names and (type(value) is not int or value < 0):
+            raise SpecError(f"{spec.name}: {name}={value!r} is no extent; expected an integer from 0 on")
     unknown = set(given) - {*spec.dim_names, *(f.name for f in spec.fields if not f.is_tensor)}
     if unknown:
         raise SpecError(f"{spec.name} has no dim or number {', '.join(sorted(unknown))}")
@@ -129,7 +132,9 @@ class _CaseGenerator:
     def first_that_fits(self, sizes: Sequence[int], steps: Sequence[int]) -> Case | None:
         """The first sizes near the wanted ones that satisfy the spec; None if there are none."""
         for extents in itertools.islice(sizes_near(self._spec, sizes, steps, self._fixed), MAX_TRIES):
-            if not is_small(self._spec, {**self._fixed, **extents}, self._leading, self._max_elements):
+            has_choice = any(name not in self._fixed for name in self._spec.dim_names) or self._leading
+            sizes_of_all = {**self._fixed, **extents}
+            if has_choice and not is_small(self._spec, sizes_of_all, self._leading, self._max_elements):
                 continue
             for integers in integers_for(self._spec, extents, self._fixed):
                 arguments = self._arguments(extents, integers)
@@ -170,11 +175,12 @@ class _CaseGenerator:
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self._seed)
-                others = prepare(dict(case.arguments))
+                others = prepare(dict(case.arguments)) or {}
+                unknown = set(others) - set(case.arguments)
         except Exception as error:  # the author's own, of any kind
             message = f"{self._spec.name}: its prepare= fails: {type(error).__name__}: {error}"
             raise SpecError(message) from error
-        if unknown := set(others) - set(case.arguments):
+        if unknown:
             raise SpecError(
                 f"{self._spec.name}: its prepare= gives {', '.join(sorted(unknown))}, which it does not take"
             )

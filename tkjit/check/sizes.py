@@ -107,7 +107,9 @@ def examples_of(spec: Spec, variant: Mapping[str, Any], given: Mapping[str, Any]
     for example in spec.verification.examples:
         if unknown := set(example) - names:
             raise SpecError(f"{spec.name}: examples= name {', '.join(sorted(unknown))}, which is no dim and no number")
-    fitting = (example for example in spec.verification.examples if _agree(example, variant))
+    fitting = [example for example in spec.verification.examples if _agree(example, variant)]
+    if spec.verification.examples and not fitting:
+        raise SpecError(f"{spec.name}: no example of examples= is of {variant}")
     return [{**example, **given} for example in fitting]
 
 

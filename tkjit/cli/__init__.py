@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tkjit.config import choose_model
+from tkjit.config import model_chosen
 from tkjit.errors import TkjitError
 
 
@@ -17,10 +17,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
         words[words.index("--")] = "--args"
     arguments = _parser().parse_args(words)
-    if getattr(arguments, "model_arch", ""):
-        choose_model(arguments.model_arch)
     try:
-        status = int(arguments.run(arguments))
+        with model_chosen(getattr(arguments, "model_arch", "")):
+            status = int(arguments.run(arguments))
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader has seen enough: tkjit show gemm | head

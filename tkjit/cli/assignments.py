@@ -26,3 +26,14 @@ def assignment(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     raise SpecError(f"{name}={value!r} is not a number")
+
+
+def argument(text: str) -> tuple[str, Any]:
+    """``T=bfloat16`` as a name and a value: a number, or the text."""
+    name, equals, value = text.partition("=")
+    try:
+        return assignment(text)
+    except SpecError:
+        if not equals or not name.isidentifier():
+            raise
+        return name, value

@@ -114,12 +114,13 @@ def modelled_arch(archs: Iterable[str], asked: str = "") -> str:
     --------
     >>> modelled_arch(["", "cpu"]), modelled_arch(["80", "90a", "100a"]), modelled_arch(["100a"])
     ('90a', '90a', '100a')
-    >>> modelled_arch(["", "90a"], "80"), modelled_arch(["90a"], "80")
-    ('80', '90a')
+    >>> modelled_arch(["", "90a"], "80"), modelled_arch(["90a"], "80"), modelled_arch(["80", "90a"], "86")
+    ('80', '90a', '86')
     """
     archs = list(archs)
     own = sorted((arch for arch in archs if arch not in ("", "cpu")), key=generation)
-    if asked and ("" in archs or asked in own or not own):
+    serves = any(arch == asked or (arch.isdigit() and generation(arch) <= generation(asked)) for arch in own if asked)
+    if asked and ("" in archs or serves or not own):
         return asked
     modelled = [arch for arch in own if generation(arch) <= generation(NEWEST_MODEL)]
     if "" in archs or not own:

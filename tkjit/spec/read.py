@@ -33,9 +33,10 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
     """
     name = function.__name__
     check_options(name, options)
+    parameters = _parameters(function, options)
     return Spec(
         name,
-        _parameters(function, options),
+        parameters,
         _launch(name, options),
         compilation_of(function, source, options),
         Operator(
@@ -45,7 +46,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
             autocast=options.get("autocast"),
             module=function.__module__,
             reference=function if has_body(function) else None,
-            verification=_verification(name, options),
+            verification=_verification(name, options, parameters.fields),
         ),
     )
 
@@ -139,14 +140,22 @@ def _backward(kernel: str, backward: str | Callable[..., Any] | None) -> Backwar
     return Backward(parameters=tuple(inspect.signature(backward).parameters), function=backward)
 
 
-def _verification(kernel: str, options: Options) -> Verification:
+def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Verification:
     examples, prepare = _as_list(options.get("examples", ())), options.get("prepare")
-    if not all(isinstance(example, Mapping) for example in examples):
-        raise SpecError(f"{kernel}: examples= are dictionaries, as {{'M': 128, 'N': 64}}, one for each call")
+    for example in examples:
+        if not isinstance(example, Mapping) or not all(isinstance(name, str) for name in example):
+            raise SpecError(f"{kernel}: examples= are dictionaries, as {{'M': 128, 'N': 64}}, one for each call")
+        if not isinstance(example.get("...", ()), (tuple, list)):
+            raise SpecError(f"{kernel}: '...' of an example is {example['...']!r}; expected a tuple of leading dims")
     if prepare is not None and not callable(prepare):
         raise SpecError(f"{kernel}: prepare is {prepare!r}; expected a function of a call's arguments by name")
-    unchecked = _names(options.get("unchecked", ""))
-    return Verification(tuple(examples), prepare, float(options.get("tolerance", 0.0)), unchecked)
+    tolerance = options.get("tolerance", 0.0)
+    if not isinstance(tolerance, (int, float)) or tolerance < 0:
+        raise SpecError(f"{kernel}: tolerance is {tolerance!r}; expected a number above 0, a part of a result's row")
+    unchecked = tuple(name for text in _as_list(options.get("unchecked", "")) for name in _names(text))
+    if unknown := set(unchecked) - {f.name for f in fields if f.is_written}:
+        raise SpecError(f"{kernel}: unchecked= names {', '.join(sorted(unknown))}, which it does not write to")
+    return Verification(tuple(examples), prepare, float(tolerance), unchecked)
 
 
 def _arch(kernel: str, arch: str) -> str:

@@ -17,7 +17,7 @@ from tkjit.errors import TkjitError
 from tkjit.headers import locate
 from tkjit.kernel import find
 from tkjit.loader import loader_for
-from tkjit.verify.call import Outcome, make, planned
+from tkjit.verify.call import Outcome, call_kernel, planned
 from tkjit.verify.task import BEGIN, END, REFUSED, Task
 
 
@@ -31,11 +31,11 @@ def work(task: Task, descriptor: int) -> None:
         kernel, loader = find(task.kernel), loader_for(Settings.from_environment())
         for spec in kernel.specs:
             locate(spec, loader.settings)  # where a library is missing, no call needs to say so
-        for call in islice(planned(kernel, task.types, task.given, task.seed), task.skipped, None):
+        for call in islice(planned(kernel, task.types, task.given, task.seed, task.device), task.skipped, None):
             write(BEGIN, call.outcome)
-            write(END, make(call, kernel, loader, task.device))
+            write(END, call_kernel(call, kernel, loader, task.device))
     except TkjitError as error:
-        write(REFUSED, Outcome(task.kernel, problems=(f"{type(error).__name__}: {error}",)))
+        write(REFUSED, Outcome(task.kernel, refused=str(error)))
 
 
 if __name__ == "__main__":

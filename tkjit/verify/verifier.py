@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import IO, Any
 
 from tkjit.errors import SpecError
-from tkjit.system.machine import usable_cores
+from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.verify.call import Outcome
 from tkjit.verify.task import BEGIN, END, Task
 
 DEVICES = ("cpu", "cuda")
+_MOST_PROCESSES = 8
 LATE = "late"
 SECONDS_BETWEEN = 120.0  # to start Python, and to make up a call
 SECONDS_TO_END = 5.0  # of a process that has said all
@@ -53,6 +57,8 @@ class Options:
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
             raise SpecError(f"device={self.device!r} is not known; expected {' or '.join(DEVICES)}")
+        if not 0 < self.timeout_s < float("inf"):
+            raise SpecError(f"a timeout of {self.timeout_s} s; expected a number above 0")
 
 
 def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
@@ -70,62 +76,111 @@ def verify(kernels: Sequence[str], options: Options) -> Iterator[Outcome]:
 
         if not torch.cuda.is_available():
             raise SpecError("there is no GPU here; --device cpu runs kernels in the simulator")
-    outcomes: SimpleQueue[Outcome] = SimpleQueue()
-    with ThreadPoolExecutor(usable_cores() if options.device == "cpu" else 1) as pool:
-        pending: set[Future[None]] = {pool.submit(_verify_one, name, options, outcomes) for name in kernels}
-        try:
-            while pending:
-                done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                while not outcomes.empty():
-                    yield outcomes.get()
-                for each in done:
-                    each.result()
-        finally:
-            for each in pending:
-                each.cancel()
-
-
-def _verify_one(kernel: str, options: Options, outcomes: SimpleQueue[Outcome]) -> None:
-    """One kernel's calls; those behind one that ends its process in another."""
-    task = Task(kernel, options.device, list(options.types), dict(options.given), options.seed)
-    while (made := _run(task, options.timeout_s, outcomes)) is not None:
-        task = replace(task, skipped=task.skipped + made)
-
-
-def _run(task: Task, timeout_s: float, outcomes: SimpleQueue[Outcome]) -> int | None:
-    """Run a process to its end; None, or how many calls it has made where the last one ended it."""
-    reader, writer = os.pipe()
-    command = [sys.executable, "-m", "tkjit.verify.child", str(writer)]
-    last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
-    with tempfile.TemporaryFile() as said, os.fdopen(reader, "rb", buffering=0) as events:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=[writer])
-        os.close(writer)
-        try:
-            assert child.stdin is not None
-            with child.stdin as stdin:
-                stdin.write(task.as_json().encode())
-            for kind, outcome in _events(events, timeout_s):
-                in_time = kind != LATE
-                if not in_time:
-                    break
-                begun, ended, last = begun + (kind == BEGIN), ended + (kind == END), outcome
-                if kind != BEGIN:
-                    outcomes.put(outcome)
-        finally:
-            if not in_time or not _ends_soon(child):
-                child.kill()
-            status = child.wait()
-        if status:
-            outcomes.put(replace(last, problems=(_ending(status, in_time, timeout_s, said),)))
-        return begun if status and begun > ended else None
-
-
-def _ends_soon(child: subprocess.Popen[bytes]) -> bool:
+    processes = _Processes(options)
+    pool = ThreadPoolExecutor(_how_many_at_once() if options.device == "cpu" else 1)
     try:
-        child.wait(SECONDS_TO_END)
+        pending: set[Future[None]] = {pool.submit(processes.verify, name) for name in kernels}
+        while pending:
+            done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+            while not processes.outcomes.empty():
+                yield processes.outcomes.get()
+            for each in done:
+                each.result()
+    finally:  # all is done, or Ctrl-C, or nobody reads on
+        processes.stop()
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _how_many_at_once() -> int:
+    """As many as there are cores, and 2 GiB of memory for each: a process has torch, and a kernel its tensors."""
+    return max(1, min(usable_cores(), available_memory_bytes() // (2 << 30), _MOST_PROCESSES))
+
+
+class _Processes:
+    """The processes of kernels, which end together."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.outcomes: SimpleQueue[Outcome] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._children: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
+
+    def verify(self, kernel: str) -> None:
+        """One kernel's calls; those behind one that ends its process in another."""
+        options = self._options
+        task = Task(kernel, options.device, list(options.types), dict(options.given), options.seed)
+        while (made := self._run(task)) is not None:
+            task = replace(task, skipped=task.skipped + made)
+
+    def stop(self) -> None:
+        """End all, with the compilers that they have started."""
+        with self._lock:
+            self._is_stopped = True
+            for child in self._children:
+                if child.poll() is None:
+                    _kill(child)
+
+    def _start(self, descriptor: int, said: IO[bytes]) -> subprocess.Popen[bytes] | None:
+        command = [sys.executable, "-m", "tkjit.verify.child", str(descriptor)]
+        with self._lock:
+            if self._is_stopped:
+                return None
+            # a group of its own, which can be ended as one
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=said, stderr=said, pass_fds=[descriptor], start_new_session=True
+            )
+            self._children.add(child)
+            return child
+
+    def _run(self, task: Task) -> int | None:
+        """Run a process to its end; None, or how many calls it has made where the last one ended it."""
+        reader, writer = os.pipe()
+        last, begun, ended, in_time = Outcome(task.kernel), 0, 0, True
+        with tempfile.TemporaryFile() as said, os.fdopen(reader, "rb", buffering=0) as events:
+            child = self._start(writer, said)
+            os.close(writer)
+            if child is None:
+                return None
+            try:
+                assert child.stdin is not None
+                with suppress(BrokenPipeError), child.stdin as stdin:  # it may have ended already
+                    stdin.write(task.as_json().encode())
+                for kind, outcome in _events(events, self._options.timeout_s):
+                    in_time = kind != LATE
+                    if not in_time:
+                        break
+                    begun, ended, last = begun + (kind == BEGIN), ended + (kind == END), outcome
+                    if kind != BEGIN:
+                        self.outcomes.put(outcome)
+            finally:
+                status = _ends_soon(child) if in_time else None
+                if status is None:
+                    _kill(child)
+                    child.wait()
+                with self._lock:
+                    self._children.discard(child)
+            in_a_call = begun > ended
+            if self._is_stopped or (in_time and not status):
+                return None
+            where = last if in_a_call else Outcome(task.kernel)
+            problem = _ending(status or 0, in_time, self._options.timeout_s, said)
+            self.outcomes.put(replace(where, problems=(problem,)))
+            return begun if in_a_call else None
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End a process, and those that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _ends_soon(child: subprocess.Popen[bytes]) -> int | None:
+    """The status of a process that has said all; None where it does not end, which is no fault of the kernel's."""
+    try:
+        return child.wait(SECONDS_TO_END)
     except subprocess.TimeoutExpired:
-        return False
-    return True
+        return None
 
 
 def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:

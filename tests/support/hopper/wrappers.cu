@@ -42,12 +42,12 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
 #else
     const auto b = tkjit::wgmma_rows(shared->b);
 #endif
-    tkjit::wgmma_fence();
+    tkjit::wgmma_fence(sum);
 #pragma unroll
     for (int k = 0; k < K / tkjit::wgmma_depth<ELEMENT>; ++k)
         tkjit::wgmma<WIDTH, ELEMENT, COLUMNS>(sum, a.advanced(k), b.advanced(k));
     tkjit::wgmma_commit();
-    tkjit::wgmma_wait<0>();
+    tkjit::wgmma_wait<0>(sum);
 #pragma unroll
     for (int i = 0; i < WIDTH / 2; ++i) {
         const int row = tkjit::wgmma_row(i), col = tkjit::wgmma_col(i);

@@ -33,14 +33,16 @@ constexpr CUtensorMapDataType tensor_map_type() {
     else if constexpr (std::is_same_v<T, double>) return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
     else if constexpr (std::is_same_v<T, int32_t>) return CU_TENSOR_MAP_DATA_TYPE_INT32;
     else if constexpr (std::is_same_v<T, int64_t>) return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    else if constexpr (std::is_same_v<T, uint32_t>) return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    else if constexpr (std::is_same_v<T, uint16_t>) return CU_TENSOR_MAP_DATA_TYPE_UINT16;
     else {
         static_assert(sizeof(T) == 1, "a tensor map of elements of another type");
         return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     }
 }
 
-/// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes (0, 32, 64 or 128; a row of a tile has no
-/// more). Leading dimensions of a tensor are rows. It is made on the host, from a pointer and four extents.
+/// A matrix that is copied in tiles of `Rows` x `Cols`, swizzled by `Swizzle` bytes (0, 32, 64 or 128, as many as a row of a
+/// tile has). Leading dimensions of a tensor are rows. It is made on the host, from a pointer and four extents.
 template <class T, int Rows, int Cols, int Swizzle = 128>
 struct tiled {
     using dtype = T;
@@ -48,7 +50,8 @@ struct tiled {
     static constexpr uint32_t tile_bytes = Rows * Cols * sizeof(T);
     static_assert(Rows <= 256 && Cols <= 256, "a tile has at most 256 rows and columns");
     static_assert(Cols * sizeof(T) % 16 == 0, "a row of a tile is a multiple of 16 bytes");
-    static_assert(Swizzle == 0 || Cols * sizeof(T) <= Swizzle, "a row of a tile has at most the bytes of the swizzle");
+    // a narrower one would lie in shared memory as if it were as wide as the swizzle
+    static_assert(Swizzle == 0 || Cols * sizeof(T) == Swizzle, "a row of a tile has as many bytes as the swizzle");
 
     alignas(64) CUtensorMap map;
     T* raw_ptr;

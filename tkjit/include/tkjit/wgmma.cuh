@@ -1,10 +1,10 @@
 // `wgmma`: a warpgroup, four warps, multiplies matrices in shared memory. Needs sm_90a.
 //
-//     float sum[128] = {};                            // 64 x 256, a warp's share 16 rows: see for_each_in_wgmma
-//     wgmma_fence();                                  // before the first, and after registers were written
+//     float sum[128] = {};                            // of 64 x 256: wgmma_row(i) and wgmma_col(i) say which
+//     wgmma_fence(sum);                               // before the first, and after the sums were written
 //     for (int k = 0; k < 4; ++k) wgmma<256, bf16>(sum, a.advanced(k), b.advanced(k));
 //     wgmma_commit();
-//     wgmma_wait<0>();                                // until then neither the sums nor the tiles may be touched
+//     wgmma_wait<0>(sum);                             // until then neither the sums nor the tiles may be touched
 //
 // The matrices lie as tensor maps with a swizzle of 128 bytes write them. All 128 threads execute the same.
 //
@@ -84,21 +84,24 @@ constexpr sim::Element wgmma_element() {
 }
 }  // namespace detail
 
-/// Orders what was written to registers and shared memory before the wgmmas that follow.
-inline void wgmma_fence() {}
+/// Orders what was written to the sums and to shared memory before the wgmmas that follow.
+template <class Sum, int count>
+inline void wgmma_fence(Sum (&)[count]) {}
 
 /// Makes the wgmmas since the last commit a group.
 inline void wgmma_commit() {}
 
 /// Waits until at most the last `pending_groups` groups are under way. The simulator multiplies at once.
-template <int pending_groups>
-inline void wgmma_wait() {}
+template <int pending_groups, class Sum, int count>
+inline void wgmma_wait(Sum (&)[count]) {}
 
 /// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
 /// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
 template <int N, class T, bool b_is_columns = false, class Sum>
 inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = sim::Site::here()) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma of a multiple of 32 columns, up to 256");
     static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
+    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums of integers are int32_t, others float");
     static constexpr sim::WgmmaShape shape{N, detail::wgmma_element<T>(), detail::wgmma_element<T>(),
                                            std::is_same_v<Sum, float> ? sim::Sums::f32 : sim::Sums::s32};
     sim::WgmmaOperands operands{sum, nullptr, a, b, true, 1, 1, false, b_is_columns};
@@ -107,16 +110,29 @@ inline void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b, sim::Site site = si
 
 #else
 
-/// Orders what was written to registers and shared memory before the wgmmas that follow.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+namespace detail {
+// Registers that the hardware reads and writes on its own: the compiler moves no use of theirs across this.
+__device__ __forceinline__ void keep_in_place(float& sum) { asm volatile("" : "+f"(sum)::"memory"); }
+__device__ __forceinline__ void keep_in_place(int32_t& sum) { asm volatile("" : "+r"(sum)::"memory"); }
+}  // namespace detail
+
+/// Orders what was written to the sums and to shared memory before the wgmmas that follow.
+template <class Sum, int count>
+__device__ __forceinline__ void wgmma_fence(Sum (&sum)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) detail::keep_in_place(sum[i]);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
 
 /// Makes the wgmmas since the last commit a group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
 /// Waits until at most the last `pending_groups` groups are under way.
-template <int pending_groups>
-__device__ __forceinline__ void wgmma_wait() {
+template <int pending_groups, class Sum, int count>
+__device__ __forceinline__ void wgmma_wait(Sum (&sum)[count]) {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending_groups) : "memory");
+#pragma unroll
+    for (int i = 0; i < count; ++i) detail::keep_in_place(sum[i]);
 }
 
 namespace detail {
@@ -193,7 +209,9 @@ TKJIT_WGMMA_OF_ALL_TYPES(256, 7, 128, 129, 130)
 /// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.
 template <int N, class T, bool b_is_columns = false, class Sum>
 __device__ __forceinline__ void wgmma(Sum (&sum)[N / 2], uint64_t a, uint64_t b) {
+    static_assert(N % 32 == 0 && N <= 256, "wgmma of a multiple of 32 columns, up to 256");
     static_assert(!b_is_columns || sizeof(T) == 2, "only elements of 16 bits may lie in columns");
+    static_assert(std::is_same_v<Sum, int32_t> == std::is_same_v<T, int8_t>, "sums of integers are int32_t, others float");
     detail::wgmma<b_is_columns>(static_cast<const T*>(nullptr), sum, a, b);
 }
 

@@ -1,0 +1,73 @@
+"""What is wrong with what a kernel has written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tkjit.spec import Spec
+from tkjit.verify.bounds import Bound, difference, row_error
+from tkjit.verify.guarded import Guarded, tensors_of
+from tkjit.verify.reference import RESULT, Results
+
+
+def results_of(spec: Spec, arguments: Mapping[str, Any], returned: Any) -> Results:
+    """What the kernel has written: in place, in outputs that it was given, and in those that the call has made."""
+    results = {f.name: tensors_of(arguments[f.name]) for f in spec.tensors if f.is_written and f.name in arguments}
+    several = isinstance(returned, tuple) and len(spec.returns) > 1
+    for name, value in zip(spec.returns, returned if several else (returned,), strict=False):
+        results.setdefault(name, tensors_of(value))
+    if spec.result:
+        results[RESULT] = [torch.tensor(returned)]
+    return {name: [tensor.cpu() for tensor in tensors] for name, tensors in results.items()}
+
+
+def problems_of(spec: Spec, expected: Results, results: Results, bound: Bound) -> Iterator[str]:
+    """Which results are not the reference's."""
+    for name, got in results.items():
+        if name in spec.verification.unchecked or not got:
+            continue
+        wanted = expected.get(name, [])
+        if len(got) != len(wanted):
+            counts = "no result" if not wanted else f"{len(wanted)} results, and the kernel {len(got)}"
+            yield f"{name}: the reference gives {counts}"
+            continue
+        for number, (one, other) in enumerate(zip(wanted, got, strict=True)):
+            if problem := difference(one, other, bound):
+                yield f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
+
+
+def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, float]:
+    """By result the largest error of a row; infinite where the shapes differ."""
+    errors: dict[str, float] = {}
+    for name, wanted in expected.items():
+        if name not in spec.verification.unchecked:
+            pairs = zip(wanted, results.get(name, []), strict=False)
+            errors[name] = max((row_error(one, other) for one, other in pairs), default=0.0)
+    return errors
+
+
+def writes_outside(guards: Mapping[str, Sequence[Guarded]]) -> Iterator[str]:
+    """What was written beside a tensor."""
+    for name, kept in guards.items():
+        for one in kept:
+            place = one.first_written
+            if place is not None:
+                size = one.tensor.element_size()
+                where = f"element {place // size}" if place >= 0 else f"{-place} bytes before the first element"
+                yield f"{name}: written out of bounds: {where}, of {list(one.tensor.shape)}"
+
+
+def writes_to_inputs(spec: Spec, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """Which inputs have changed."""
+    for f in spec.tensors:
+        if f.direction == "in" and f.name in after:
+            pairs = zip(tensors_of(before[f.name]), tensors_of(after[f.name]), strict=True)
+            if any(not torch.equal(_bits(one), _bits(other.cpu())) for one, other in pairs):
+                yield f"{f.name}: the kernel has written to it, and it is an input"
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(torch.uint8) if tensor.numel() and tensor.dim() else tensor
