@@ -24,8 +24,9 @@ from tkjit.check.cases import Case, case_of_call
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, TkjitError
 from tkjit.kernel import Kernel, find
+from tkjit.kernel.kernel import kernel_of_file
 from tkjit.loader import loader_for
-from tkjit.registry import is_spec_module
+from tkjit.registry import Reference
 from tkjit.spec import Spec
 from tkjit.verify import Options as Verification
 from tkjit.verify import Outcome
@@ -165,10 +166,11 @@ def verify(
 
 
 def _found(kernel: str | Kernel) -> Kernel:
-    """A kernel whose spec file has been run: one that a process only loads knows nothing of its examples."""
+    """A kernel whose spec file has been run: one that was loaded as it is recorded knows nothing of its examples."""
     if isinstance(kernel, str):
         return find(kernel)
-    return find(kernel.name) if is_spec_module(kernel.specs[0].module) else kernel
+    reference = kernel.specs[0].reference
+    return kernel_of_file(reference.path, reference.name) if isinstance(reference, Reference) else kernel
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:

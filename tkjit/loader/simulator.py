@@ -19,7 +19,10 @@ _IN_ALL = ("race.h", "copies.h")  # the checker's files that every mode reads
 # what not every launcher reads
 _READ = (
     "cuda.h",
-    *(f"detail/{name}.h" for name in ("driver_types", "float16_rounding", "fp8_rounding", "tensor_map", "wgmma")),
+    *(
+        f"detail/{name}.h"
+        for name in ("driver_types", "float16_rounding", "fp8_rounding", "numerics", "tensor_map", "wgmma")
+    ),
 )
 _OF_RUNTIME = ("sim_pool.h", "sim_verdict.h")  # what the object and the runtime agree on
 
