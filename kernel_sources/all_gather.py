@@ -4,11 +4,6 @@ import tkjit
 from tkjit import Align, In, InOut, Out, ParallelTensor, Tensor
 
 
-def unused(arguments):
-    """Signals that no device has given."""
-    return {"signals": [part * 0 for part in arguments["signals"]]}
-
-
 @tkjit.kernel(
     "all_gather.cu",
     entry="all_gather<T>",
@@ -16,7 +11,7 @@ def unused(arguments):
     block=256,
     variants={"T": ("float32", "bfloat16", "float16", "int32", "uint8")},
     constraints="S >= 32 * num_devices",
-    prepare=unused,
+    zeroed="signals",
 )
 def all_gather(
     x: In[ParallelTensor, "T", "M", "N", Align(16)],

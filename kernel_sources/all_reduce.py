@@ -4,11 +4,6 @@ import tkjit
 from tkjit import Align, InOut, ParallelTensor
 
 
-def unused(arguments):
-    """Signals that no device has given."""
-    return {"signals": [part * 0 for part in arguments["signals"]]}
-
-
 @tkjit.kernel(
     "all_reduce.cu",
     entry="all_reduce<T>",
@@ -16,7 +11,7 @@ def unused(arguments):
     block=256,
     variants={"T": ("float32", "bfloat16", "float16")},
     constraints="S >= 32 * num_devices",
-    prepare=unused,
+    zeroed="signals",
 )
 def all_reduce(x: InOut[ParallelTensor, "T", "N", Align(16)], signals: InOut[ParallelTensor, "int32", "S"]) -> None:
     """x <- the sum of all devices' x, summed in float32; the same bits on each.

@@ -4,11 +4,6 @@ import tkjit
 from tkjit import Align, In, InOut, Out, ParallelTensor, Tensor
 
 
-def unused(arguments):
-    """Signals that no device has given."""
-    return {"signals": [part * 0 for part in arguments["signals"]]}
-
-
 @tkjit.kernel(
     "reduce_scatter.cu",
     entry="reduce_scatter<T>",
@@ -16,7 +11,7 @@ def unused(arguments):
     block=256,
     variants={"T": ("float32", "bfloat16", "float16")},
     constraints=["M % num_devices == 0", "S >= 32 * num_devices"],
-    prepare=unused,
+    zeroed="signals",
 )
 def reduce_scatter(
     x: In[ParallelTensor, "T", "M", "N", Align(16)],

@@ -149,12 +149,15 @@ def _paths(text: str) -> tuple[Path, ...]:
 @contextmanager
 def model_chosen(arch: str) -> Iterator[None]:
     """Choose for a while which GPU architecture the simulator is, here and in processes that are started."""
+    if not arch:
+        yield
+        return
     before = os.environ.get("TKJIT_MODEL_ARCH", "")
-    os.environ["TKJIT_MODEL_ARCH"] = arch or before
+    os.environ["TKJIT_MODEL_ARCH"] = arch
     try:
         yield
     finally:
-        os.environ["TKJIT_MODEL_ARCH"] = before
+        os.environ["TKJIT_MODEL_ARCH"] = before  # empty is as good as none
 
 
 def _numerics(text: str) -> str:

@@ -13,17 +13,10 @@ Product = InOut[Tensor, "bfloat16", "M", "N"]
 Barrier = InOut[ParallelTensor, "int32", 2, 1, "M_blocks"]
 
 
-def unused(arguments):
-    """A barrier that no device has come to."""
-    return {"barrier": [part * 0 for part in arguments["barrier"]]}
-
-
 def left(arguments):
     """What a kernel leaves for its epilogue to clear."""
-    barriers = [part * 0 for part in arguments["barrier"]]
-    for part in barriers:
-        part[0] += 3
-    return {"barrier": barriers}
+    for part in arguments["barrier"]:
+        part[0] = 3
 
 
 def gather(A):
@@ -54,7 +47,7 @@ H100 = {
 @tkjit.kernel(
     entry="main_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **GATHER,
     **H100,
@@ -87,6 +80,7 @@ def tk_all_gather_gemm(
 @tkjit.kernel(
     entry="epilogue_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    zeroed="barrier",
     prepare=left,
     **GATHER,
     **H100,
@@ -121,7 +115,7 @@ B200 = {
 @tkjit.kernel(
     entry="main_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **GATHER,
     **B200,
@@ -154,6 +148,7 @@ def tk_all_gather_gemm_b200(
 @tkjit.kernel(
     entry="epilogue_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    zeroed="barrier",
     prepare=left,
     **GATHER,
     **B200,
@@ -188,7 +183,7 @@ FP8 = {
 @tkjit.kernel(
     entry="main_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **GATHER,
     **FP8,
@@ -221,6 +216,7 @@ def tk_all_gather_gemm_fp8_b200(
 @tkjit.kernel(
     entry="epilogue_kernel",
     examples={"M": 2048, "N": 512, "K": 512, "M_blocks": 8},
+    zeroed="barrier",
     prepare=left,
     **GATHER,
     **FP8,

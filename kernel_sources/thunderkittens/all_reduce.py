@@ -10,10 +10,6 @@ MULTICAST = {
 }
 
 
-def zeros(arguments):
-    return {"barrier": [part * 0 for part in arguments["barrier"]]}
-
-
 @tkjit.kernel(
     entry="all_reduce::kernel",
     struct="all_reduce::globals",
@@ -40,7 +36,7 @@ def tk_all_reduce(tensor: InOut[ParallelTensor, "bfloat16", "..."]) -> None:
     struct="all_reduce_barrier::globals",
     config="all_reduce_barrier::config",
     examples={"...": (1,)},
-    prepare=zeros,
+    zeroed="barrier",
     **MULTICAST,
 )
 def tk_device_barrier(barrier: InOut[ParallelTensor, "int32", "..."]) -> None:

@@ -4,17 +4,10 @@ import tkjit
 from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 
-def unused(arguments):
-    """A barrier that no device has come to."""
-    return {"barrier": [part * 0 for part in arguments["barrier"]]}
-
-
 def left(arguments):
     """What a kernel leaves for its epilogue to clear."""
-    barriers = [part * 0 for part in arguments["barrier"]]
-    for part in barriers:
-        part[0] += 3
-    return {"barrier": barriers}
+    for part in arguments["barrier"]:
+        part[0] = 3
 
 
 SUMMED = {
@@ -37,7 +30,7 @@ SUMMED = {
     entry="main_kernel",
     config="config",
     examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
 )
@@ -70,6 +63,7 @@ def tk_gemm_all_reduce(
     entry="epilogue_kernel",
     config="config",
     examples={"M": 512, "N": 512, "K": 256, "M_blocks": 4, "N_blocks": 2},
+    zeroed="barrier",
     prepare=left,
     **SUMMED,
 )
@@ -93,7 +87,7 @@ def tk_gemm_all_reduce_epilogue(
     block=CExpr("config::NUM_THREADS"),
     shared_memory=CExpr("config::DYNAMIC_SHARED_MEMORY"),
     examples={"M": 512, "N": 512, "K": 768, "M_blocks": 4, "N_blocks": 2},  # more than the stages of a pipeline deep
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **SUMMED,
 )

@@ -6,10 +6,8 @@ from tkjit import CExpr, In, InOut, ParallelTensor, Tensor
 
 def left(arguments):
     """What a kernel leaves for its epilogue to clear."""
-    barriers = [part * 0 for part in arguments["barrier"]]
-    for part in barriers:
-        part[0] += 3
-    return {"barrier": barriers}
+    for part in arguments["barrier"]:
+        part[0] = 3
 
 
 def routed(arguments):
@@ -24,8 +22,7 @@ def routed(arguments):
         pull = torch.stack([torch.randint(8, (256,)), torch.randint(tokens, (256,))], 1).int()
         pull[100:128] = pull[240:] = -1
         pulls.append(pull)
-    barriers = [part * 0 for part in arguments["barrier"]]
-    return {"padded_tokens_per_expert": [counts] * 8, "pull_dispatch_indices": pulls, "barrier": barriers}
+    return {"padded_tokens_per_expert": [counts] * 8, "pull_dispatch_indices": pulls}
 
 
 DISPATCH = {
@@ -46,6 +43,7 @@ DISPATCH = {
     shared_memory=CExpr("DYNAMIC_SHARED_MEMORY"),
     examples={"T": 64, "P": 256, "slots": 2},
     prepare=routed,
+    zeroed="barrier",
     unchecked="barrier",
     **DISPATCH,
 )
@@ -97,6 +95,7 @@ def tk_moe_dispatch_gemm(
     grid="cdiv(P, 32768)",
     block=CExpr("NUM_EPILOGUE_THREADS"),
     examples={"T": 64, "P": 256, "slots": 2},
+    zeroed="barrier",
     prepare=left,
     **DISPATCH,
 )

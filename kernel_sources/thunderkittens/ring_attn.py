@@ -3,12 +3,6 @@
 import tkjit
 from tkjit import In, InOut, ParallelTensor, Tensor
 
-
-def unused(arguments):
-    """A barrier that no device has come to."""
-    return {"barrier": [part * 0 for part in arguments["barrier"]]}
-
-
 RING = {
     "source": "<thunderkittens>/kernels/parallel/ring_attn/ring_attn_h100.cu",
     "struct": "globals",
@@ -27,7 +21,7 @@ RING = {
         {"B": 2, "H": 3, "N": 384, "two": 2, "slots": 8, "ring_stage": 0},
         {"B": 1, "H": 1, "N": 384, "two": 2, "slots": 8, "ring_stage": 1},
     ],
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **RING,
 )
@@ -89,7 +83,7 @@ def tk_ring_attention(
         {"B": 2, "H": 3, "N": 384, "two": 2, "slots": 8, "ring_stage": 0},
         {"B": 1, "H": 1, "N": 384, "two": 2, "slots": 8, "ring_stage": 1},
     ],
-    prepare=unused,
+    zeroed="barrier",
     unchecked="barrier",
     **RING,
 )

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, InOut, Out, Scalar, Tensor
+from tkjit import In, InOut, Out, ParallelTensor, Scalar, Tensor
 from tkjit.check.arguments import pack, tensors_in_order, unpack
 from tkjit.check.cases import case_of_call, cases_of
 from tkjit.errors import SpecError
@@ -106,6 +106,62 @@ def test_a_value_that_cannot_be_made_up():
 
     with pytest.raises(SpecError, match=r"check cannot make up weights, a dict\[str, float\]; give the call"):
         cases(f)
+
+
+def with_examples(**options):
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, variants={"D": (64, 128)}, **options)
+    def f(x: In[Tensor, F32, "... N", "D"], y: InOut[Tensor, "int32", "N"]) -> Tensor: ...
+
+    return f
+
+
+def test_the_examples_of_a_spec_are_its_cases():
+    found = cases(with_examples(examples=[{"N": 3, "...": (2, 5)}, {"N": 4, "D": 128}, {"N": 5, "D": 64}]))
+    assert [tuple(case.arguments["x"].shape) for case in found] == [(2, 5, 3, 64), (5, 64)]
+
+
+def test_what_is_zeroed_and_what_is_prepared():
+    def halved(arguments):
+        arguments["y"][0] = 7
+        return {"x": torch.rand_like(arguments["x"])}
+
+    first, again = (cases(with_examples(zeroed="y", prepare=halved, examples={"N": 3}))[0] for _ in range(2))
+    assert first.arguments["y"].tolist() == [7, 0, 0]
+    assert torch.equal(first.arguments["x"], again.arguments["x"]) and first.arguments["x"].min() >= 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"examples": {"M": 3}}, "examples= name M, which is no dim and no number"),
+        ({"examples": {"D": 64}}, "an example of examples= does not say N"),
+        ({"examples": {"N": 3, "D": 128}}, "no example of examples= is of {'D': 64}"),
+        ({"examples": {"N": 3}, "prepare": lambda arguments: {"z": 1}}, "its prepare= gives z, which it does not take"),
+        ({"examples": {"N": 3}, "prepare": lambda arguments: arguments["z"]}, "its prepare= fails: KeyError: 'z'"),
+    ],
+)
+def test_examples_and_preparations_that_do_not_fit(options, said):
+    with pytest.raises(SpecError, match=said):
+        cases(with_examples(**options))
+
+
+def test_a_dim_in_tiles_has_one_and_several():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=["N % 64 == 0", "M % 96 == 0"])
+    def f(x: InOut[Tensor, F32, "M", "N"]) -> Tensor: ...
+
+    (spec,) = f.specs
+    found = cases_of(spec, variants_of(spec)[0], {}, 0, {False: 1 << 19, True: 1 << 19})
+    assert [tuple(case.arguments["x"].shape) for case in found] == [(192, 192), (96, 64), (96, 320), (288, 128)]
+
+
+def test_over_several_devices_each_has_its_own_and_a_large_input_is_shared(monkeypatch):
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, num_devices=3)
+    def f(x: In[Tensor, F32, 64], big: In[Tensor, F32, 256], y: InOut[ParallelTensor, F32, "N"]) -> None: ...
+
+    monkeypatch.setattr("tkjit.check.cases._LARGE", 100)
+    case = cases(f)[0]
+    assert len({id(part) for part in case.arguments["x"]}) == 3 == len(case.arguments["y"])
+    assert len({id(part) for part in case.arguments["big"]}) == 1
 
 
 def test_a_given_call_is_checked_as_it_is():

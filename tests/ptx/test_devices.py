@@ -81,3 +81,43 @@ def test_an_ordinary_address_is_no_multicast_address():
 
     with pytest.raises(tkjit.LaunchError, match=r"multimem of 4 bytes: 0x[0-9a-f]+ is no multicast address"):
         store(torch.zeros(1))
+
+
+SLOW_TO_BEGIN = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <time.h>
+namespace {
+struct Begin {
+    void* (*run)(void*);
+    void* argument;
+};
+void* begin_late(void* given) {
+    const Begin begin = *static_cast<Begin*>(given);
+    delete static_cast<Begin*>(given);
+    timespec nap{7, 0};
+    nanosleep(&nap, nullptr);
+    return begin.run(begin.argument);
+}
+}  // namespace
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* how, void* (*run)(void*), void* argument) {
+    using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
+    static const Create create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
+    return create(thread, how, begin_late, new Begin{run, argument});
+}
+__global__ void meet(int* count) {
+    atomicAdd(count, 1);
+    while (atomicAdd(count, 0) < int(gridDim.x)) __nanosleep(100);
+}
+"""
+
+
+def test_blocks_that_are_slow_to_begin_are_waited_for():
+    """As OS threads are on a machine with hundreds of them: the patience with those that wait is shorter."""
+
+    @tkjit.kernel(SLOW_TO_BEGIN, entry="meet", args=True, grid=6, block=1)
+    def meet(count: InOut[Tensor, "int32", 1]) -> None: ...
+
+    count = torch.zeros(1, dtype=torch.int32)
+    meet(count)
+    assert int(count) == 6

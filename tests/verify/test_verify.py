@@ -15,6 +15,8 @@ import torch
 import tkjit
 from tkjit import In, Out, Tensor, testing
 from tkjit.cli import main
+from tkjit.kernel import Kernel
+from tkjit.loader.warm_start import pack, unpack
 
 pytestmark = pytest.mark.compiles
 HEAD = """
@@ -205,6 +207,15 @@ def test_in_a_test(directory):
         testing.verify(tkjit.find("one_off"), dims={"N": 64})
 
 
+def test_a_kernel_that_is_loaded_as_it_was_recorded_has_its_examples(directory, tmp_path):
+    options = 'examples={"N": 7}'
+    path = tmp_path / "kept.py"
+    path.write_text(HEAD + ONE.format(name="kept", body=BODIES["right"], more="", options=options))
+    recorded = Kernel(*unpack(pack(tkjit.find("kept").specs, path)))
+    assert not recorded.specs[0].verification.examples
+    assert [outcome.case for outcome in testing.verify(recorded)] == ["N=7"]
+
+
 @pytest.mark.parametrize("name", ["gemm", "all_gather"])
 def test_bundled_kernels_of_several_types_and_devices(session_cache, capsys, name):
     status, outcomes = verified(capsys, name, "--types", "bfloat16")
@@ -220,6 +231,7 @@ def test_bundled_kernels_of_several_types_and_devices(session_cache, capsys, nam
         ({"prepare": 3}, "prepare is 3; expected a function"),
         ({"tolerance": "x"}, "tolerance is 'x'; expected a number above 0"),
         ({"tolerance": -1}, "tolerance is -1"),
+        ({"zeroed": "y"}, "zeroed= names y, which is no tensor that a call brings"),
         ({"unchecked": "z"}, "unchecked= names z, which it does not write to"),
     ],
 )

@@ -105,6 +105,13 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, 
     return filled
 
 
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of an argument: one, a list's, or none."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []
+
+
 class _CaseGenerator:
     """Makes the arguments of one case."""
 
@@ -169,6 +176,9 @@ class _CaseGenerator:
 
     def _prepared(self, case: Case) -> Case:
         """The case with what the kernel needs instead of random numbers."""
+        for name in self._spec.verification.zeroed:
+            for tensor in tensors_of(case.arguments[name]):
+                tensor.zero_()
         prepare = self._spec.verification.prepare
         if prepare is None:
             return case

@@ -19,6 +19,7 @@ from tkjit.check.arguments import pack, unpack
 from tkjit.spec import Spec
 from tkjit.system.files import from_json
 
+MOST_SAID = 500  # bytes of what a process said before it ended
 SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
 ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them
 
@@ -78,7 +79,9 @@ def run(
             return Run(found[:-1], None if failed else unpack(spec, arguments, outputs.read_bytes()))
         found = [one for one in found if one["kind"] != "done"]
         if not any(one["kind"] == "fault" or one.get("ends") for one in found):
-            found.append({"kind": "fault", "text": _ending(status, timeout_s, said)})
+            found.append(
+                {"kind": "fault", "text": ending_of("the checked process", status, timeout_s, said[:MOST_SAID])}
+            )
         return Run(found, None)
 
 
@@ -91,14 +94,14 @@ def _read(findings: Path) -> list[dict[str, Any]]:
     return [one for one in found if isinstance(one, dict) and "kind" in one]
 
 
-def _ending(status: int | None, timeout_s: float, stderr: bytes) -> str:
-    """In words how a process ended that has not said it itself."""
+def ending_of(what: str, status: int | None, timeout_s: float, said: bytes) -> str:
+    """In words how a process ended that has not said it itself; its status is None where it took too long."""
     if status is None:
         end = f"it did not end within {timeout_s:.0f} s"
     else:
-        end = f"the checked process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-    said = stderr.decode(errors="replace").strip()
-    return f"{end}: {said[:500]}" if said else end
+        end = f"{what} ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+    words = said.decode(errors="replace").strip()
+    return f"{end}: {words}" if words else end
 
 
 @cache

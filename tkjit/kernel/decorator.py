@@ -87,9 +87,11 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     examples : dict or list of dict, optional
         Calls of ``verify`` and ``check`` instead of sizes made up from dims and constraints: extents, numbers and
         variants by name, ``{"M": 256, "N": 384, "causal": True}``.
+    zeroed : str, optional
+        Inputs that are zeros in ``verify`` and ``check``: ``"signals"``.
     prepare : callable, optional
-        Takes the arguments that ``verify`` and ``check`` have made up, by name, and returns those that have to be
-        others: ``{"weight": weight / 16}``.
+        Takes the arguments that ``verify`` and ``check`` have made up, by name. It changes them in place, or returns
+        those that have to be others: ``{"weight": weight / 16}``.
     tolerance : float, optional
         The largest error of a result's row in ``verify``, as a part of the row, where that of its dtypes is too small.
     unchecked : str, optional

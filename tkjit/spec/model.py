@@ -302,8 +302,10 @@ class Verification:
     ----------
     examples : tuple of mapping
         Extents of dims, numbers and variants, a call each; empty where the dims and constraints say enough.
+    zeroed : tuple of str
+        Inputs that begin as zeros: signals between blocks or devices.
     prepare : callable or None
-        It takes a call's arguments by name, and returns those that have to be others.
+        It takes a call's arguments by name; it changes them in place, or returns those that have to be others.
     tolerance : float
         The largest error of a result's row, as a part of the row; 0 for that of the dtypes.
     unchecked : tuple of str
@@ -311,9 +313,10 @@ class Verification:
     """
 
     examples: tuple[Mapping[str, Any], ...] = ()
-    prepare: Callable[[dict[str, Any]], Mapping[str, Any]] | None = None
+    prepare: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
     tolerance: float = 0.0
     unchecked: tuple[str, ...] = ()
+    zeroed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

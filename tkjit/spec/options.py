@@ -56,7 +56,8 @@ class Options(TypedDict, total=False):
     deprecated: str
     # how it is verified
     examples: Sequence[Mapping[str, int | float | str]] | Mapping[str, int | float | str]
-    prepare: Callable[[dict[str, Any]], Mapping[str, Any]]
+    prepare: Callable[[dict[str, Any]], Mapping[str, Any] | None]
+    zeroed: str
     tolerance: float
     unchecked: str
 

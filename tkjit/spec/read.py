@@ -152,10 +152,12 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
     tolerance = options.get("tolerance", 0.0)
     if not isinstance(tolerance, (int, float)) or tolerance < 0:
         raise SpecError(f"{kernel}: tolerance is {tolerance!r}; expected a number above 0, a part of a result's row")
-    unchecked = tuple(name for text in _as_list(options.get("unchecked", "")) for name in _names(text))
+    unchecked, zeroed = _names(options.get("unchecked", "")), _names(options.get("zeroed", ""))
     if unknown := set(unchecked) - {f.name for f in fields if f.is_written}:
         raise SpecError(f"{kernel}: unchecked= names {', '.join(sorted(unknown))}, which it does not write to")
-    return Verification(tuple(examples), prepare, float(tolerance), unchecked)
+    if unknown := set(zeroed) - {f.name for f in fields if f.is_input}:
+        raise SpecError(f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is no tensor that a call brings")
+    return Verification(tuple(examples), prepare, float(tolerance), unchecked, zeroed)
 
 
 def _arch(kernel: str, arch: str) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
+from tkjit.check.cases import tensors_of
 from tkjit.spec import Spec
 from tkjit.verify.bounds import Bound, difference, row_error
-from tkjit.verify.guarded import Guarded, tensors_of
+from tkjit.verify.guarded import Guarded
 from tkjit.verify.reference import RESULT, Results
 
 

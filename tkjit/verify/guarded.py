@@ -61,10 +61,3 @@ def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
         if id(item) not in made:
             made[id(item)] = each_tensor(item, change)
     return [made[id(item)] for item in value]
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of an argument: one, a list's, or none."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []

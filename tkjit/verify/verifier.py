@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import IO, Any
 
+from tkjit.check.child import MOST_SAID, ending_of
 from tkjit.errors import SpecError
 from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.verify.call import Outcome
@@ -28,7 +29,6 @@ _MOST_PROCESSES = 8
 LATE = "late"
 SECONDS_BETWEEN = 120.0  # to start Python, and to make up a call
 SECONDS_TO_END = 5.0  # of a process that has said all
-_TAIL = 500  # characters of what a process said before it crashed
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,8 @@ class _Processes:
             if self._is_stopped or (in_time and not status):
                 return None
             where = last if in_a_call else Outcome(task.kernel)
-            problem = _ending(status or 0, in_time, self._options.timeout_s, said)
+            said.seek(0)
+            problem = ending_of("its process", status, self._options.timeout_s, said.read()[-MOST_SAID:])
             self.outcomes.put(replace(where, problems=(problem,)))
             return begun if in_a_call else None
 
@@ -203,13 +204,3 @@ def _events(pipe: IO[bytes], timeout_s: float) -> Iterator[tuple[str, Outcome]]:
                 yield kind, Outcome(**{**content, "problems": tuple(content["problems"])})
             in_a_call = bool(lines) and kind == BEGIN
             deadline = time.monotonic() + timeout_s + (0 if in_a_call else SECONDS_BETWEEN)
-
-
-def _ending(status: int, in_time: bool, timeout_s: float, said: IO[bytes]) -> str:
-    """In words how a process ended that did not end its call."""
-    if not in_time:
-        return f"it did not end within {timeout_s:.0f} s"
-    end = f"its process ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
-    said.seek(0)
-    words = said.read().decode(errors="replace").strip()
-    return f"{end}: {words[-_TAIL:]}" if words else end
