@@ -57,10 +57,10 @@ __global__ void __launch_bounds__(128) multiply(const __grid_constant__ Globals 
     tkjit::fence_async_proxy();
     __syncthreads();
     if (threadIdx.x == 0) {
-        for (int n = 0; n < WIDTH; n += 32) {
-            tkjit::tensor_store(g.d, 0, n, shared->d[n / 32]);
-            if (ADDS) tkjit::tensor_add(g.d, 0, n, shared->d[n / 32]);
-        }
+        for (int n = 0; n < WIDTH; n += 32) tkjit::tensor_store(g.d, 0, n, shared->d[n / 32]);
+        tkjit::bulk_store_commit();
+        tkjit::bulk_store_wait<0>();  // nothing else orders what is added behind what was stored
+        for (int n = 0; ADDS && n < WIDTH; n += 32) tkjit::tensor_add(g.d, 0, n, shared->d[n / 32]);
         tkjit::bulk_store_commit();
         tkjit::bulk_store_wait<0>();
     }
