@@ -58,6 +58,27 @@ def test_shared_variables_of_a_template_are_each_instances_own(tmp_path):
     assert run(tmp_path, source, header).tolist() == [2, 3, 1, 1]
 
 
+def test_an_opcode_that_the_compiler_chooses(tmp_path):
+    """The constraint `C`, as in CUDA's guide to inline PTX: a template's constant is a part of the instruction."""
+    header = """
+    template <int mode> struct way;
+    template <> struct way<0> { static constexpr const char round[] = ".rm", kind[] = "s32"; };
+    template <> struct way<1> { static constexpr const char round[] = ".rp", kind[] = "s32"; };
+    template <> struct way<2> { static constexpr const char round[] = ".rzi", kind[] = "f32"; };
+    template <int mode> __device__ float rounded(float x) {
+        int to;
+        asm("cvt%2i.s32.f32 %0, %1;" : "=r"(to) : "f"(x), "C"(way<mode>::round));
+        return to;
+    }
+    __device__ inline float sum(float x) {
+        asm("add.%[kind] %0, %0, %0;" : "+f"(x) : [kind] "C"(way<2>::kind));
+        return x;
+    }
+    """
+    source = "__global__ void f(float* x) { x[0] = rounded<0>(-1.5f), x[1] = rounded<1>(-1.5f), x[2] = sum(1.5f); }"
+    assert run(tmp_path, source, header).tolist() == [-2, -1, 3, 0]
+
+
 def test_a_launch_in_a_header(tmp_path):
     header = """
     template <class T> void launch_on(void (*kernel)(T*, int), T* x, int n) {

@@ -142,7 +142,12 @@ class Call:
     def values(self, operand: PtxOperand | int, kind: str) -> list[str]:
         """A vector's parts, or one operand as a vector of one."""
         one = self.operand(operand) if isinstance(operand, int) else operand
-        return [self.value(part, kind) for part in (one.parts if isinstance(one, Vector) else (one,))]
+        if not isinstance(one, Vector):
+            return [self.value(one, kind)]
+        if any(part.kind != "operand" or part.is_negated for part in one.parts):
+            return [self.value(part, kind) for part in one.parts]
+        variable = self.spelling.variable
+        return [f"tkjit_ptx::as<{TYPES[kind]}>({variable(part)})" for part in one.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
         """Write a result."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
 _TOKEN = re.compile(
     r"""
     (?P<space>\s+ | //[^\n]* | /\*.*?(?:\*/|\Z))
+  | (?P<vector>\{\s*%\d+(?:\s*,\s*%\d+)*\s*\})
   | (?P<operand>%[a-zA-Z]?\d+ | %\[\w+\])
   | (?P<special>%%?[A-Za-z_][\w.]*)
   | (?P<opcode>[A-Za-z]\w*(?:(?:\.|::)[\w]+)+)
@@ -24,7 +26,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_OPENING = {"{": "}", "[": "]"}
+_OPERANDS = re.compile(r"%\d+")
 
 
 class PtxError(ValueError):
@@ -233,8 +235,7 @@ class _Parser:
     def _operand(self) -> PtxOperand:
         if self._take("["):
             return self._address()
-        if self._take("{"):
-            parts = self._names("}")
+        if (parts := self._vector()) is not None:
             return Vector(parts)
         name = self._name()
         if self._take("|"):
@@ -247,13 +248,17 @@ class _Parser:
         if self._take("+") or (self._next.kind == "number" and self._next.text.startswith("-")):
             offset = _integer(self._pop().text)
         if self._take(","):
-            coordinates = self._names("}") if self._take("{") else (self._name(),)
+            coordinates = self._vector() or (self._name(),)
         self._need("]")
         return Address(base, offset, coordinates)
 
-    def _names(self, end: str) -> tuple[Name, ...]:
+    def _vector(self) -> tuple[Name, ...] | None:
+        if self._next.kind == "vector":
+            return tuple([_operand_name(text) for text in _OPERANDS.findall(self._pop().text)])
+        if not self._take("{"):
+            return None
         names: list[Name] = []
-        while not self._take(end):
+        while not self._take("}"):
             if names:
                 self._need(",")
             names.append(self._name())
@@ -269,6 +274,11 @@ class _Parser:
             self._at -= 1
             raise self._error("an operand")
         return Name(kinds[token.kind], token.text, is_negated)
+
+
+@cache
+def _operand_name(text: str) -> Name:
+    return Name("operand", text)
 
 
 def _integer(text: str) -> int:

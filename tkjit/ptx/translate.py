@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from tkjit.ptx.grammar import Block, Instruction, Label, Name, PtxError, Registers, parse
@@ -19,8 +20,9 @@ CONSTRAINTS = {
     "f": "float",
     "d": "double",
     "n": "auto",
-    "C": "auto",
 }
+_TEXT = "C"  # the constraint of a constant text, which is a part of the statement
+_LONGEST = 1 << 18  # characters of a statement with all its branches
 _REGISTERS = {
     "pred": "bool",
     **dict.fromkeys(["b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16"], "uint16_t"),
@@ -60,7 +62,12 @@ class Operand(NamedTuple):
 
     @property
     def letter(self) -> str:
-        return self.constraint.strip("=+& ")
+        return _letter(self.constraint)
+
+
+@cache
+def _letter(constraint: str) -> str:
+    return constraint.strip("=+& ")
 
 
 def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
@@ -69,19 +76,24 @@ def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
     >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
     (False, True, False)
     """
+    if any(one.letter == _TEXT for one in operands):
+        return True  # no opcode can be read before it is known
     if not all(operand.letter in CONSTRAINTS or operand.letter.isdigit() for operand in operands):
         return False
     found = _FIRST_WORD.match(text)
     return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
 
 
-def translate(text: str, operands: Sequence[Operand]) -> str:
+def translate(text: str, operands: Sequence[Operand], texts: Sequence[str] = ()) -> str:
     """A C++ statement, without its semicolon and on one line.
 
     Parameters
     ----------
     text : str
         The statement's text, with ``%0`` and the like for its operands.
+    texts : sequence of str
+        What an operand with the constraint ``C`` may be: the constant character arrays of the source. The C++ compiler
+        knows which it is, so that there is a branch for each with which the statement parses.
 
     Raises
     ------
@@ -93,10 +105,16 @@ def translate(text: str, operands: Sequence[Operand]) -> str:
     >>> translate("bar.sync %0;", [Operand("n", "1 + 1")])
     'do { namespace tkjit_ptx = ::tkjit::sim::ptx; const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
 { tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
+    >>> translate("bar.%0 0;", [Operand("C", "word")], ["sync", "no word"])
+    'if constexpr (::tkjit::sim::ptx::is_text(word, "sync")) do { namespace tkjit_ptx = ::tkjit::sim::ptx; \
+const auto tkjit_0 = tkjit_ptx::input_n(0); { tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(0ll), 0u); } } while (0); \
+else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     """
     if not text.strip():
         return '__asm__ __volatile__("" ::: "memory")'
-    block = parse(text)
+    if any(one.letter == _TEXT for one in operands):
+        return _branches(text, operands, texts)
+    block = _parsed(text)
     spelling = _Spelling(operands, block)
     body = _render(block, spelling)
     opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
@@ -104,6 +122,39 @@ def translate(text: str, operands: Sequence[Operand]) -> str:
     opening += _values(operands)
     closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, one in enumerate(operands) if one.is_output]
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])
+
+
+def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> str:
+    """The statement for each text of its first operand with the constraint ``C``; a second one branches again."""
+    at = next(i for i, one in enumerate(operands) if one.letter == _TEXT)
+    name, expression = operands[at].name, operands[at].expression
+    place = re.compile(rf"%{at}(?!\d)" + (rf"|%\[{name}\]" if name else ""))
+    others = list(operands)
+    others[at] = Operand("n", "0", name)  # unused, so that the others keep their numbers
+    words = []
+    for one in texts:
+        try:
+            statement = translate(place.sub(lambda _, one=one: one, text), others, texts)  # type: ignore[misc]
+        except PtxError:
+            continue
+        words.append(f"if constexpr (::tkjit::sim::ptx::is_text({expression}, {_quoted(one)})) {statement}; else")
+    words.append(
+        f"::tkjit::sim::ptx::unknown({_quoted(' '.join(text.split()) + ' with the text of its constraint C')})"
+    )
+    if sum(map(len, words)) > _LONGEST:
+        raise PtxError(f"the source has too many texts that {expression} could be")
+    return " ".join(words)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+@cache
+def _parsed(text: str) -> Block:
+    """Templates have the same statement for several types."""
+    return parse(text)
 
 
 def _values(operands: Sequence[Operand]) -> list[str]:
@@ -132,12 +183,13 @@ class _Spelling(Spelling):
     def __init__(self, operands: Sequence[Operand], block: Block) -> None:
         self._operands = operands
         self._by_name = {one.name: i for i, one in enumerate(operands) if one.name}
+        self._variables = {f"%{i}": f"tkjit_{i}" for i in range(len(operands))}
         self.waits = _waits_in_a_loop(block)
 
     def variable(self, name: Name) -> str:
-        if name.kind == "operand":
-            return f"tkjit_{self._index(name.text)}"
-        return "ptx_" + re.sub(r"\W", "_", name.text)
+        if name.kind != "operand":
+            return "ptx_" + re.sub(r"\W", "_", name.text)
+        return self._variables.get(name.text) or f"tkjit_{self._index(name.text)}"
 
     def _index(self, text: str) -> int:
         if text[1:].isdigit():

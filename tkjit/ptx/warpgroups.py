@@ -27,7 +27,7 @@ def _wgmma(one: Call) -> str:
         raise Unknown
     register = {"f32": "float", "s32": "int32_t", "f16": "uint32_t"}[types[0]]
     kind = {"f32": "f32", "s32": "s32", "f16": "b32"}[types[0]]
-    sums = ", ".join(one.value(part, kind) for part in target.parts)
+    sums = ", ".join(one.values(target, kind))
     more = [one.value(i, "s32") for i in range(4, one.count)]
     a_text = f"{{{', '.join(one.values(1, 'b32'))}}}" if isinstance(a, Vector) else one.value(1, "b64")
     at = "_registers" if isinstance(a, Vector) else ""

@@ -20,18 +20,37 @@ _PIECE = re.compile(
     r"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|\n[ \t]*\#[^\n]*|(?P<mark>::|[()\[\]{}:,])",
     re.DOTALL,
 )
+# an operand with what follows it, where its expression has no strings and no brackets deeper than two
+_PLAIN = r"[^()\"'/#]*"
+_USUAL_OPERAND = re.compile(
+    rf'\s*"([^"\n]*)"\s*(\({_PLAIN}(?:\({_PLAIN}(?:\({_PLAIN}\){_PLAIN})*\){_PLAIN})*\))\s*(?=[,:)])'
+)
+_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
+_ARRAY = re.compile(rf"\[[\w\s]*\]\s*=?\s*\{{?\s*((?:{_STRING.pattern}\s*)+)")
 _LINE_MARK = re.compile(r"\n[ \t]*#[^\n]*")
 _OPERAND = re.compile(r'\s*(?:\[\s*(\w+)\s*\]\s*)?"([^"]*)"\s*(?=\()')
 _RAW = re.compile(r'R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimiter)"\Z', re.DOTALL)
 
 
 class _Statement(NamedTuple):
-    """Where a statement ends, its text, and the operands of each of its parts, which colons divide."""
+    """Where a statement ends, its text, and the operands of each of its parts, which colons divide.
+
+    Of an operand that is not as most are, it holds the text.
+    """
 
     end: int
     strings: list[str]
-    parts: list[list[str]]
+    parts: list[list[Operand | str]]
     is_volatile: bool
+
+
+def constant_texts(text: str) -> list[str]:
+    """What the constant character arrays of a source hold: an operand with the constraint ``C`` is one of them.
+
+    >>> constant_texts('constexpr char a[] = ".sat"; template <> const char b<1>::text[4]{"." "rz"}; char* c = "no";')
+    ['.sat', '.rz']
+    """
+    return list(dict.fromkeys("".join(map(_string, _STRING.findall(found[1]))) for found in _ARRAY.finditer(text)))
 
 
 def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
@@ -46,7 +65,7 @@ def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
     if statement is None or not statement.strings:
         return place + 1, None
     try:
-        return statement.end, _edit(statement, place)
+        return statement.end, _edit(text, statement, place)
     except PtxError as error:
         raise PtxError(str(error), statement.end) from None
 
@@ -55,57 +74,64 @@ def _read(text: str, place: int) -> _Statement | None:
     start = STATEMENT.match(text, place)
     if start is None:
         return None
-    parts: list[list[str]] = []
+    parts: list[list[Operand | str]] = []
     strings: list[str] = []
-    depth, begun = 1, start.end()
-    for piece in _PIECE.finditer(text, start.end()):
+    depth, at = 1, start.end()
+    begun: int | None = at  # of the operand whose text is being read
+    while piece := _PIECE.search(text, at):
+        at = piece.end()
         mark = piece["mark"]
         if mark is None:
             if piece["string"] and depth == 1 and not parts:
                 strings.append(piece["string"])
         elif mark in "([{":
             depth += 1
-        elif mark in ")]}":
+        elif mark in ")]}" and depth > 1:
             depth -= 1
-            if depth == 0:
-                if parts:
-                    parts[-1].append(text[begun : piece.start()])
-                return _Statement(piece.end(), strings, parts, bool(_VOLATILE.search(start[0])))
-        elif depth == 1:  # a comma between operands, or a colon between parts
-            if parts:
+        elif depth == 1:  # the end, a comma between operands, or a colon between parts
+            if parts and begun is not None:
                 parts[-1].append(text[begun : piece.start()])
+            if mark == ")":
+                return _Statement(at, strings, parts, bool(_VOLATILE.search(start[0])))
             if mark != ",":
                 parts += [[] for _ in mark]
-            begun = piece.end()
+            begun = at
+            if parts and (usual := _USUAL_OPERAND.match(text, at)):
+                parts[-1].append(Operand(usual[1], usual[2]))
+                begun, at = None, usual.end()
     return None
 
 
-def _edit(statement: _Statement, place: int) -> Edit | None:
+def _edit(text: str, statement: _Statement, place: int) -> Edit | None:
     template = "".join(map(_string, statement.strings))
     if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
         return None  # a declaration's name for the linker
     operands = [
-        _operand(one, is_output=number == 0)
+        _checked(one if isinstance(one, Operand) else _operand(one), is_output=number == 0)
         for number, part in enumerate(statement.parts[:2])
         for one in part
-        if one.strip()
+        if isinstance(one, Operand) or one.strip()
     ]
     if not statement.parts:  # without operands a percent sign means itself
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):
         return None
-    return Edit(place, statement.end, translate(template, operands))
+    texts = constant_texts(text) if any(one.letter == "C" for one in operands) else ()
+    return Edit(place, statement.end, translate(template, operands, texts))
 
 
-def _operand(text: str, *, is_output: bool) -> Operand:
+def _operand(text: str) -> Operand:
     """Read ``[name] "=r"(expression)``."""
     head = _OPERAND.match(text)
     if head is None:
         raise PtxError("an operand of an asm statement is not understood")
-    name, constraint = head[1] or "", head[2]
-    if (constraint[:1] in ("=", "+")) != is_output:
-        raise PtxError(f"the constraint {constraint!r} is {'an input' if is_output else 'an output'}'s")
-    return Operand(constraint, _LINE_MARK.sub("", text[head.end() :]).strip(), name)
+    return Operand(head[2], _LINE_MARK.sub("", text[head.end() :]).strip(), head[1] or "")
+
+
+def _checked(operand: Operand, *, is_output: bool) -> Operand:
+    if operand.is_output != is_output:
+        raise PtxError(f"the constraint {operand.constraint!r} is {'an input' if is_output else 'an output'}'s")
+    return operand
 
 
 def _string(literal: str) -> str:

@@ -69,9 +69,11 @@ template <class T>
 inline auto input_n(T value) {
     return static_cast<long long>(value);
 }
-template <class T>
-inline const T& input_C(const T& text) {
-    return text;
+
+/// Whether an operand with the constraint `C` is this text.
+constexpr bool is_text(const char* operand, const char* text) {
+    while (*operand && *operand == *text) ++operand, ++text;
+    return *operand == *text;
 }
 
 /// Writes a result to the statement's operand.
