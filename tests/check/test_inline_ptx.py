@@ -1,4 +1,4 @@
-"""What the checker says of sources whose inline PTX it does not know."""
+"""What the checker says of sources that are adapted with their headers: names, places, and the window's variables."""
 
 from __future__ import annotations
 
@@ -6,25 +6,75 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import InOut, Tensor, ToolchainError
-from tkjit.testing import check
+from tkjit import InOut, Tensor
+from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
 
+HEADER = """#pragma once
+__device__ inline void put(float* shared, float x) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"((unsigned)__cvta_generic_to_shared(shared)), "f"(x));
+}
+__device__ inline void meet() { asm volatile("bar.sync 0;" ::: "memory"); }
+"""
+SOURCE = """#include "of_library.cuh"
+__global__ void turned(float* x, int n) {
+    __shared__ float tile[64], other[2];
+    put(&tile[threadIdx.x], x[threadIdx.x]);
+    if (threadIdx.x == 0) put(other, 0);
+    meet();
+    x[threadIdx.x] = tile[63 - threadIdx.x] + other[0];
+}
+"""
 
-@tkjit.kernel(
-    '__global__ void waits(float* x) { asm volatile("bar.sync 0;"); x[0] = 1; }',
-    entry="waits",
-    args=True,
-    grid=1,
-    block=32,
-)
-def waits(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+def report(directory, source: str, mode: str) -> str:
+    (directory / "of_library.cuh").write_text(HEADER)
+    path = directory / "turned.cu"
+    path.write_text(source)
+
+    @tkjit.kernel(path, entry="turned", args=True, computed={"n": "N"}, grid=1, block=64, constraints=["N == 64"])
+    def turned(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    try:
+        check(turned, torch.randn(64), modes=[mode])
+    except KernelCheckError as error:
+        return str(error)
+    return ""
 
 
-@pytest.mark.parametrize("mode", ["memory", "race"])
-def test_it_is_refused(mode):
-    with pytest.raises(
-        ToolchainError, match="waits has inline PTX, or headers that are adapted with it: check does not"
-    ):
-        check(waits, torch.zeros(1), modes=[mode])
+@pytest.mark.parametrize("mode", ["memory", "race", "init"])
+def test_nothing_is_found_in_a_good_kernel(mode, tmp_path):
+    assert report(tmp_path, SOURCE, mode) == ""
+
+
+def test_a_race_names_the_variables_and_the_lines_of_source_and_header(tmp_path):
+    found = report(tmp_path, SOURCE.replace("    meet();\n", ""), "race")
+    assert "two accesses to tile, other + " in found and "bytes in shared memory" in found
+    assert "of_library.cuh:3" in found and "turned.cu:6" in found
+
+
+def test_what_nobody_wrote(tmp_path):
+    found = report(tmp_path, SOURCE.replace("if (threadIdx.x == 0) put(other, 0);", ""), "init")
+    assert "tile, other + 256 bytes in shared memory is read, and nobody in the block has written it" in found
+
+
+@pytest.mark.parametrize("access, said", [("tile[70 - threadIdx.x]", ""), ("tile[-1 - (int)threadIdx.x]", "before")])
+def test_an_access_beside_the_variables(access, said, tmp_path):
+    found = report(tmp_path, SOURCE.replace("tile[63 - threadIdx.x]", access), "memory")
+    assert f"{said or 'behind'} tile, other" in found and "turned.cu:7" in found
+
+
+def test_a_block_begins_with_variables_that_nobody_wrote(tmp_path):
+    """The window is used by block after block: what the first has written is nothing to the second."""
+    path = tmp_path / "first_only.cu"
+    path.write_text(
+        '__global__ void f(float* x) { __shared__ float a; asm volatile("");\n'
+        "    if (blockIdx.x == 0) a = 1;\n    x[blockIdx.x] = a; }"
+    )
+
+    @tkjit.kernel(path, entry="f", args=True, grid=2, block=1)
+    def f(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(KernelCheckError, match=r"a \+ 0 bytes in shared memory is read.*\n.*block \(1, 0, 0\)"):
+        check(f, torch.zeros(2), modes=["init"])

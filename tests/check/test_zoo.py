@@ -36,6 +36,7 @@ DIMS = {
     "attention": {"Q": 6},
     "bulk_scale": {"N": 1024},
     "compact": {"M": 3, "N": 300},
+    "gemm_wgmma": {"M": 70, "N": 70, "K": 264},
     "group_copy": {"M": 7, "N": 100},
     "hand_over": {"M": 3, "N": 300},
     "layernorm": {"M": 3, "N": 300},
@@ -94,11 +95,13 @@ def lines_of(finding: Finding, directory: Path, kernel: str) -> list[str]:
 
 
 # one of each mode and kind of finding, in kernels that compile fast; `make test-all` runs all
-QUICK_KERNELS = ("half_dot", "histogram", "row_sums_async")
+QUICK_KERNELS = ("half_dot", "hgemm_ptx", "histogram", "row_sums_async")
 QUICK_BUGS = (
     "compact-ballot_of_some",
+    "gemm_wgmma-freed_too_early",
     "half_dot-two_kinds_of_barrier",
     "hand_over-wrong_id",
+    "hgemm_ptx-behind_the_tile",
     "histogram-before_the_first_bin",
     "histogram-never_cleared",
     "histogram-plain_increment",

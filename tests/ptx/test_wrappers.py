@@ -9,9 +9,6 @@ from support.sampling import sample
 
 import tkjit
 from tkjit import InOut, Tensor
-from tkjit.check import Options, check
-from tkjit.config import Settings
-from tkjit.loader import loader_for
 
 pytestmark = pytest.mark.compiles
 KEPT = ("bf16-256-columns", "bf16-32", "e4m3-128", "tf32-32", "s8-32", "f16-64-columns", "bf16-128-columns-part")
@@ -21,12 +18,6 @@ KEPT = ("bf16-256-columns", "bf16-32", "e4m3-128", "tf32-32", "s8-32", "f16-64-c
 def test_a_product_is_exact(product: Wrapped):
     a, b = product.inputs()
     assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
-
-
-def test_races_of_wgmma_are_not_checked_and_this_says_so():
-    kernel = WRAPPED[0].kernel
-    with pytest.raises(tkjit.CompileError, match="check does not know the races of wgmma yet"):
-        check(loader_for(Settings.from_environment()), kernel.specs, Options(modes=("race",), given={"K": 64, "N": 64}))
 
 
 MAPPED = """

@@ -206,6 +206,8 @@ def _memory(one: Mapping[str, Any], symbols: Symbols) -> str:
     if space == "dynamic shared memory":
         return f"dynamic shared memory + {offset} bytes"
     shared = space == "shared memory"
+    if shared and one["name"]:  # of a source that is adapted with its headers
+        return f"{one['name']} + {offset} bytes in shared memory"
     at = offset if shared else one.get("address", 0)
     variable = symbols.variable_at(at, shared=shared)
     if variable is None:

@@ -13,7 +13,6 @@ from tkjit.compile.flags import Flags, checker_flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import install_address_sanitizer
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.loader import translation
 from tkjit.loader.environment import Environment
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
@@ -76,10 +75,6 @@ class CheckerPlan(LauncherPlan):
         from tkjit.compile import compiler
 
         toolchain = self._env.toolchain
-        if translation.is_needed(self._source.read(), self._flags):
-            raise ToolchainError(
-                f"{self.spec.name} has inline PTX, or headers that are adapted with it: check does not know them yet"
-            )
         simulator = self._env.simulator(self.target, self.mode)
         flags = self._checker_flags
         cxx = str(toolchain.cxx.path)
@@ -88,7 +83,7 @@ class CheckerPlan(LauncherPlan):
             middle = staging / ("checker.s" if self.mode == MEMORY else "checker.o")
             compile_only = "-S" if self.mode == MEMORY else "-c"
             start = [cxx, *flags.compile, *flags.paths, compile_only, "-MD", "-MF", str(depfile)]
-            lines: list[Step] = [[*start, "-x", "c++", str(source), "-o", str(middle)]]
+            lines = self._steps([*start, "-x", "c++", str(source), "-o", str(middle)], source)
             if self.mode == MEMORY:
                 lines.append([shutil.which("sed") or "/bin/sed", "-E", "-i", _GAPS, str(middle)])
             lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])

@@ -107,7 +107,8 @@ class Symbols:
 
     def is_guard(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding is about what g++ puts beside an array of __half, as if that had to be constructed."""
-        variable = self.variable_at(one["offset"], shared=True) if one.get("space") == "shared memory" else None
+        is_shared = one.get("space") == "shared memory" and not one["name"]
+        variable = self.variable_at(one["offset"], shared=True) if is_shared else None
         return variable is not None and variable.name.startswith("guard variable")
 
     def variable_before(self, address: int) -> Variable | None:

@@ -30,18 +30,22 @@ _OWN_HEADERS = re.compile(
     r"tkjit/.*|cuda\w*\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
+# what is copied or multiplied with these lies in the block's window, and of static variables only translated ones do
+_IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
+_STATIC_SHARED = re.compile(r"(?<!extern )\b__shared__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
 def may_be_needed(text: str) -> bool:
     """Whether a source has inline PTX, or headers that may have what only the whole text shows."""
-    return "asm" in text or any(not _OWN_HEADERS.fullmatch(name) for name in _INCLUDE.findall(text))
+    names = _INCLUDE.findall(text)
+    return "asm" in text or any(not _OWN_HEADERS.fullmatch(name) or _IN_WINDOW.fullmatch(name) for name in names)
 
 
 def is_needed(text: str, flags: Flags) -> bool:
     """Whether a source has inline PTX, or includes a header that has what only the whole text shows.
 
-    tkjit's own headers and the system's have nothing of the kind.
+    tkjit's own headers and the system's have nothing of the kind, but some need static variables in the window.
     """
     if not may_be_needed(text):
         return False
@@ -52,9 +56,15 @@ def is_needed(text: str, flags: Flags) -> bool:
     searched = [path for path in flags.include_dirs if path != SIMULATOR and not path.is_relative_to(INCLUDE)]
     waiting: list[tuple[str, Path | None]] = [(text, None)]
     seen: set[Path] = set()
+    has_static = needs_window = False
     while waiting:
         own, directory = waiting.pop()
-        for name in _INCLUDE.findall(own):
+        names = _INCLUDE.findall(own)
+        has_static |= _STATIC_SHARED.search(own) is not None
+        needs_window |= any(map(_IN_WINDOW.fullmatch, names))
+        if has_static and needs_window:
+            return True
+        for name in names:
             places = [*([directory] if directory else []), *searched]
             path = next((path for each in places if (path := (each / name).resolve()).is_file()), None)
             if path is None or path in seen:

@@ -57,9 +57,7 @@ def _fence(one: Call) -> str:
     return "::__threadfence();"
 
 
-@instruction(
-    "fence.proxy", "fence.mbarrier_init", "griddepcontrol", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group"
-)
+@instruction("fence.proxy", "fence.mbarrier_init", "griddepcontrol", "wgmma.fence")
 def _ordered(one: Call) -> str:
     return '__asm__ __volatile__("" ::: "memory");'
 

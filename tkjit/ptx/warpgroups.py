@@ -37,4 +37,16 @@ def _wgmma(one: Call) -> str:
     return f"{{ {declared} {call}(tkjit_d, {arguments}); {one.set_all(0, 'tkjit_d')} }}"
 
 
+@instruction("wgmma.commit_group")
+def _commit(one: Call) -> str:
+    one.ends()
+    return "tkjit_ptx::wgmma_commit();"
+
+
+@instruction("wgmma.wait_group")
+def _wait(one: Call) -> str:
+    one.ends()
+    return f"tkjit_ptx::wgmma_wait({one.value(0, 'u32')});"
+
+
 _ELEMENTS = {kind: f"::tkjit::sim::Element::{kind}" for kind in _K}

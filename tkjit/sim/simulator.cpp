@@ -6,7 +6,6 @@
 #include "cuda_runtime.h"
 
 #include "runtime/barrier.h"
-#include "runtime/bulk_copies.h"
 #include "runtime/copy_queue.h"
 #include "runtime/directed_rounding.h"
 #include "runtime/fiber_main.h"
@@ -15,6 +14,7 @@
 #include "runtime/math_functions.h"
 #include "runtime/multicast.h"
 #include "runtime/numerics.h"
+#include "runtime/tensor_copies.h"
 #include "runtime/tensor_map.h"
 #include "runtime/warp.h"
 #include "runtime/wgmma.h"

@@ -80,7 +80,8 @@ def static_variables(text: str, statement: list[Token], start: int) -> list[Edit
     >>> source = "__shared__ float a[2], b;"
     >>> print(static_variables(source, tokens_of(source), 0)[0].text.replace("; ", ";\\n"))
     struct tkjit_shared_0 { float a[2], b;
-    };
+    static const char* tkjit_names() { return "a, b";
+    } };
     auto& tkjit_variables_0 = ::tkjit::sim::static_shared<tkjit_shared_0>();
     auto& a = tkjit_variables_0.a;
     auto& b = tkjit_variables_0.b;
@@ -98,7 +99,8 @@ def static_variables(text: str, statement: list[Token], start: int) -> list[Edit
     struct, variables = f"tkjit_shared_{start}", f"tkjit_variables_{start}"
     references = " ".join(f"auto& {name} = {variables}.{name};" for name in names)
     made = f"auto& {variables} = ::tkjit::sim::static_shared<{struct}>();"
-    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; }}; {made} {references}")]
+    named = f'static const char* tkjit_names() {{ return "{", ".join(names)}"; }}'
+    return [Edit(first.start, last.end, f"struct {struct} {{ {declared}; {named} }}; {made} {references}")]
 
 
 def _declared_names(tokens: list[Token]) -> list[str]:

@@ -53,7 +53,7 @@ struct tiled {
     // a narrower one would lie in shared memory as if it were as wide as the swizzle
     static_assert(Swizzle == 0 || Cols * sizeof(T) == Swizzle, "a row of a tile has as many bytes as the swizzle");
 
-    alignas(64) CUtensorMap map;
+    CUtensorMap map;
     T* raw_ptr;
     int extents[4];
     bool is_mapped;  // else it is empty, or begins or continues where no copy may: at no multiple of 16 bytes

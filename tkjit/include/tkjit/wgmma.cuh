@@ -24,9 +24,6 @@
 #ifdef TKJIT_SIM
 #include "../../sim/detail/wgmma.h"
 #endif
-#ifdef TKJIT_SIM_RACE
-#error "check does not know the races of wgmma yet; python -m tkjit check --memory checks its accesses"
-#endif
 
 namespace tkjit {
 
@@ -89,11 +86,13 @@ template <class Sum, int count>
 inline void wgmma_fence(Sum (&)[count]) {}
 
 /// Makes the wgmmas since the last commit a group.
-inline void wgmma_commit() {}
+inline void wgmma_commit() { sim::commit_wgmma(); }
 
 /// Waits until at most the last `pending_groups` groups are under way. The simulator multiplies at once.
 template <int pending_groups, class Sum, int count>
-inline void wgmma_wait(Sum (&)[count]) {}
+inline void wgmma_wait(Sum (&)[count]) {
+    sim::wait_for_wgmma(pending_groups);
+}
 
 /// sum <- sum + A * B: 64 x N, with N a multiple of 32 up to 256, and 32 bytes of K. `b_is_columns`: B is a tile of
 /// `wgmma_columns`, and not of `wgmma_rows`; A is one of `wgmma_rows`.

@@ -20,6 +20,7 @@ void begin_launch();
 void begin_block(Block& block);
 void end_block(Block& block);
 void begin_thread(Thread& thread);
+void begin_variables(char* place, size_t bytes, const char* names);
 
 // An object at which threads meet: those that arrive tell what they know, and those that leave know what all had told
 // when it was last completed.
@@ -40,12 +41,18 @@ extern "C" void* __real_memcpy(void* to, const void* from, size_t bytes);
 extern "C" void* __real_memset(void* to, int value, size_t bytes);
 inline void move(void* to, const void* from, size_t bytes) { __real_memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { __real_memset(to, value, bytes); }
-enum class Copier { loads, stores };  // a wait for the one says nothing of the other
+enum class Copier { loads, stores, products };  // a wait for the one says nothing of the others
+Moment begin_copy(Copier copier, Site site);
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site);
 void landed(const void* destination, size_t bytes, const Moment& moment);
 
-/// A copy reads its source until it has landed.
+// What a copy does until it has landed: it reads its source, writes its destination, or adds to it.
 void read_meanwhile(const void* source, size_t bytes, const Moment& issued);
+void write_meanwhile(const void* destination, size_t bytes, const Moment& issued);
+void update_meanwhile(const void* destination, size_t bytes, const Moment& issued);
+
+/// A warpgroup's product reads its tiles until it is waited for: by each of its threads, with a commit and a wait.
+Moment begin_product(const Thread& first_of_warpgroup, Site site);
 
 /// The running thread has waited for a copy.
 void finish(const Moment& issued);
@@ -67,6 +74,7 @@ inline void begin_launch() {}
 inline void begin_block(Block&) {}
 inline void end_block(Block&) {}
 inline void begin_thread(Thread&) {}
+inline void begin_variables(char*, size_t, const char*) {}
 inline void arrive(const void*) {}
 inline void complete(const void*) {}
 inline void leave(const void*) {}
@@ -76,10 +84,14 @@ inline void write(const void*, size_t, Site) {}
 inline Moment landing_of(Moment) { return {}; }
 inline void move(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); }
 inline void fill(void* to, int value, size_t bytes) { memset(to, value, bytes); }
-enum class Copier { loads, stores };
+enum class Copier { loads, stores, products };
+inline Moment begin_copy(Copier, Site) { return {}; }
 inline Moment pending(Copier, const void*, size_t, Site) { return {}; }
 inline void landed(const void*, size_t, Moment) {}
 inline void read_meanwhile(const void*, size_t, Moment) {}
+inline void write_meanwhile(const void*, size_t, Moment) {}
+inline void update_meanwhile(const void*, size_t, Moment) {}
+inline Moment begin_product(const Thread&, Site) { return {}; }
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}
 inline void note_exited_lanes(Operation, unsigned, Site) {}

@@ -9,11 +9,13 @@
 #include "../detail/block.h"
 #include "../detail/site.h"
 #include "../detail/vector_types.h"
+#include "../detail/window.h"
 #include "../runtime/launch_state.h"
 #include "divergence.h"
 #include "findings.h"
 #include "race.h"
 #include "race_accesses.h"
+#include "race_copies.h"
 #include "race_state.h"
 #include "regions.h"
 #include "shadow.h"
@@ -25,47 +27,6 @@
 #include <vector>
 
 namespace tkjit::sim::race {
-
-// ---- asynchronous copies
-
-/// The running thread's own copy, for which it has waited: a write of its own, now.
-Moment landing_of(const Moment& issued) {
-    const Access access = access_of(*current_thread, plain, issued.where);
-    return {access.launch, access.block, access.thread, access.clock, access.where};
-}
-
-inline Access access_of(const Moment& moment, Kind kind) {
-    return {moment.launch, moment.block, moment.clock, moment.where, static_cast<unsigned short>(moment.thread), kind};
-}
-
-/// A copy counts as done by another thread, numbered behind those of the block, with a clock of its own: only those
-/// know of it who have waited for it, and who issued it is not among them yet.
-Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
-    const Thread& thread = *current_thread;
-    ThreadState& state = state_of(thread);
-    const unsigned kind = static_cast<unsigned>(copier);
-    const unsigned number = (1 + kind) * thread.block->thread_count + thread.linear;
-    const Moment issued{launches, state_of(*thread.block).number, number, ++state.copies[kind], place_of(site)};
-    access(destination, bytes, true, false, access_of(issued, pending_copy));
-    return issued;
-}
-
-void read_meanwhile(const void* source, size_t bytes, const Moment& issued) {
-    access(source, bytes, false, true, access_of(issued, plain));
-}
-
-void finish(const Moment& issued) {
-    state_of(*current_thread).knows.learn(issued.block, issued.thread, issued.clock);
-}
-
-void landed(const void* destination, size_t bytes, const Moment& moment) {
-    const auto address = reinterpret_cast<uintptr_t>(destination);
-    if (check::region_of(address) == nullptr) return;
-    shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t, unsigned) {
-        if (cell.write.kind != pending_copy) return;
-        cell.write = access_of(moment, plain);
-    });
-}
 
 // ---- meetings
 
@@ -137,19 +98,32 @@ void begin_launch() {
     atomics.clear();
 }
 
+inline void blank(void* begin, size_t bytes) {
+    if (bytes == 0) return;
+    fill(begin, 0xff, bytes);
+    shadow.clear(reinterpret_cast<uintptr_t>(begin), bytes);
+}
+
+/// A static variable has been given its place in the running block's window.
+void begin_variables(char* place, size_t bytes, const char* names) {
+    check::add_region(place, bytes, check::Space::static_shared, names, true);
+    blank(place, bytes);
+}
+
+inline bool is_in_window(const Block& block, const Region& region) {
+    return region.begin - reinterpret_cast<uintptr_t>(block.window) < window_bytes;
+}
+
 /// Shared memory means nothing when a block begins: it is full of NaN, and counts as never written.
 inline void blank_shared_memory(const Block& block) {
     const check::OwnMemory own = check::own_memory();
     const size_t dynamic_bytes = block.launch->dynamic_shared_bytes;
     check::add_region(block.dynamic_shared, dynamic_bytes, check::Space::dynamic_shared, "", true);
     check::add_region(own.shared, own.shared_bytes, check::Space::static_shared, "", true);
-    const auto blank = [](void* begin, size_t bytes) {
-        if (bytes == 0) return;
-        fill(begin, 0xff, bytes);
-        shadow.clear(reinterpret_cast<uintptr_t>(begin), bytes);
-    };
-    blank(block.dynamic_shared, dynamic_bytes);
     blank(own.shared, own.shared_bytes);
+    for (const Region& region : check::regions) {
+        if (is_in_window(block, region)) blank(reinterpret_cast<void*>(region.begin), region.end - region.begin);
+    }
 }
 
 void begin_block(Block& block) {
@@ -176,10 +150,9 @@ void end_block(Block& block) {
     delete static_cast<BlockState*>(block.race_state);
     block.race_state = nullptr;
     if (!block.launch->cooperative) return;
-    const auto dynamic_shared = reinterpret_cast<uintptr_t>(block.dynamic_shared);
     const auto static_shared = reinterpret_cast<uintptr_t>(check::own_memory().shared);
     std::erase_if(check::regions, [&](const Region& region) {
-        return region.begin == dynamic_shared || region.begin == static_shared;
+        return region.begin == static_shared || is_in_window(block, region);
     });
 }
 

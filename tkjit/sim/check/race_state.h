@@ -20,7 +20,8 @@ struct ThreadState {
     Knowledge knows;
     Knowledge released;  // at its last fence
     std::vector<unsigned> calls;  // places, outermost first
-    unsigned copies[2] = {};      // that it has issued, by their copier
+    unsigned copies[3] = {};      // that it has issued, by their copier; of products its warpgroup, at its first thread
+    std::vector<unsigned> groups;  // of products that it has not waited for: how many there were at each commit
 };
 
 struct BlockState {

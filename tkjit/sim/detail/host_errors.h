@@ -23,6 +23,7 @@
     error(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                       \
     error(cudaErrorInvalidDevice, 101, "invalid device ordinal")                              \
     error(cudaErrorNoKernelImageForDevice, 209, "no kernel image is available for execution") \
+    error(cudaErrorECCUncorrectable, 214, "uncorrectable ECC error encountered")              \
     error(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                     \
     error(cudaErrorSymbolNotFound, 500, "named symbol not found")                             \
     error(cudaErrorNotReady, 600, "device not ready")                                         \
@@ -31,9 +32,13 @@
     error(cudaErrorLaunchTimeout, 702, "the launch timed out and was terminated")             \
     error(cudaErrorPeerAccessAlreadyEnabled, 704, "peer access is already enabled")           \
     error(cudaErrorPeerAccessNotEnabled, 705, "peer access has not been enabled")             \
+    error(cudaErrorContextIsDestroyed, 709, "context is destroyed")                           \
     error(cudaErrorAssert, 710, "device-side assert triggered")                               \
+    error(cudaErrorHardwareStackError, 714, "hardware stack error")                           \
     error(cudaErrorIllegalInstruction, 715, "an illegal instruction was encountered")         \
     error(cudaErrorMisalignedAddress, 716, "misaligned address")                              \
+    error(cudaErrorInvalidAddressSpace, 717, "operation not supported on global/shared address space")\
+    error(cudaErrorInvalidPc, 718, "invalid program counter")                                 \
     error(cudaErrorLaunchFailure, 719, "unspecified launch failure")                          \
     error(cudaErrorCooperativeLaunchTooLarge, 720, "too many blocks in cooperative launch")   \
     error(cudaErrorNotPermitted, 800, "operation not permitted")                              \

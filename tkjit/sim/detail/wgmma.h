@@ -39,4 +39,13 @@ struct WgmmaOperands {
 
 void wgmma(const WgmmaShape& shape, WgmmaOperands& operands, Site site);
 
+// Only the detector of races has to know which products are waited for.
+#ifdef TKJIT_SIM_RACE
+void commit_wgmma();
+void wait_for_wgmma(unsigned pending_groups);
+#else
+inline void commit_wgmma() {}
+inline void wait_for_wgmma(unsigned) {}
+#endif
+
 }  // namespace tkjit::sim

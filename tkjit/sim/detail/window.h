@@ -34,8 +34,8 @@ inline char* in_window(unsigned long long address, unsigned bytes, Site site) {
 /// The slot of a static variable of shared memory: one for each declaration, and each instance of its template.
 unsigned new_static_slot();
 
-/// Where the block has the variable of a slot; finds a place for it the first time.
-char* place_static(unsigned slot, unsigned bytes, unsigned alignment, Site site);
+/// Finds a place for the variables of a slot in the running block.
+char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* names, Site site);
 
 template <class Variable>
 struct StaticSlot {
@@ -50,7 +50,7 @@ inline Variables& static_shared(Site site = Site::here()) {
     const unsigned slot = StaticSlot<Variables>::number;
     const unsigned offset = slot < most_static_slots ? current_block->static_offsets[slot] : 0;
     char* const found = offset ? current_block->window + offset
-                               : place_static(slot, sizeof(Variables), alignof(Variables), site);
+                               : place_static(slot, sizeof(Variables), alignof(Variables), Variables::tkjit_names(), site);
     return *reinterpret_cast<Variables*>(found);
 }
 

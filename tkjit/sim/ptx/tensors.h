@@ -44,6 +44,10 @@ inline void wgmma(Sum (&d)[count], uint64_t a, uint64_t b, bool accumulates, int
     sim::wgmma(shape, operands, site);
 }
 
+/// PTX ISA, `wgmma.commit_group` and `wgmma.wait_group`.
+inline void wgmma_commit() { commit_wgmma(); }
+inline void wgmma_wait(unsigned pending_groups) { wait_for_wgmma(pending_groups); }
+
 /// PTX ISA, `wgmma.mma_async`, with A in registers.
 template <unsigned n, Element a_type, Element b_type, class Sum, unsigned count>
 inline void wgmma_registers(Sum (&d)[count], const uint32_t (&a)[4], uint64_t b, bool accumulates, int sign_a = 1,

@@ -53,8 +53,6 @@ inline Block* take_idle_block() {
 }
 
 #ifdef TKJIT_SIM_MEMORY
-extern "C" void __asan_poison_memory_region(const volatile void* address, size_t bytes);
-
 /// Only the bytes that the launch asked for may be used.
 inline void poison_around(Block& block, size_t bytes) {
     check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);

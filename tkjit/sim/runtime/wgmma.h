@@ -4,6 +4,7 @@
 // more bits of some sums and fewer of others.
 #pragma once
 
+#include "../check/copies.h"
 #include "../check/race.h"
 #include "../detail/block.h"
 #include "../detail/fault.h"
@@ -38,7 +39,8 @@ struct MatrixDescriptor {
 /// Source: PTX ISA, "Strides" and "Canonical Layouts".
 class SharedMatrix {
   public:
-    SharedMatrix(uint64_t bits, bool by_other, Site site) : matrix_(bits), by_other_(by_other), site_(site) {
+    SharedMatrix(uint64_t bits, bool by_other, const race::Moment& issued, Site site)
+        : matrix_(bits), by_other_(by_other), issued_(issued), site_(site) {
         if (bits >> 49 & 7) fail(site, "wgmma: a matrix whose swizzle does not begin at its base is not modelled");
     }
 
@@ -63,11 +65,15 @@ class SharedMatrix {
 
   private:
     const char* at(unsigned offset) const {
-        return in_window(swizzled(matrix_.start + offset, matrix_.swizzle_bytes), 16, site_);
+        const char* const place = in_window(swizzled(matrix_.start + offset, matrix_.swizzle_bytes), 16, site_);
+        check::may_use(place, 16, "read", site_);
+        race::read_meanwhile(place, 16, issued_);
+        return place;
     }
 
     MatrixDescriptor matrix_;
     bool by_other_;
+    race::Moment issued_;
     Site site_;
 };
 
@@ -286,20 +292,23 @@ inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrice
 }
 
 template <Element element, class Number>
-inline void read_and_multiply_a(Thread* threads, Matrices<Number>& matrices, const WgmmaOperands& first, Site site) {
+inline void read_either_a(const Thread* threads, Matrices<Number>& matrices, const race::Moment& issued, Site site) {
+    const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     if (first.a_registers) {
         read_a_registers<element>(matrices, threads, first.sign_a);
     } else {
-        read_a<element>(matrices, SharedMatrix(first.a, first.a_by_columns, site), first.sign_a);
+        read_a<element>(matrices, SharedMatrix(first.a, first.a_by_columns, issued, site), first.sign_a);
     }
 }
 
 template <class Number>
 inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
+    const race::Moment issued = race::begin_product(threads[0], site);
     const auto with = [&]<Element element>() {
-        if (shape.a == element) read_and_multiply_a<element>(threads, matrices, first, site);
-        if (shape.b == element) read_b<element>(matrices, SharedMatrix(first.b, first.b_by_rows, site), shape.n, first.sign_b);
+        if (shape.a == element) read_either_a<element>(threads, matrices, issued, site);
+        if (shape.b != element) return;
+        read_b<element>(matrices, SharedMatrix(first.b, first.b_by_rows, issued, site), shape.n, first.sign_b);
     };
     if constexpr (static_cast<Number>(0.5) != 0) {
         with.template operator()<Element::f16>();

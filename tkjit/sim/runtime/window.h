@@ -5,8 +5,12 @@
 #include "../detail/fault.h"
 #include "../detail/site.h"
 #include "../detail/window.h"
+#include "../check/race.h"
 #include "fault.h"
 #include "launch_state.h"
+#ifdef TKJIT_SIM_MEMORY
+#include "../check/regions.h"
+#endif
 
 #include <string.h>
 
@@ -28,19 +32,37 @@ inline void begin_window(Block& block, size_t dynamic_bytes) {
     block.window_used = reserved_window_bytes + static_cast<unsigned>(dynamic_bytes);
 }
 
-__attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsigned alignment, Site site) {
+#ifdef TKJIT_SIM_MEMORY
+extern "C" void __asan_poison_memory_region(const volatile void* address, size_t bytes);
+extern "C" void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
+
+inline constexpr unsigned room_beside_variables = 256;  // who writes past one is seen: the whole window is poisoned
+
+inline void begin_variables(char* place, unsigned bytes, const char* names) {
+    check::add_region(place, bytes, check::Space::static_shared, names, false);
+    __asan_unpoison_memory_region(place, bytes);
+}
+#else
+inline constexpr unsigned room_beside_variables = 0;
+inline void begin_variables(char* place, unsigned bytes, const char* names) { race::begin_variables(place, bytes, names); }
+#endif
+
+__attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsigned alignment, const char* names,
+                                             Site site) {
     Block& block = *current_block;
     if (slot >= most_static_slots) {
         fail(site, "the simulator has room for %u declarations of shared memory in a launcher", most_static_slots);
     }
     if (alignment < 16) alignment = 16;
-    const unsigned offset = (block.window_used + alignment - 1) / alignment * alignment;
+    const unsigned begin = block.window_used + room_beside_variables;
+    const unsigned offset = (begin + alignment - 1) / alignment * alignment;
     if (offset + bytes > window_bytes) {
         fail(site, "shared memory is full: %u bytes are used, and this variable needs %u more of %u",
              block.window_used - reserved_window_bytes, bytes, window_bytes - reserved_window_bytes);
     }
     block.window_used = offset + bytes;
     block.static_offsets[slot] = offset;
+    begin_variables(block.window + offset, bytes, names);
     return block.window + offset;
 }
 

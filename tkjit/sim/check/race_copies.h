@@ -1,0 +1,107 @@
+// Asynchronous copies and products, each a thread of its own to the detector of races: what it touches it may touch until
+// it has been waited for.
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/site.h"
+#include "../detail/wgmma.h"
+#include "race.h"
+#include "race_accesses.h"
+#include "race_state.h"
+#include "regions.h"
+#include "shadow.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vector>
+
+namespace tkjit::sim::race {
+
+/// The running thread's own copy, for which it has waited: a write of its own, now.
+Moment landing_of(const Moment& issued) {
+    const Access access = access_of(*current_thread, plain, issued.where);
+    return {access.launch, access.block, access.thread, access.clock, access.where};
+}
+
+inline Access access_of(const Moment& moment, Kind kind) {
+    return {moment.launch, moment.block, moment.clock, moment.where, static_cast<unsigned short>(moment.thread), kind};
+}
+
+/// A copy counts as done by another thread, numbered behind those of the block, with a clock of its own: only those
+/// know of it who have waited for it, and who issued it is not among them yet.
+inline unsigned numbered(Copier copier, const Thread& thread) {
+    return (1 + static_cast<unsigned>(copier)) * thread.block->thread_count + thread.linear;
+}
+
+inline Moment begin(Copier copier, const Thread& thread, Site site) {
+    unsigned& clock = state_of(thread).copies[static_cast<unsigned>(copier)];
+    return {launches, state_of(*thread.block).number, numbered(copier, thread), ++clock, place_of(site)};
+}
+
+Moment begin_copy(Copier copier, Site site) { return begin(copier, *current_thread, site); }
+
+Moment begin_product(const Thread& first_of_warpgroup, Site site) {
+    return begin(Copier::products, first_of_warpgroup, site);
+}
+
+Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
+    const Moment issued = begin_copy(copier, site);
+    write_meanwhile(destination, bytes, issued);
+    return issued;
+}
+
+void read_meanwhile(const void* source, size_t bytes, const Moment& issued) {
+    access(source, bytes, false, true, access_of(issued, plain));
+}
+
+void write_meanwhile(const void* destination, size_t bytes, const Moment& issued) {
+    access(destination, bytes, true, false, access_of(issued, pending_copy));
+}
+
+void update_meanwhile(const void* destination, size_t bytes, const Moment& issued) {
+    access(destination, bytes, true, true, access_of(issued, atomic));
+}
+
+void finish(const Moment& issued) {
+    state_of(*current_thread).knows.learn(issued.block, issued.thread, issued.clock);
+}
+
+void landed(const void* destination, size_t bytes, const Moment& moment) {
+    const auto address = reinterpret_cast<uintptr_t>(destination);
+    if (check::region_of(address) == nullptr) return;
+    shadow.for_each(address, bytes, [&](Cell& cell, uintptr_t, unsigned) {
+        if (cell.write.kind != pending_copy) return;
+        cell.write = access_of(moment, plain);
+    });
+}
+
+// ---- products of warpgroups
+
+inline const Thread& first_of_warpgroup(const Thread& thread) {
+    return thread.block->threads[thread.linear / warpgroup_threads * warpgroup_threads];
+}
+
+}  // namespace tkjit::sim::race
+
+namespace tkjit::sim {
+
+void commit_wgmma() {
+    using namespace race;
+    const ThreadState& first = state_of(first_of_warpgroup(*current_thread));
+    state_of(*current_thread).groups.push_back(first.copies[static_cast<unsigned>(Copier::products)]);
+}
+
+void wait_for_wgmma(unsigned pending_groups) {
+    using namespace race;
+    const Thread& thread = *current_thread;
+    std::vector<unsigned>& groups = state_of(thread).groups;
+    if (groups.size() <= pending_groups) return;
+    const auto over = groups.end() - pending_groups;
+    const Moment last{launches, state_of(*thread.block).number, numbered(Copier::products, first_of_warpgroup(thread)),
+                      over[-1], 0};
+    finish(last);
+    groups.erase(groups.begin(), over);
+}
+
+}  // namespace tkjit::sim

@@ -1,0 +1,144 @@
+// mbarriers: their bits, their phases, and who waits for one.
+#pragma once
+
+#include "../check/race.h"
+#include "../detail/block.h"
+#include "../detail/bulk_copies.h"
+#include "../detail/fault.h"
+#include "../detail/site.h"
+#include "fault.h"
+#include "launch_state.h"
+#include "scheduler.h"
+#include "trace.h"
+
+#include <stdint.h>
+
+namespace tkjit::sim {
+
+/// The bits of an mbarrier. The tag tells one that was initialised from memory that never was.
+struct MbarrierBits {
+    uint64_t phase : 1;
+    uint64_t count : 20;    // arrivals that a phase needs
+    uint64_t pending : 20;  // arrivals that are missing
+    int64_t bytes : 21;     // bytes that are expected and have not come; below zero while they have come too early
+    uint64_t tag : 2;
+};
+inline constexpr unsigned mbarrier_tag = 2;
+inline constexpr unsigned most_arrivals = (1 << 20) - 1;
+
+inline MbarrierBits mbarrier_bits(const uint64_t* barrier) { return __builtin_bit_cast(MbarrierBits, *barrier); }
+inline void put(uint64_t* barrier, MbarrierBits bits) { *barrier = __builtin_bit_cast(uint64_t, bits); }
+
+inline MbarrierBits checked_bits(const uint64_t* barrier, const char* what, Site site) {
+    if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "%s: an mbarrier must be aligned to 8 bytes", what);
+    const MbarrierBits bits = mbarrier_bits(barrier);
+    if (bits.tag != mbarrier_tag) fail(site, "%s: the mbarrier is used before mbarrier_init", what);
+    return bits;
+}
+
+/// A thread that waits for an mbarrier's phase; it lies on the thread's own stack.
+struct MbarrierWait {
+    uint64_t* barrier;
+    unsigned parity;
+};
+
+/// Lets those go on who wait for the phase that is over. They do not ask again: the next phase may be over as well before
+/// their turn comes.
+inline void release_waiters(Block& block, const uint64_t* barrier, unsigned parity) {
+    Thread *first = nullptr, *last = nullptr;
+    for (Thread** link = &block.mbarrier_waiters; *link;) {
+        Thread& thread = **link;
+        const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
+        if (wait.barrier != barrier || wait.parity != parity) {
+            link = &thread.next;
+            continue;
+        }
+        *link = thread.next;
+        thread.next = first;  // who came last is found first
+        first = &thread;
+        if (last == nullptr) last = &thread;
+    }
+    push_ready_list(block, first, last);
+}
+
+/// Of a thread that waits for an mbarrier: what the phase waits for.
+void say_what_is_missing(const Thread& thread, ErrorText& text) {
+    const MbarrierWait& wait = *static_cast<const MbarrierWait*>(thread.operands);
+    const MbarrierBits bits = mbarrier_bits(wait.barrier);
+    if (bits.tag != mbarrier_tag) {
+        text.append(": somebody has written over the mbarrier");
+        return;
+    }
+    text.append(": its phase of parity %u", unsigned(bits.phase));
+    if (bits.pending) text.append(" lacks %u of %u arrivals", unsigned(bits.pending), unsigned(bits.count));
+    if (bits.bytes > 0) text.append("%s lacks %lld bytes that are expected", bits.pending ? " and" : "", static_cast<long long>(bits.bytes));
+    if (bits.bytes < 0) text.append("%s has got %lld bytes that nobody expects", bits.pending ? " and" : "", -static_cast<long long>(bits.bytes));
+}
+
+/// Begins the next phase if nothing is missing from this one.
+inline void end_phase_if_complete(uint64_t* barrier, MbarrierBits bits, Site site) {
+    if (bits.pending == 0 && bits.bytes == 0) {
+        release_waiters(*current_thread->block, barrier, bits.phase);
+        bits.phase ^= 1;
+        bits.pending = bits.count;
+        race::complete(barrier);
+        if (traced()) trace(site, "mbarrier %p completes its phase %u", static_cast<void*>(barrier), 1u ^ bits.phase);
+        count_event(*current_thread->block);
+    }
+    put(barrier, bits);
+}
+
+/// Whether this is a lane's part of an initialisation that another lane of its warp has made already. All lanes may come
+/// to one: on a device at once, and here one after the other, when the first may have used the barrier.
+inline bool joins_initialisation(const uint64_t* barrier, Site site) {
+    Thread& thread = *current_thread;
+    Block& block = *thread.block;
+    const unsigned warp = thread.linear / warp_threads, lane = 1u << lane_of(thread);
+    constexpr unsigned kept = sizeof(block.initialisations) / sizeof(block.initialisations[0]);
+    Initialisation& slot = block.initialisations[reinterpret_cast<uintptr_t>(barrier) / 8 % kept];
+    if (slot.barrier == barrier && slot.warp == warp && is_same_place(slot.site, site) && !(slot.lanes & lane)) {
+        slot.lanes |= lane;
+        return true;
+    }
+    slot = {barrier, warp, lane, site};
+    block.has_initialisations = true;
+    return false;
+}
+
+void mbarrier_init(uint64_t* barrier, unsigned count, Site site) {
+    if (count == 0 || count > most_arrivals) {
+        fail(site, "mbarrier_init: the count of arrivals must be 1 to %u, not %u", most_arrivals, count);
+    }
+    if (reinterpret_cast<uintptr_t>(barrier) % 8) fail(site, "mbarrier_init: an mbarrier must be aligned to 8 bytes");
+    if (joins_initialisation(barrier, site)) return;
+    MbarrierBits bits{};
+    bits.count = bits.pending = count;
+    bits.tag = mbarrier_tag;
+    put(barrier, bits);
+    race::note_mbarrier_init(barrier, count, site);
+    race::write(barrier, sizeof(*barrier), site);
+}
+
+void mbarrier_invalidate(uint64_t* barrier, Site site) {
+    checked_bits(barrier, "mbarrier_invalidate", site);
+    *barrier = 0;
+    race::note_mbarrier_end(barrier);
+    race::write(barrier, sizeof(*barrier), site);
+}
+
+void mbarrier_arrive(uint64_t* barrier, unsigned count, unsigned expected_bytes, Site site) {
+    race::read(barrier, sizeof(*barrier), site);
+    MbarrierBits bits = checked_bits(barrier, "mbarrier_arrive", site);
+    if (count > bits.pending) {
+        fail(site, "mbarrier_arrive: %u arrivals where the phase waits for %u of its %u", count, unsigned(bits.pending),
+             unsigned(bits.count));
+    }
+    race::arrive(barrier);
+    bits.bytes += static_cast<int>(expected_bytes);
+    bits.pending -= count;
+    race::note_mbarrier_arrival(barrier, bits.pending, bits.count, site);
+    end_phase_if_complete(barrier, bits, site);
+    give_way();
+}
+
+}  // namespace tkjit::sim
