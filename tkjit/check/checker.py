@@ -17,6 +17,7 @@ from tkjit.check.plan import MEMORY, RACE, CheckerPlan
 from tkjit.check.results import differences
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
+from tkjit.headers import locate
 from tkjit.loader import Loader, first_variant
 from tkjit.loader.labels import describe
 from tkjit.spec import Spec, Variant, variants_of
@@ -151,7 +152,7 @@ class _VariantChecker:
     """One variant."""
 
     def __init__(self, loader: Loader, spec: Spec, variant: Variant, options: Options) -> None:
-        self._loader, self._spec, self._variant, self._options = loader, spec, variant, options
+        self._loader, self._spec, self._variant, self._options = loader, locate(spec, loader.settings), variant, options
         self._target = loader.target("cpu")
         self._name = describe(spec, variant, self._target)
 

@@ -85,12 +85,14 @@ struct AlignmentCheck {
     unsigned char access;  // 1: a store
 };
 
-/// A vector that is loaded from between two vectors' places: an error on a device, and none on the CPU.
+/// A vector that is loaded from between two vectors' places: an error on a device, and none on the CPU. No access needs
+/// more than 16 bytes, whatever its type asks for.
 inline void note_misaligned(const AlignmentCheck& check, uintptr_t address, uintptr_t caller) {
     static std::set<const AlignmentCheck*> noted;
-    if (current_thread == nullptr || !noted.insert(&check).second) return;
+    const unsigned bytes = check.alignment_log2 < 4 ? 1u << check.alignment_log2 : 16;
+    if (address % bytes == 0 || current_thread == nullptr || !noted.insert(&check).second) return;
     Json json, here;
-    json.text("kind", "memory").text("what", "misaligned").number("bytes", 1 << check.alignment_log2);
+    json.text("kind", "memory").text("what", "misaligned").number("bytes", static_cast<long long>(bytes));
     add_nearest(json, address);
     here.numbers("calls", {caller - 1}).text("access", check.access == 1 ? "write" : "read");
     here.index("block", blockIdx).index("thread", threadIdx);

@@ -54,8 +54,9 @@ __attribute__((noinline)) char* place_static(unsigned slot, unsigned bytes, unsi
         fail(site, "the simulator has room for %u declarations of shared memory in a launcher", most_static_slots);
     }
     if (alignment < 16) alignment = 16;
-    const unsigned begin = block.window_used + room_beside_variables;
-    const unsigned offset = (begin + alignment - 1) / alignment * alignment;
+    const auto aligned_up = [=](unsigned place) { return (place + alignment - 1) / alignment * alignment; };
+    unsigned offset = aligned_up(block.window_used + room_beside_variables);
+    if (offset + bytes > window_bytes) offset = aligned_up(block.window_used);
     if (offset + bytes > window_bytes) {
         fail(site, "shared memory is full: %u bytes are used, and this variable needs %u more of %u",
              block.window_used - reserved_window_bytes, bytes, window_bytes - reserved_window_bytes);
