@@ -205,3 +205,17 @@ def test_sources_without_functions(tmp_path):
     path.write_text("int f(int n) { return n; }\n")
     with pytest.raises(ArgumentError, match="no PYBIND11_MODULE, and no function of its sources takes"):
         cpp_extension.load("empty_module", path)
+
+
+@pytest.mark.parametrize(("asked", "value"), [("", 900), ("80", 800)])
+def test_the_architecture_that_the_simulator_is_asked_to_be(monkeypatch, asked, value):
+    monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
+    source = """
+    #include <torch/extension.h>
+    __global__ void which_kernel(int* x) { *x = __CUDA_ARCH__; }
+    torch::Tensor which(torch::Tensor x) { which_kernel<<<1, 1>>>(x.data_ptr<int>()); return x; }
+    """
+    module = cpp_extension.load_inline(
+        f"which_{value}", "torch::Tensor which(torch::Tensor x);", [source], functions=["which"]
+    )
+    assert module.which(torch.zeros(1, dtype=torch.int32)).item() == value

@@ -12,6 +12,7 @@ from tkjit.cli import main
 pytestmark = pytest.mark.compiles
 SOURCE = "__global__ void which(Globals g) {{ g.y[0] = {value}; }}"
 ASKS = "__CUDA_ARCH__"
+FEATURE = "\n#ifdef __CUDA_ARCH_FEAT_SM90_ALL\n1\n#else\n0\n#endif\n"
 
 
 def value_of(**sources: str) -> int:
@@ -39,6 +40,11 @@ def value_of(**sources: str) -> int:
         ("", {"common": "1", "sm_90a": "3"}, 1),
         ("80", {"sm_90a": ASKS}, 900),
         ("", {"sm_80": "1", "sm_90a": ASKS}, 900),
+        ("", {"common": FEATURE}, 1),
+        ("90a", {"common": FEATURE}, 1),
+        ("90", {"common": FEATURE}, 0),
+        ("90", {"common": ASKS}, 900),
+        ("", {"sm_90": FEATURE}, 0),
     ],
 )
 def test_the_source_and_the_macro(session_cache, monkeypatch, asked, sources, value):

@@ -229,7 +229,7 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
 
 def _model(arch: str) -> list[str]:
     """What ``__CUDA_ARCH__`` is, where it is not the simulator's own."""
-    return [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"] if generation(arch) < generation(NEWEST_MODEL) else []
+    return [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"] if arch != NEWEST_MODEL else []
 
 
 def _march(target: Target) -> list[str]:

@@ -102,6 +102,8 @@ class Extension:
         Whether the headers of torch are tkjit's own.
     lacking : str
         Otherwise the first name that these lack.
+    model : str
+        The GPU architecture that the simulator is asked to be; empty for its own.
     """
 
     name: str
@@ -113,11 +115,12 @@ class Extension:
     include_dirs: tuple[Path, ...] = ()
     has_stand_ins: bool = True
     lacking: str = ""
+    model: str = ""
 
     @property
     def target(self) -> Target | None:
         if self.arch == CPU:
-            return cpu_target()
+            return cpu_target(model=self.model)
         return gpu_target(self.arch) if self.arch else None
 
     @property
@@ -139,7 +142,8 @@ class Extension:
             return (*_last_standard((*common, *simulated, *given)), "-O2", "-fPIC", "-fvisibility=hidden")
         if self.is_simulated:
             # whose headers need C++20
-            return (*common, *_SIMULATED, *simulated_flags(cpu_target(), filterfalse(_is_standard, self.cuda_flags)))
+            given = filterfalse(_is_standard, self.cuda_flags)
+            return (*common, *_SIMULATED, *simulated_flags(cpu_target(model=self.model), given))
         gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
         host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", gencode)
         return (*_last_standard((*common, *_NVCC, *_OWN_NVCC, *self.cuda_flags)), *host)
@@ -199,7 +203,8 @@ def extension_of(
     if not name.isidentifier():
         raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
     sources = tuple(sources)
-    arch = arch or arch_for(sources, Settings.from_environment().cuda_archs)
+    settings = Settings.from_environment()
+    arch = arch or arch_for(sources, settings.cuda_archs)
     if with_cuda and not arch:
         raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
     if arch:
@@ -213,6 +218,7 @@ def extension_of(
         tuple(cuda_flags or ()),
         tuple(ldflags or ()),
         tuple(Path(directory).absolute() for directory in directories),
+        model=settings.model_arch,
     )
 
 

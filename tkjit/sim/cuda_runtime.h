@@ -61,11 +61,11 @@
 #include "library_types.h"
 
 // A header that asks for it would be compiled for the host alone. A source's own questions have other names by now.
-#if defined(TKJIT_SIM_TRANSLATES)
-#define __CUDA_ARCH__ TKJIT_SIM_CUDA_ARCH
-#if TKJIT_SIM_CUDA_ARCH == 900
+#ifdef TKJIT_SIM_HAS_FEATURES
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
 #endif
+#if defined(TKJIT_SIM_TRANSLATES)
+#define __CUDA_ARCH__ TKJIT_SIM_CUDA_ARCH
 #elif !defined(TKJIT_SIM_SYSTEM_ASKS_ARCH)
 #pragma GCC poison __CUDA_ARCH__
 #endif

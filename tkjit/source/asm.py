@@ -20,11 +20,12 @@ _PIECE = re.compile(
     r"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|/\*.*?\*/|\n[ \t]*\#[^\n]*|(?P<mark>::|[()\[\]{}:,])",
     re.DOTALL,
 )
-# an operand with what follows it, where its expression has no strings and no brackets deeper than two
+# an operand whose expression has no strings and no brackets deeper than two; and several, with commas between them
 _PLAIN = r"[^()\"'/#]*"
 _USUAL_OPERAND = re.compile(
     rf'\s*"([^"\n]*)"\s*(\({_PLAIN}(?:\({_PLAIN}(?:\({_PLAIN}\){_PLAIN})*\){_PLAIN})*\))\s*(?=[,:)])'
 )
+_USUAL_OPERANDS = re.compile(rf"{_USUAL_OPERAND.pattern}(?:,{_USUAL_OPERAND.pattern})*")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _ARRAY = re.compile(rf"\[[\w\s]*\]\s*=?\s*\{{?\s*((?:{_STRING.pattern}\s*)+)")
 _LINE_MARK = re.compile(r"\n[ \t]*#[^\n]*")
@@ -96,8 +97,8 @@ def _read(text: str, place: int) -> _Statement | None:
             if mark != ",":
                 parts += [[] for _ in mark]
             begun = at
-            if parts and (usual := _USUAL_OPERAND.match(text, at)):
-                parts[-1].append(Operand(usual[1], usual[2]))
+            if parts and (usual := _USUAL_OPERANDS.match(text, at)):
+                parts[-1] += [Operand(*found) for found in _USUAL_OPERAND.findall(text, at, usual.end() + 1)]
                 begun, at = None, usual.end()
     return None
 

@@ -16,4 +16,5 @@
 // What `__CUDA_ARCH__` becomes in a source's device code (source/cuda_arch.py): Hopper, unless another one is asked for.
 #ifndef TKJIT_SIM_CUDA_ARCH
 #define TKJIT_SIM_CUDA_ARCH 900
+#define TKJIT_SIM_HAS_FEATURES 1  // of this architecture alone: sm_90a, and not sm_90
 #endif

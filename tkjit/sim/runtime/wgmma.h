@@ -178,17 +178,18 @@ inline void read_b(Matrices<Number>& to, const SharedMatrix& from, unsigned n, i
     }
 }
 
-template <class Number>
-struct EightNumbers {
-    typedef Number type __attribute__((vector_size(32)));
+template <class Number, unsigned lanes>
+struct Several {
+    typedef Number type __attribute__((vector_size(lanes * sizeof(Number))));
 };
 
-/// Adds `blocks` times eight of a thread's sums; D's elements come in fours, of two rows.
-template <unsigned blocks, class Number>
-inline void multiply_block(Number* d, const Number* low, const Number* high, const Number (*b)[most_wgmma_n / 2], unsigned k,
-                           bool accumulates) {
-    using Eight = typename EightNumbers<Number>::type;
-    Eight sums[blocks];
+/// Adds `blocks` times `lanes` of a thread's sums; D's elements come in fours, of two rows.
+template <unsigned blocks, unsigned lanes, class Number>
+__attribute__((always_inline)) inline void multiply_block(Number* d, const Number* low, const Number* high,
+                                                          const Number (*b)[most_wgmma_n / 2], unsigned k,
+                                                          bool accumulates) {
+    using Vector = typename Several<Number, lanes>::type;
+    Vector sums[blocks];
     if (accumulates) {
         memcpy(sums, d, sizeof(sums));
     } else {
@@ -196,35 +197,59 @@ inline void multiply_block(Number* d, const Number* low, const Number* high, con
     }
     for (unsigned i = 0; i < k; i++) {
         const Number x = low[i], y = high[i];
-        const Eight a = {x, x, y, y, x, x, y, y};
+        Vector a;
+        for (unsigned lane = 0; lane < lanes; lane++) a[lane] = lane / 2 % 2 ? y : x;
         for (unsigned block = 0; block < blocks; block++) {
-            Eight eight;
-            memcpy(&eight, b[i] + 8 * block, sizeof(eight));
-            sums[block] += a * eight;
+            Vector columns;
+            memcpy(&columns, b[i] + lanes * block, sizeof(columns));
+            sums[block] += a * columns;
         }
     }
     memcpy(d, sums, sizeof(sums));
 }
 
-/// One thread's sums.
-template <class Number>
-inline void multiply_thread(Number* d, unsigned count, unsigned t, const Matrices<Number>& matrices, unsigned k,
-                            bool accumulates) {
+/// One thread's sums, as many at a time as the CPU's vectors have lanes.
+template <unsigned lanes, class Number>
+__attribute__((always_inline)) inline void multiply_thread_by(Number* d, unsigned count, unsigned t,
+                                                              const Matrices<Number>& matrices, unsigned k,
+                                                              bool accumulates) {
     const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
     const Number* const low = matrices.a[row];
     const Number* const high = matrices.a[row + 8];
     const auto* b = matrices.b[lane % 4];
     const auto from = [&](unsigned i) { return reinterpret_cast<const Number(*)[most_wgmma_n / 2]>(&b[0][i]); };
     unsigned i = 0;
-    for (; i + 64 <= count; i += 64) multiply_block<8>(d + i, low, high, from(i), k, accumulates);
-    for (; i + 32 <= count; i += 32) multiply_block<4>(d + i, low, high, from(i), k, accumulates);
-    for (; i + 8 <= count; i += 8) multiply_block<1>(d + i, low, high, from(i), k, accumulates);
+    for (; i + 8 * lanes <= count; i += 8 * lanes) multiply_block<8, lanes>(d + i, low, high, from(i), k, accumulates);
+    for (; i + 32 <= count; i += 32) multiply_block<32 / lanes, lanes>(d + i, low, high, from(i), k, accumulates);
+    for (; i + 8 <= count; i += 8) multiply_block<1, 8>(d + i, low, high, from(i), k, accumulates);
     if (i < count) {  // four are left
         Number rest[8] = {};
         memcpy(rest, d + i, 4 * sizeof(Number));
-        multiply_block<1>(rest, low, high, from(i), k, accumulates);
+        multiply_block<1, 8>(rest, low, high, from(i), k, accumulates);
         memcpy(d + i, rest, 4 * sizeof(Number));
     }
+}
+
+// The object is compiled for x86-64-v3, and takes the vectors of v4 where the CPU has them.
+#if defined(__x86_64__) && defined(__AVX2__) && !defined(__clang__)
+#define TKJIT_SIM_WIDE_VECTORS 1
+template <class Number>
+__attribute__((target("avx512f,avx512dq,avx512vl,avx512bw,prefer-vector-width=512"))) void multiply_thread_wide(
+    Number* d, unsigned count, unsigned t, const Matrices<Number>& matrices, unsigned k, bool accumulates) {
+    multiply_thread_by<16>(d, count, t, matrices, k, accumulates);
+}
+
+inline const bool has_wide_vectors = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                                     __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw");
+#endif
+
+template <class Number>
+inline void multiply_thread(Number* d, unsigned count, unsigned t, const Matrices<Number>& matrices, unsigned k,
+                            bool accumulates) {
+#ifdef TKJIT_SIM_WIDE_VECTORS
+    if (has_wide_vectors) return multiply_thread_wide(d, count, t, matrices, k, accumulates);
+#endif
+    multiply_thread_by<8>(d, count, t, matrices, k, accumulates);
 }
 
 /// Sums that are halves, in pairs: rounded when all is added.
