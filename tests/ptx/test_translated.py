@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import CompileError, InOut, Tensor
+from tkjit import CompileError, InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
 
@@ -91,6 +91,35 @@ def test_a_launch_in_a_header(tmp_path):
     void f(float* x) { launch_on(fill, x, 2); }
     """
     assert run(tmp_path, source, header, host=True, grid=None, block=None).tolist() == [2, 3, 2, 3]
+
+
+HOST_AND_DEVICE = """
+__host__ __device__ inline int lane() {
+#ifdef __CUDA_ARCH__
+    int own; asm("mov.u32 %0, %%laneid;" : "=r"(own)); return own;
+#else
+    return -1;
+#endif
+}
+inline int arch() {
+#ifdef __CUDA_ARCH__
+    return __CUDA_ARCH__;
+#else
+    return -1;
+#endif
+}
+"""
+
+
+def test_host_functions_of_a_header_have_no_architecture(tmp_path):
+    source = """
+    __global__ void lanes(float* x) { x[threadIdx.x] = lane(); }
+    void f(float* x) { lanes<<<1, 4>>>(x); cudaDeviceSynchronize(); x[0] = arch(); }
+    """
+    options = {"host": True, "grid": None, "block": None}
+    assert run(tmp_path, source, HOST_AND_DEVICE, **options).tolist() == [-1, 1, 2, 3]
+    with pytest.raises(LaunchError, match=r"of_library.cuh:2: host code calls a function whose __CUDA_ARCH__"):
+        run(tmp_path, "void f(float* x) { x[0] = lane(); }", HOST_AND_DEVICE, **options)
 
 
 def test_code_for_a_target(tmp_path):

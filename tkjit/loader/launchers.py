@@ -122,8 +122,9 @@ class LauncherPlan(Plan):
 
     def _steps(self, line: list[str], source: Path) -> list[Step]:
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
-        is_translated = self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)
-        return translation.translated(line, source) if is_translated else [line]
+        text = self._source.read()
+        is_translated = self.target.is_cpu and translation.is_needed(text, self._flags)
+        return translation.translated(line, source, text, self._flags) if is_translated else [line]
 
     def _unit(self) -> Unit:
         from tkjit.compile.compiler import Unit

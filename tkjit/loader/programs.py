@@ -106,7 +106,7 @@ class ProgramPlan(Plan):
                 line = [cxx, *self._flags.compile, *self._flags.paths, "-MD", "-MF", str(dependencies)]
                 line += ["-x", "c++", str(source), "-c", "-o", str(source.with_suffix(".o"))]
                 is_translated = translation.is_needed(adapted, self._flags)
-                made += translation.translated(line, source) if is_translated else [line]
+                made += translation.translated(line, source, adapted, self._flags) if is_translated else [line]
 
             def join_dependencies() -> None:
                 texts = [(staging / f"source_{i}.d").read_text() for i in range(len(self._sources))]

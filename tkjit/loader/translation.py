@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,10 +22,10 @@ _TRANSLATOR = (
     *sorted((PACKAGE / "ptx").glob("*.py")),
     *(
         PACKAGE / "source" / f"{name}.py"
-        for name in ("asm", "keywords", "launches", "lexer", "preprocessed", "shared_memory")
+        for name in ("asm", "host_branches", "keywords", "launches", "lexer", "preprocessed", "shared_memory")
     ),
 )
-_PREPROCESSED = "preprocessed.ii"
+_PREPROCESSED, _FOR_HOST = "preprocessed.ii", "preprocessed_for_host.ii"
 # what tkjit and the simulator have, and the standard library: names without a suffix, and those of C
 _OWN_HEADERS = re.compile(
     r"tkjit/.*|cuda\w*\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
@@ -53,28 +54,35 @@ def is_needed(text: str, flags: Flags) -> bool:
 
     if needs_adapting(text, is_header=False):
         return True
+    has_static = needs_window = False
+    for is_header, own in _with_headers(text, flags):
+        if is_header and needs_adapting(own, is_header=True):
+            return True
+        has_static |= _STATIC_SHARED.search(own) is not None
+        needs_window |= any(map(_IN_WINDOW.fullmatch, _INCLUDE.findall(own)))
+        if has_static and needs_window:
+            return True
+    return False
+
+
+def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
+    """A source, and the headers of the user's that it may include: whether it is one, and its text."""
     searched = [path for path in flags.include_dirs if path != SIMULATOR and not path.is_relative_to(INCLUDE)]
     waiting: list[tuple[str, Path | None]] = [(text, None)]
     seen: set[Path] = set()
-    has_static = needs_window = False
     while waiting:
         own, directory = waiting.pop()
-        names = _INCLUDE.findall(own)
-        has_static |= _STATIC_SHARED.search(own) is not None
-        needs_window |= any(map(_IN_WINDOW.fullmatch, names))
-        if has_static and needs_window:
-            return True
-        for name in names:
+        yield directory is not None, own
+        for name in _INCLUDE.findall(own):
             places = [*([directory] if directory else []), *searched]
             path = next((path for each in places if (path := (each / name).resolve()).is_file()), None)
-            if path is None or path in seen:
-                continue
-            seen.add(path)
-            header = path.read_text(encoding="utf-8", errors="replace")
-            if needs_adapting(header, is_header=True):
-                return True
-            waiting.append((header, path.parent))
-    return False
+            if path is not None and path not in seen:
+                seen.add(path)
+                waiting.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))
+
+
+def _headers_ask_for_arch(text: str, flags: Flags) -> bool:
+    return any(is_header and "__CUDA_ARCH__" in own for is_header, own in _with_headers(text, flags))
 
 
 @cache
@@ -83,23 +91,48 @@ def digest() -> str:
     return hashlib.sha256(b"\0".join(files.read(path) for path in _TRANSLATOR)).hexdigest()[:16]
 
 
-def translated(line: list[str], source: Path) -> list[Step]:
-    """The steps in the place of a command that compiles a C++ source: ``[..., "-x", "c++", source, ...]``."""
+def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[Step]:
+    """The steps in the place of a command that compiles a C++ source: ``[..., "-x", "c++", source, ...]``.
+
+    Parameters
+    ----------
+    text : str
+        The user's source, whose headers decide whether it is preprocessed for the host too.
+    """
     staging = source.parent
-    preprocessed = staging / _PREPROCESSED
+    preprocessed, for_host = staging / _PREPROCESSED, staging / _FOR_HOST
     at = line.index("-x")
     depfile = line.index("-MF")
-    flags = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
+    given = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
     ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
-    preprocess = [line[0], *ptx, *flags, "-E", "-MD", "-MF", line[depfile + 1], "-x", "c++", str(source)]
+    preprocess = [line[0], *ptx, *given, "-E", "-x", "c++", str(source)]
+    dependencies = ["-MD", "-MF", line[depfile + 1]]
     kept = [*line[: depfile - 1], *line[depfile + 2 : at], "-x", "c++-cpp-output", str(preprocessed), *line[at + 3 :]]
 
     def adapt() -> None:
         from tkjit.source.preprocessed import adapt_preprocessed
 
-        files.write(preprocessed, adapt_preprocessed(files.read(preprocessed).decode(errors="replace")))
+        files.write(preprocessed, adapt_preprocessed(_text(preprocessed)))
 
-    return [[*preprocess, "-o", str(preprocessed)], adapt, kept, preprocessed.unlink]
+    def take_host_branches() -> None:
+        from tkjit.source.host_branches import with_host_branches, without_annotations
+
+        merged = with_host_branches(_text(preprocessed), _text(for_host))
+        for_host.unlink()
+        files.write(preprocessed, without_annotations(merged))
+
+    if not _headers_ask_for_arch(text, flags):
+        return [[*preprocess, *dependencies, "-o", str(preprocessed)], adapt, kept, preprocessed.unlink]
+    preprocess.insert(1, "-DTKJIT_SIM_KEEPS_ANNOTATIONS")
+    both: list[Step] = [
+        [*preprocess, *dependencies, "-o", str(preprocessed)],
+        [*preprocess, "-DTKJIT_SIM_FOR_HOST", "-o", str(for_host)],
+    ]
+    return [*both, take_host_branches, adapt, kept, preprocessed.unlink]
+
+
+def _text(path: Path) -> str:
+    return files.read(path).decode(errors="replace")
 
 
 def repair(log: str, staging: Path) -> bool:
@@ -109,7 +142,7 @@ def repair(log: str, staging: Path) -> bool:
     preprocessed = staging / _PREPROCESSED
     if not preprocessed.exists():
         return False
-    text = repaired(files.read(preprocessed).decode(errors="replace"), log)
+    text = repaired(_text(preprocessed), log)
     if text is None:
         return False
     files.write(preprocessed, text)

@@ -65,7 +65,9 @@
 #define __CUDA_ARCH_FEAT_SM90_ALL 1
 #endif
 #if defined(TKJIT_SIM_TRANSLATES)
+#ifndef TKJIT_SIM_FOR_HOST
 #define __CUDA_ARCH__ TKJIT_SIM_CUDA_ARCH
+#endif
 #elif !defined(TKJIT_SIM_SYSTEM_ASKS_ARCH)
 #pragma GCC poison __CUDA_ARCH__
 #endif

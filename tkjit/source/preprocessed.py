@@ -18,7 +18,7 @@ from tkjit.source.shared_memory import dynamic_arrays, static_variables
 # searched one after the other, as plain text: of one pattern a search takes ten times as long
 _FINDS = ("asm", "<<<", "__shared__")
 _WORD = re.compile(r"\w*")
-_IN_HEADERS = re.compile(r"<<<|extern\s+__shared__")
+_IN_HEADERS = re.compile(r"<<<|extern\s+__shared__|\b__CUDA_ARCH__\b")
 _MARK = re.compile(r'# \d+ "(?:[^"\\]|\\.)*"([ \d]*)')
 
 

@@ -73,7 +73,9 @@ _LIBRARIES = re.compile(
 _LAUNCH_IN_HEADER = re.compile(r"^([^\s:][^:\n]*):(\d+):\d+: error: [^\n]*\n[^\n]*\|[^\n]*<<<", re.MULTILINE)
 _ELSEWHERE = 'give another source for the CPU with cpu="name.cpp" in the spec'
 # what source/cuda_arch.py refuses, and what a header asks, for which the name is poisoned
-_ARCH_REFUSED = re.compile(rf"^([^\s:][^:\n]*):(\d+):[^\n]*#error {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE)
+_ARCH_REFUSED = re.compile(
+    rf"^([^\s:][^:\n]*):(\d+):[^\n]*(?:#error|static assertion failed:) {REFUSAL} ([^\n]*?)(?: //|$)", re.MULTILINE
+)
 # g++ 12 fails at a launch in a lambda, of a kernel whose template argument is a constant of the lambda around it
 _LAUNCH_DEFECT = re.compile(r"host_launch\.h:\d+:\d+: internal compiler error")
 _ARCH_ASKED = re.compile(

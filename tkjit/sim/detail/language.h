@@ -14,9 +14,11 @@
 #include "../check/copy_calls.h"
 #endif
 
+#ifndef TKJIT_SIM_KEEPS_ANNOTATIONS  // for source/host_branches.py
 #define __global__
 #define __device__
 #define __host__
+#endif
 #ifdef TKJIT_SIM_RACE
 // A section of each one's own, by which the checker knows it: g++ puts no const variable beside one that is none.
 #define TKJIT_SIM_TEXT_OF(number) #number
