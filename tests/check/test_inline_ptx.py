@@ -78,3 +78,44 @@ def test_a_block_begins_with_variables_that_nobody_wrote(tmp_path):
 
     with pytest.raises(KernelCheckError, match=r"a \+ 0 bytes in shared memory is read.*\n.*block \(1, 0, 0\)"):
         check(f, torch.zeros(2), modes=["init"])
+
+
+def test_a_launch_knows_nothing_of_the_variables_of_the_one_before(tmp_path):
+    path = tmp_path / "two.cu"
+    path.write_text("""
+    __global__ void first(float* x) {
+        __shared__ float early[512];
+        asm volatile("");
+        early[threadIdx.x] = 1;
+        x[0] = early[threadIdx.x];
+    }
+    __global__ void second(float* x) { __shared__ float late[2]; late[0] = 1; x[0] = late[200]; }
+    void f(float* x) { first<<<1, 1>>>(x); second<<<1, 1>>>(x); }
+    """)
+
+    @tkjit.kernel(path, entry="f", args=True, host=True)
+    def f(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises(KernelCheckError, match=r"bytes behind late, which has 8 bytes"):
+        check(f, torch.zeros(1), modes=["memory"])
+
+
+def test_blocks_that_run_at_once_have_windows_of_their_own(tmp_path):
+    path = tmp_path / "together.cu"
+    path.write_text("""
+    #include <cooperative_groups.h>
+    __global__ void together(float* x) {
+        __shared__ float own;
+        extern __shared__ float tile[];
+        asm volatile("");
+        own = tile[threadIdx.x] = blockIdx.x;
+        cooperative_groups::this_grid().sync();
+        if (threadIdx.x == 0) x[blockIdx.x] = own + tile[0];
+    }
+    """)
+
+    @tkjit.kernel(path, entry="together", args=True, grid="N", block=1, shared_memory=4, cooperative=True)
+    def together(x: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    for _ in range(5):
+        check(together, torch.zeros(64), modes=["memory", "race"])

@@ -64,14 +64,16 @@ def test_an_opcode_that_the_compiler_chooses(tmp_path):
     template <int mode> struct way;
     template <> struct way<0> { static constexpr const char round[] = ".rm", kind[] = "s32"; };
     template <> struct way<1> { static constexpr const char round[] = ".rp", kind[] = "s32"; };
-    template <> struct way<2> { static constexpr const char round[] = ".rzi", kind[] = "f32"; };
+    template <> struct way<2> { static constexpr const char none[] = ".rn", kind[] = "f32"; };
     template <int mode> __device__ float rounded(float x) {
         int to;
         asm("cvt%2i.s32.f32 %0, %1;" : "=r"(to) : "f"(x), "C"(way<mode>::round));
         return to;
     }
+    constexpr char odd[] = "\\xA";
     __device__ inline float sum(float x) {
-        asm("add.%[kind] %0, %0, %0;" : "+f"(x) : [kind] "C"(way<2>::kind));
+        if (x > 0) asm("add%2.%[kind] %0, %0, %0;" : "+f"(x) : [kind] "C"(way<2>::kind), "C"(way<2>::none));
+        else x = 0;
         return x;
     }
     """

@@ -229,7 +229,8 @@ def checker_flags(launcher: Flags, mode: str, *, is_clang: bool, cooperative: bo
 
 def _model(arch: str) -> list[str]:
     """What ``__CUDA_ARCH__`` is, where it is not the simulator's own."""
-    return [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"] if arch != NEWEST_MODEL else []
+    is_newest = arch == NEWEST_MODEL or generation(arch) > generation(NEWEST_MODEL)  # of one with a source for the CPU
+    return [] if is_newest else [f"-DTKJIT_SIM_CUDA_ARCH={10 * generation(arch)}"]
 
 
 def _march(target: Target) -> list[str]:

@@ -33,7 +33,7 @@ _OWN_HEADERS = re.compile(
 )
 # what is copied or multiplied with these lies in the block's window, and of static variables only translated ones do
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
-_STATIC_SHARED = re.compile(r"(?<!extern )\b__shared__\b")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ def is_needed(text: str, flags: Flags) -> bool:
     for is_header, own in _with_headers(text, flags):
         if is_header and needs_adapting(own, is_header=True):
             return True
-        has_static |= _STATIC_SHARED.search(own) is not None
+        has_static |= "__shared__" in _DYNAMIC_SHARED.sub("", own)
         needs_window |= any(map(_IN_WINDOW.fullmatch, _INCLUDE.findall(own)))
         if has_static and needs_window:
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ CONSTRAINTS = {
     "n": "auto",
 }
 _TEXT = "C"  # the constraint of a constant text, which is a part of the statement
-_LONGEST = 1 << 18  # characters of a statement with all its branches
+_MOST_STATEMENTS = 4096  # of one with such constraints
 _REGISTERS = {
     "pred": "bool",
     **dict.fromkeys(["b8", "u8", "s8", "b16", "u16", "s16", "f16", "bf16"], "uint16_t"),
@@ -76,24 +76,24 @@ def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
     >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
     (False, True, False)
     """
+    if not all(one.letter in CONSTRAINTS or one.letter.isdigit() or one.letter == _TEXT for one in operands):
+        return False
     if any(one.letter == _TEXT for one in operands):
         return True  # no opcode can be read before it is known
-    if not all(operand.letter in CONSTRAINTS or operand.letter.isdigit() for operand in operands):
-        return False
     found = _FIRST_WORD.match(text)
     return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
 
 
-def translate(text: str, operands: Sequence[Operand], texts: Sequence[str] = ()) -> str:
+def translate(text: str, operands: Sequence[Operand], texts: Callable[[], Sequence[str]] = list) -> str:
     """A C++ statement, without its semicolon and on one line.
 
     Parameters
     ----------
     text : str
         The statement's text, with ``%0`` and the like for its operands.
-    texts : sequence of str
-        What an operand with the constraint ``C`` may be: the constant character arrays of the source. The C++ compiler
-        knows which it is, so that there is a branch for each with which the statement parses.
+    texts : callable
+        It returns what an operand with the constraint ``C`` may be: the constant character arrays of the source. The
+        C++ compiler knows which it is, so that there is a branch for each that makes a known instruction.
 
     Raises
     ------
@@ -105,15 +105,18 @@ def translate(text: str, operands: Sequence[Operand], texts: Sequence[str] = ())
     >>> translate("bar.sync %0;", [Operand("n", "1 + 1")])
     'do { namespace tkjit_ptx = ::tkjit::sim::ptx; const auto tkjit_0 = tkjit_ptx::input_n(1 + 1); \
 { tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(tkjit_0), 0u); } } while (0)'
-    >>> translate("bar.%0 0;", [Operand("C", "word")], ["sync", "no word"])
+    >>> translate("bar.%0 0;", [Operand("C", "word")], lambda: ["sync", "no word"])
     'if constexpr (::tkjit::sim::ptx::is_text(word, "sync")) do { namespace tkjit_ptx = ::tkjit::sim::ptx; \
 const auto tkjit_0 = tkjit_ptx::input_n(0); { tkjit_ptx::bar_sync(tkjit_ptx::as<uint32_t>(0ll), 0u); } } while (0); \
 else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     """
     if not text.strip():
         return '__asm__ __volatile__("" ::: "memory")'
-    if any(one.letter == _TEXT for one in operands):
-        return _branches(text, operands, texts)
+    if chosen := [one.expression for one in operands if one.letter == _TEXT]:
+        found = texts()
+        if len(found) ** len(chosen) > _MOST_STATEMENTS:
+            raise PtxError(f"the source has {len(found)} texts that {' and '.join(chosen)} could be")
+        return _branches(text, operands, found)
     block = _parsed(text)
     spelling = _Spelling(operands, block)
     body = _render(block, spelling)
@@ -134,15 +137,15 @@ def _branches(text: str, operands: Sequence[Operand], texts: Sequence[str]) -> s
     words = []
     for one in texts:
         try:
-            statement = translate(place.sub(lambda _, one=one: one, text), others, texts)  # type: ignore[misc]
+            statement = translate(place.sub(lambda _, one=one: one, text), others, lambda: texts)  # type: ignore[misc]
         except PtxError:
+            continue
+        if "tkjit_ptx::unknown(" in statement:
             continue
         words.append(f"if constexpr (::tkjit::sim::ptx::is_text({expression}, {_quoted(one)})) {statement}; else")
     words.append(
         f"::tkjit::sim::ptx::unknown({_quoted(' '.join(text.split()) + ' with the text of its constraint C')})"
     )
-    if sum(map(len, words)) > _LONGEST:
-        raise PtxError(f"the source has too many texts that {expression} could be")
     return " ".join(words)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from tkjit.ptx import Operand, PtxError, is_ptx, translate
@@ -27,7 +29,8 @@ _USUAL_OPERAND = re.compile(
 )
 _USUAL_OPERANDS = re.compile(rf"{_USUAL_OPERAND.pattern}(?:,{_USUAL_OPERAND.pattern})*")
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_ARRAY = re.compile(rf"\[[\w\s]*\]\s*=?\s*\{{?\s*((?:{_STRING.pattern}\s*)+)")
+_CHARACTERS = re.compile(rf"\bchar\b[^;(){{}}\"*]*\[(?:{_STRING.pattern}|[^;\"])*;")
+_ARRAY = re.compile(rf"\[[^\[\]]*\]\s*(?:=\s*)?(?:\{{\s*)?((?:{_STRING.pattern}\s*)+)")
 _LINE_MARK = re.compile(r"\n[ \t]*#[^\n]*")
 _OPERAND = re.compile(r'\s*(?:\[\s*(\w+)\s*\]\s*)?"([^"]*)"\s*(?=\()')
 _RAW = re.compile(r'R"(?P<delimiter>[^()\\\s]{0,16})\((?P<text>.*)\)(?P=delimiter)"\Z', re.DOTALL)
@@ -48,14 +51,26 @@ class _Statement(NamedTuple):
 def constant_texts(text: str) -> list[str]:
     """What the constant character arrays of a source hold: an operand with the constraint ``C`` is one of them.
 
-    >>> constant_texts('constexpr char a[] = ".sat"; template <> const char b<1>::text[4]{"." "rz"}; char* c = "no";')
+    Raw strings, and those whose escapes are not Python's too, are not found.
+
+    >>> constant_texts('constexpr char a[] = ".sat", b[4]{"." "rz"}; const char* c[] = {"no"}; asm("" :: [i] "r"(y));')
     ['.sat', '.rz']
     """
-    return list(dict.fromkeys("".join(map(_string, _STRING.findall(found[1]))) for found in _ARRAY.finditer(text)))
+    found: dict[str, None] = {}
+    for declaration in _CHARACTERS.finditer(text):
+        for array in _ARRAY.finditer(_LINE_MARK.sub("", declaration[0])):
+            with suppress(PtxError):
+                found["".join(map(_string, _STRING.findall(array[1])))] = None
+    return list(found)
 
 
-def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
+def asm_statement(text: str, place: int, texts: Callable[[], list[str]]) -> tuple[int, Edit | None]:
     """Where the statement at a place ends, and its edit; None if it is a host's, or a declaration's label.
+
+    Parameters
+    ----------
+    texts : callable
+        The ``constant_texts`` of the source, if they are asked for.
 
     Raises
     ------
@@ -66,7 +81,7 @@ def asm_statement(text: str, place: int) -> tuple[int, Edit | None]:
     if statement is None or not statement.strings:
         return place + 1, None
     try:
-        return statement.end, _edit(text, statement, place)
+        return statement.end, _edit(statement, place, texts)
     except PtxError as error:
         raise PtxError(str(error), statement.end) from None
 
@@ -103,7 +118,7 @@ def _read(text: str, place: int) -> _Statement | None:
     return None
 
 
-def _edit(text: str, statement: _Statement, place: int) -> Edit | None:
+def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> Edit | None:
     template = "".join(map(_string, statement.strings))
     if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
         return None  # a declaration's name for the linker
@@ -117,16 +132,16 @@ def _edit(text: str, statement: _Statement, place: int) -> Edit | None:
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):
         return None
-    texts = constant_texts(text) if any(one.letter == "C" for one in operands) else ()
     return Edit(place, statement.end, translate(template, operands, texts))
 
 
 def _operand(text: str) -> Operand:
     """Read ``[name] "=r"(expression)``."""
+    text = _LINE_MARK.sub("", text)
     head = _OPERAND.match(text)
     if head is None:
         raise PtxError("an operand of an asm statement is not understood")
-    return Operand(head[2], _LINE_MARK.sub("", text[head.end() :]).strip(), head[1] or "")
+    return Operand(head[2], text[head.end() :].strip(), head[1] or "")
 
 
 def _checked(operand: Operand, *, is_output: bool) -> Operand:

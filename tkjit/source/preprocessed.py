@@ -8,9 +8,11 @@ tokenized.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 
 from tkjit.ptx import PtxError
-from tkjit.source.asm import ASM, STATEMENT, asm_statement
+from tkjit.source.asm import ASM, STATEMENT, asm_statement, constant_texts
 from tkjit.source.launches import launches
 from tkjit.source.lexer import Edit, Token, apply_edits, tokens_from
 from tkjit.source.shared_memory import dynamic_arrays, static_variables
@@ -31,9 +33,10 @@ def adapt_preprocessed(text: str) -> str:
     """A preprocessed text of the same lines, for the simulator."""
     edits: list[Edit] = []
     end = 0
+    texts = cache(lambda: constant_texts(text))
     for place, word in _finds(text):
         if place >= end:
-            end, found = _edits_at(text, place, word)
+            end, found = _edits_at(text, place, word, texts)
             edits += found
     return apply_edits(text, [_of_same_lines(text, edit) for edit in edits])
 
@@ -59,13 +62,13 @@ def _finds(text: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def _edits_at(text: str, place: int, word: str) -> tuple[int, list[Edit]]:
+def _edits_at(text: str, place: int, word: str, texts: Callable[[], list[str]]) -> tuple[int, list[Edit]]:
     """Where what begins at a place ends, and its edits."""
     if word in ASM:
         if _is_of_system(text, place):
             return place + 1, []
         try:
-            end, edit = asm_statement(text, place)
+            end, edit = asm_statement(text, place, texts)
         except PtxError as error:
             reason, end = error.args
             edit = Edit(place, end, _error(f"inline PTX: {reason}", place))

@@ -65,6 +65,12 @@ class Knowledge {
         }
     }
 
+    /// Forgets what another thread of the block does not know.
+    void keep_common(const Knowledge& other) {
+        if (own_.size() > other.own_.size()) own_.resize(other.own_.size());
+        for (size_t i = 0; i < own_.size(); i++) own_[i] = own_[i] < other.own_[i] ? own_[i] : other.own_[i];
+    }
+
     unsigned clock_of(unsigned thread) const { return thread < own_.size() ? own_[thread] : 0; }
 
     /// Of a thread about itself.

@@ -1,6 +1,6 @@
 // Finds divergent barriers: a device accepts them always or sometimes, and compute-sanitizer's synccheck reports them.
 // Warnings all, since PTX gives most of it a meaning; what never works is a fault by itself (runtime/barrier.h,
-// runtime/bulk_copies.h).
+// runtime/mbarrier.h).
 //
 // Source: PTX ISA, "barrier{.cta}", "exit", "mbarrier.init"; CUDA C++ Programming Guide, "Synchronization Functions".
 #pragma once

@@ -17,7 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <mutex>
 #include <set>
+#include <utility>
 
 extern "C" {
 void __asan_set_error_report_callback(void (*callback)(const char* report));
@@ -61,9 +63,14 @@ inline void note_report(const char* text) {
     write_line(json.object("here", here));
 }
 
+inline std::mutex told_lock;
+
 bool may_use(const void* address, size_t bytes, const char* access, Site site) {
     const void* const bad = bytes ? __asan_region_is_poisoned(const_cast<void*>(address), bytes) : nullptr;
     if (bad == nullptr) return true;
+    static std::set<std::pair<const char*, int>> told;  // a product asks for each 16 bytes that it reads
+    const std::lock_guard guard(told_lock);
+    if (!told.insert({site.file, static_cast<int>(site.line)}).second) return false;
     Json json, here;
     json.text("kind", "memory").text("what", "an asynchronous copy").number("bytes", static_cast<long long>(bytes));
     json.number("address", static_cast<long long>(reinterpret_cast<uintptr_t>(bad)));

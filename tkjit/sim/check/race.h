@@ -51,8 +51,10 @@ void read_meanwhile(const void* source, size_t bytes, const Moment& issued);
 void write_meanwhile(const void* destination, size_t bytes, const Moment& issued);
 void update_meanwhile(const void* destination, size_t bytes, const Moment& issued);
 
-/// A warpgroup's product reads its tiles until it is waited for: by each of its threads, with a commit and a wait.
+/// A warpgroup's product reads its tiles until it is waited for: by each of its threads, with a commit and a wait. All of
+/// them have to know that the tiles are there.
 Moment begin_product(const Thread& first_of_warpgroup, Site site);
+void end_reads_of_product();
 
 /// The running thread has waited for a copy.
 void finish(const Moment& issued);
@@ -92,6 +94,7 @@ inline void read_meanwhile(const void*, size_t, Moment) {}
 inline void write_meanwhile(const void*, size_t, Moment) {}
 inline void update_meanwhile(const void*, size_t, Moment) {}
 inline Moment begin_product(const Thread&, Site) { return {}; }
+inline void end_reads_of_product() {}
 inline void finish(Moment) {}
 inline void note_places(const Barrier&, Site) {}
 inline void note_exited_lanes(Operation, unsigned, Site) {}

@@ -124,7 +124,8 @@ class Check {
         for (Access& earlier : cell.reads) {
             // a read that conflicts with less than an earlier one does not take its place
             const bool says_less = weight_of(access_.kind) < weight_of(earlier.kind);
-            if (earlier.kind == none || (!says_less && is_before(earlier, *current_thread))) {
+            const bool is_same = earlier.block == access_.block && earlier.thread == access_.thread;
+            if (earlier.kind == none || (!says_less && (is_same || is_before(earlier, *current_thread)))) {
                 slot = &earlier;
                 break;
             }

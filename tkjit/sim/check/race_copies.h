@@ -41,9 +41,17 @@ inline Moment begin(Copier copier, const Thread& thread, Site site) {
 
 Moment begin_copy(Copier copier, Site site) { return begin(copier, *current_thread, site); }
 
+/// What the last thread to arrive knows, while the product's reads are looked at with what all threads know.
+inline Knowledge set_aside;
+
 Moment begin_product(const Thread& first_of_warpgroup, Site site) {
+    Knowledge& knows = state_of(*current_thread).knows;
+    set_aside = knows;
+    for (unsigned i = 0; i < warpgroup_threads; i++) knows.keep_common(state_of((&first_of_warpgroup)[i]).knows);
     return begin(Copier::products, first_of_warpgroup, site);
 }
+
+void end_reads_of_product() { state_of(*current_thread).knows = set_aside; }
 
 Moment pending(Copier copier, const void* destination, size_t bytes, Site site) {
     const Moment issued = begin_copy(copier, site);

@@ -117,6 +117,9 @@ inline bool is_in_window(const Block& block, const Region& region) {
 /// Shared memory means nothing when a block begins: it is full of NaN, and counts as never written.
 inline void blank_shared_memory(const Block& block) {
     const check::OwnMemory own = check::own_memory();
+    if (block.window_used == reserved_window_bytes + block.launch->dynamic_shared_bytes) {  // the launch's first block here
+        check::remove_regions(block.window, window_bytes);
+    }
     const size_t dynamic_bytes = block.launch->dynamic_shared_bytes;
     check::add_region(block.dynamic_shared, dynamic_bytes, check::Space::dynamic_shared, "", true);
     check::add_region(own.shared, own.shared_bytes, check::Space::static_shared, "", true);

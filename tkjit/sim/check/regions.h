@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Region {
 };
 
 inline std::vector<Region> regions;  // by where they begin; none overlaps another
+inline std::mutex regions_lock;      // the OS threads of cooperative blocks reserve their windows at once
 
 inline bool begins_behind(uintptr_t address, const Region& region) { return address < region.begin; }
 
@@ -55,6 +57,7 @@ inline const Region* region_of(uintptr_t address) {
 /// The region that an address is in or next to, if it is not too far from all of them.
 inline const Region* nearest_region(uintptr_t address) {
     constexpr uintptr_t too_far = 64 << 20;
+    const std::lock_guard guard(regions_lock);
     const Region* nearest = nullptr;
     uintptr_t least = too_far;
     for (const Region& region : regions) {
@@ -78,13 +81,21 @@ inline void add_nearest(Json& json, uintptr_t address) {
     json.number("size", static_cast<long long>(near->end - near->begin));
 }
 
+/// Forgets what lay in memory that is divided again.
+inline void remove_regions(const void* begin, size_t bytes) {
+    const auto first = reinterpret_cast<uintptr_t>(begin);
+    const std::lock_guard guard(regions_lock);
+    std::erase_if(regions, [&](const Region& region) {
+        return region.begin == first || (region.begin < first + bytes && first < region.end);
+    });
+}
+
 /// Instead of those that were there before: memory that was given back may come again.
 inline void add_region(const void* begin, size_t bytes, Space space, const std::string& name, bool starts_blank) {
     const auto first = reinterpret_cast<uintptr_t>(begin);
     const uintptr_t end = first + bytes;
-    std::erase_if(regions, [&](const Region& region) {
-        return region.begin == first || (region.begin < end && first < region.end);
-    });
+    remove_regions(begin, bytes);
+    const std::lock_guard guard(regions_lock);
     if (bytes == 0) return;
     const auto behind = std::upper_bound(regions.begin(), regions.end(), first, begins_behind);
     regions.insert(behind, {first, end, space, name, starts_blank});

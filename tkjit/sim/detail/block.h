@@ -135,7 +135,7 @@ struct Warp {
     Collective collectives[warp_threads];
 };
 
-/// Which lanes of a warp have initialised an mbarrier (see runtime/bulk_copies.h).
+/// Which lanes of a warp have initialised an mbarrier (see runtime/mbarrier.h).
 struct Initialisation {
     const uint64_t* barrier;
     unsigned warp, lanes;

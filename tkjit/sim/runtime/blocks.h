@@ -55,6 +55,7 @@ inline Block* take_idle_block() {
 #ifdef TKJIT_SIM_MEMORY
 /// Only the bytes that the launch asked for may be used.
 inline void poison_around(Block& block, size_t bytes) {
+    check::remove_regions(block.window, window_bytes);
     check::add_region(block.dynamic_shared, bytes, check::Space::dynamic_shared, "", false);
     __asan_unpoison_memory_region(block.dynamic_shared, bytes);
     __asan_poison_memory_region(block.window, reserved_window_bytes);

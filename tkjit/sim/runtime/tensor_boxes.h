@@ -43,9 +43,7 @@ inline void fill(const TensorMap& map, char* shared, unsigned bytes) {
         race::fill(shared, 0, bytes);
         return;
     }
-    const uint64_t nan = map.element_bytes == 8 ? 0x7ff8000000000000ull
-                         : map.element_bytes == 4 ? 0x7fffffffull
-                                                  : (map.type == TensorType::f16 ? 0x7fffull : 0x7fffull);
+    const uint64_t nan = map.element_bytes == 8 ? 0x7ff8000000000000ull : map.element_bytes == 4 ? 0x7fffffffull : 0x7fffull;
     for (unsigned i = 0; i < bytes; i += map.element_bytes) race::move(shared + i, &nan, map.element_bytes);
 }
 

@@ -345,6 +345,7 @@ inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrice
         with.template operator()<Element::s8>();
         with.template operator()<Element::u8>();
     }
+    race::end_reads_of_product();
     multiply_all(threads, shape, matrices);
 }
 
