@@ -58,7 +58,7 @@ class Operand(NamedTuple):
 
     @property
     def is_output(self) -> bool:
-        return self.constraint[:1] in ("=", "+")
+        return self.constraint.startswith(("=", "+"))
 
     @property
     def letter(self) -> str:
@@ -70,15 +70,21 @@ def _letter(constraint: str) -> str:
     return constraint.strip("=+& ")
 
 
+def _letters(operands: Sequence[Operand]) -> set[str]:
+    """Those of all operands, of which a statement may have a hundred with one constraint."""
+    return set(map(_letter, {one.constraint for one in operands}))
+
+
 def is_ptx(text: str, operands: Sequence[Operand]) -> bool:
     """Whether a statement is for a device: a host's has other constraints, or no semicolon.
 
     >>> is_ptx("rdtsc", [Operand("=a", "low")]), is_ptx("bar.sync 0;", []), is_ptx("pause", [])
     (False, True, False)
     """
-    if not all(one.letter in CONSTRAINTS or one.letter.isdigit() or one.letter == _TEXT for one in operands):
+    letters = _letters(operands)
+    if not all(letter in CONSTRAINTS or letter.isdigit() or letter == _TEXT for letter in letters):
         return False
-    if any(one.letter == _TEXT for one in operands):
+    if _TEXT in letters:
         return True  # no opcode can be read before it is known
     found = _FIRST_WORD.match(text)
     return found is not None and (found[2] == "." or (found[1] in _BARE and ";" in text))
@@ -112,7 +118,8 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     """
     if not text.strip():
         return '__asm__ __volatile__("" ::: "memory")'
-    if chosen := [one.expression for one in operands if one.letter == _TEXT]:
+    if _TEXT in _letters(operands):
+        chosen = [one.expression for one in operands if one.letter == _TEXT]
         found = texts()
         if len(found) ** len(chosen) > _MOST_STATEMENTS:
             raise PtxError(f"the source has {len(found)} texts that {' and '.join(chosen)} could be")
@@ -121,9 +128,10 @@ else ::tkjit::sim::ptx::unknown("bar.%0 0; with the text of its constraint C")'
     spelling = _Spelling(operands, block)
     body = _render(block, spelling)
     opening = ["namespace tkjit_ptx = ::tkjit::sim::ptx;"]
-    opening += [f"auto&& tkjit_out{i} = {one.expression};" for i, one in enumerate(operands) if one.is_output]
+    outputs = [(i, one.expression) for i, one in enumerate(operands) if one.is_output]
+    opening += [f"auto&& tkjit_out{i} = {expression};" for i, expression in outputs]
     opening += _values(operands)
-    closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, one in enumerate(operands) if one.is_output]
+    closing = [f"tkjit_ptx::output(tkjit_out{i}, tkjit_{i});" for i, _ in outputs]
     return " ".join(["do {", *opening, body, *closing, "} while (0)"])
 
 
@@ -162,22 +170,31 @@ def _parsed(text: str) -> Block:
 
 def _values(operands: Sequence[Operand]) -> list[str]:
     """A variable for each operand; the inputs are read before any output is written."""
-    tied = {int(one.letter): one.expression for one in operands if one.letter.isdigit()}
+    has_tied = any(map(str.isdigit, _letters(operands)))
+    tied = {int(one.letter): one.expression for one in operands if one.letter.isdigit()} if has_tied else {}
     lines = []
     for i, one in enumerate(operands):
-        letter = one.letter if not one.letter.isdigit() else operands[int(one.letter)].letter
+        letter = one.letter
+        if letter.isdigit():
+            letter = operands[int(letter)].letter
         if letter not in CONSTRAINTS:
             raise PtxError(f"the constraint {one.constraint!r} is not one of PTX")
         kind = CONSTRAINTS[letter]
-        if not one.is_output:
+        if one.constraint[0] == "+":
+            lines.append(_changed(kind, letter, i))
+        elif not one.is_output:
             lines.append(f"const {kind} tkjit_{i} = tkjit_ptx::input_{letter}({one.expression});")
-        elif one.constraint[0] == "+":
-            lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}(tkjit_out{i});")
         elif i in tied:
             lines.append(f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}({tied[i]});")
         else:
             lines.append(f"{kind} tkjit_{i}{{}};")
     return lines
+
+
+@cache
+def _changed(kind: str, letter: str, i: int) -> str:
+    """The variable of an operand with ``+``: most statements have a hundred of the same, a matrix's registers."""
+    return f"{kind} tkjit_{i} = tkjit_ptx::input_{letter}(tkjit_out{i});"
 
 
 class _Spelling(Spelling):

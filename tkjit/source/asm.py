@@ -122,12 +122,18 @@ def _edit(statement: _Statement, place: int, texts: Callable[[], list[str]]) -> 
     template = "".join(map(_string, statement.strings))
     if not statement.parts and not statement.is_volatile and re.fullmatch(r"[\w.$@]+", template):
         return None  # a declaration's name for the linker
-    operands = [
-        _checked(one if isinstance(one, Operand) else _operand(one), is_output=number == 0)
-        for number, part in enumerate(statement.parts[:2])
-        for one in part
-        if isinstance(one, Operand) or one.strip()
-    ]
+    operands = []
+    for number, part in enumerate(statement.parts[:2]):
+        own = [
+            one if isinstance(one, Operand) else _operand(one)
+            for one in part
+            if isinstance(one, Operand) or one.strip()
+        ]
+        for one in own:
+            if one.is_output != (number == 0):
+                side = "an output" if number else "an input"
+                raise PtxError(f"the constraint {one.constraint!r} is {side}'s")
+        operands += own
     if not statement.parts:  # without operands a percent sign means itself
         template = re.sub(r"%(?!%)", "%%", template)
     if template.strip() and not is_ptx(template, operands):
@@ -142,12 +148,6 @@ def _operand(text: str) -> Operand:
     if head is None:
         raise PtxError("an operand of an asm statement is not understood")
     return Operand(head[2], text[head.end() :].strip(), head[1] or "")
-
-
-def _checked(operand: Operand, *, is_output: bool) -> Operand:
-    if operand.is_output != is_output:
-        raise PtxError(f"the constraint {operand.constraint!r} is {'an input' if is_output else 'an output'}'s")
-    return operand
 
 
 def _string(literal: str) -> str:
