@@ -38,6 +38,7 @@ from tkjit.spec import (
     Tensor,
     Zero,
 )
+from tkjit.used import require
 
 __version__ = "0.1.0"
 
@@ -85,4 +86,5 @@ __all__ = [
     "method",
     "move",
     "ptr",
+    "require",
 ]

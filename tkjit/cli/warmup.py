@@ -27,12 +27,11 @@ from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import FUNCTIONS, MODULE, OBJECT
 from tkjit.extensions.record import Loaded, read_extensions
 from tkjit.headers import bundled_sources
-from tkjit.kernel import find_used
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
-from tkjit.spec import Variant, variants_of
 from tkjit.system.machine import available_memory_bytes, usable_cores
+from tkjit.used import plans_of_kernels
 
 # what the cache has beside architectures
 _NO_ARCHS = {"glue", "runtime", "operators", MODULE, OBJECT, FUNCTIONS}
@@ -159,24 +158,8 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
 
 def _of_record(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], list[Outcome]]:
     """What a run used, as plans; what is not to be found here has failed already."""
-    plans: list[Plan] = []
-    failed: list[Outcome] = []
-    for one in used:
-        values = ", ".join(f"{name}={value}" for name, value in one.variant)
-        try:
-            plans += _plans_of(loader, one)
-        except TkjitError as error:
-            failed.append(Outcome(f"{one.name}{f' ({values})' if values else ''} for {one.target.name}", error=error))
-    return plans, failed
-
-
-def _plans_of(loader: Loader, used: Used) -> list[Plan]:
-    kernel = find_used(used.name, used.module)
-    variant = Variant(used.variant)
-    spec = kernel.specs[used.overload] if used.overload < len(kernel.specs) else None
-    if spec is None or variant not in variants_of(spec):
-        raise SpecError(f"{used.name} has no variant {variant} in overload {used.overload} here; record the run again")
-    return [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, used.target)]
+    plans, failed = plans_of_kernels(loader, used)
+    return plans, [Outcome(what, error=error) for what, error in failed.items()]
 
 
 def _exported(loader: Loader, arguments: argparse.Namespace, directory: Path) -> dict[str, Path]:

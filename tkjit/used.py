@@ -1,0 +1,92 @@
+"""What a run used, as plans: for who builds it ahead of time, and for who must not compile later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkjit.errors import CacheError, SpecError, TkjitError
+
+if TYPE_CHECKING:
+    from tkjit.loader import Loader, Plan
+    from tkjit.loader.record import Used
+
+
+def plans_of_kernels(loader: Loader, used: Sequence[Used]) -> tuple[list[Plan], dict[str, TkjitError]]:
+    """The plans of variants that a run used; and what is not to be found here, by what it is."""
+    plans: list[Plan] = []
+    failed: dict[str, TkjitError] = {}
+    for one in used:
+        values = ", ".join(f"{name}={value}" for name, value in one.variant)
+        try:
+            plans += _plans_of(loader, one)
+        except TkjitError as error:
+            failed[f"{one.name}{f' ({values})' if values else ''} for {one.target.name}"] = error
+    return plans, failed
+
+
+def _plans_of(loader: Loader, used: Used) -> list[Plan]:
+    from tkjit.kernel import find_used
+    from tkjit.spec import Variant, variants_of
+
+    kernel = find_used(used.name, used.module)
+    variant = Variant(used.variant)
+    spec = kernel.specs[used.overload] if used.overload < len(kernel.specs) else None
+    if spec is None or variant not in variants_of(spec):
+        raise SpecError(f"{used.name} has no variant {variant} in overload {used.overload} here; record the run again")
+    return [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, used.target)]
+
+
+def require(path: str | Path) -> None:
+    """Check that all that a run used is in the cache, as a server does before it takes its first request.
+
+    It compiles nothing, and launches nothing.
+
+    Parameters
+    ----------
+    path : str or Path
+        What ``TKJIT_RECORD`` or ``python -m tkjit warmup --record`` has written: kernels, extensions in torch's API,
+        and calls of bound libraries.
+
+    Raises
+    ------
+    CacheError
+        If something would be compiled at its first use: it lists all of that, a line each. Also if the file cannot be
+        read.
+    """
+    from tkjit.bindings.ahead import plans_of as plans_of_calls
+    from tkjit.bindings.record import read_calls
+    from tkjit.config import Settings
+    from tkjit.extensions.load import plans_of as plans_of_extension
+    from tkjit.extensions.record import read_extensions
+    from tkjit.loader import loader_for
+    from tkjit.loader.record import read_record
+
+    path = Path(path)
+    loader = loader_for(Settings.from_environment())
+    used, calls, extensions = read_record(path), read_calls(path), read_extensions(path)
+    plans, failed = plans_of_kernels(loader, used)
+    if used:
+        plans.insert(0, loader.runtime_plan)
+    if calls:
+        plans += plans_of_calls(loader, calls)
+    for one in extensions:
+        try:
+            plans += plans_of_extension(loader, one)
+        except TkjitError as error:
+            failed[f"the extension {one.extension.name}"] = error
+    missing = [f"{what}: {error}" for what, error in failed.items()]
+    for plan in plans:
+        try:
+            found = loader.find(plan) is not None
+        except TkjitError as error:
+            missing.append(f"{plan.what}: {error}")
+        else:
+            missing += [] if found else [f"{plan.what}: not in the cache"]
+    if missing:
+        lines = "\n".join(f"  {line}" for line in dict.fromkeys(missing))
+        raise CacheError(
+            f"{len(dict.fromkeys(missing))} of what {path} lists would be compiled at the first use:\n{lines}\n"
+            f"Build it: python -m tkjit warmup --from-file {path}"
+        )
