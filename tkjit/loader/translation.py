@@ -34,6 +34,8 @@ _OWN_HEADERS = re.compile(
 # what is copied or multiplied with these lies in the block's window, and of static variables only translated ones do
 _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
+# they ask for __CUDA_ARCH__ and mean the host (tkjit/torch/simulated.h), and have nothing else that is adapted
+_OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -74,6 +76,8 @@ def _with_headers(text: str, flags: Flags) -> Iterator[tuple[bool, str]]:
         own, directory = waiting.pop()
         yield directory is not None, own
         for name in _INCLUDE.findall(own):
+            if _OF_TORCH.match(name):
+                continue
             places = [*([directory] if directory else []), *searched]
             path = next((path for each in places if (path := (each / name).resolve()).is_file()), None)
             if path is not None and path not in seen:
