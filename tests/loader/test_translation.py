@@ -17,10 +17,35 @@ def test_a_source_or_a_header_with_asm_is(tmp_path: Path):
     flags = Flags((), (f"-I{tmp_path}",))
     source = '#include "outer.h"\n'
     assert not translation.is_needed(source, flags)
-    for text in ('inline void f() { asm("trap;"); }', "void g() { f<<<1, 2>>>(); }", "extern __shared__ int x[];"):
+    asks = "#ifdef __CUDA_ARCH__\n#endif\n"
+    for text in (
+        'inline void f() { asm("trap;"); }',
+        "void g() { f<<<1, 2>>>(); }",
+        "extern __shared__ int x[];",
+        asks,
+    ):
         inner.write_text(text)
         assert translation.is_needed(source, flags), text
     assert translation.is_needed('__device__ void f() { asm volatile("trap;"); }', Flags(()))
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"),
+    [
+        ("__shared__ float x[2];", True),
+        ("extern __shared__ float x[];", False),
+        ("extern __align__(16) __shared__ int x[];", False),
+    ],
+)
+def test_a_source_whose_tiles_have_to_lie_in_the_window_is(shared, expected):
+    source = f"#include <tkjit/tensor_map.cuh>\n__global__ void f() {{ {shared} }}\n"
+    assert translation.is_needed(source, Flags(())) is expected
+
+
+def test_a_header_of_torchs_is_not_looked_at(tmp_path: Path):
+    (tmp_path / "c10").mkdir()
+    (tmp_path / "c10" / "Half.h").write_text("#ifdef __CUDA_ARCH__\n#endif\n")
+    assert not translation.is_needed("#include <c10/Half.h>\n", Flags((), (f"-I{tmp_path}",)))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +75,7 @@ def test_the_digest_follows_the_translator(tmp_path, monkeypatch):
 def test_a_command_becomes_steps_of_the_same_flags(tmp_path: Path):
     source = tmp_path / "launcher.cu"
     line = ["g++", "-O2", "-MD", "-MF", "deps.d", "-x", "c++", str(source), "-o", "out.so", "-x", "none", "sim.o"]
-    preprocess, adapt, compiled, clean = translation.translated(line, source)
+    preprocess, adapt, compiled, clean = translation.translated(line, source, "", Flags(()))
     assert isinstance(preprocess, list) and isinstance(compiled, list) and callable(adapt) and callable(clean)
     assert preprocess[:2] == ["g++", "-DTKJIT_SIM_TRANSLATES"] and preprocess[-2:] == [
         "-o",
@@ -58,3 +83,14 @@ def test_a_command_becomes_steps_of_the_same_flags(tmp_path: Path):
     ]
     assert {"-O2", "-E", "deps.d", str(source)} <= set(preprocess) and "sim.o" not in preprocess
     assert compiled == ["g++", "-O2", "-x", "c++-cpp-output", str(tmp_path / "preprocessed.ii"), *line[8:]]
+
+
+def test_a_source_whose_headers_ask_for_the_architecture_is_preprocessed_twice(tmp_path: Path):
+    (tmp_path / "asks.h").write_text("#ifdef __CUDA_ARCH__\n#endif\n")
+    line = ["g++", "-MD", "-MF", "deps.d", "-x", "c++", "launcher.cu", "-o", "out.so"]
+    flags = Flags((), (f"-I{tmp_path}",))
+    steps = translation.translated(line, tmp_path / "launcher.cu", '#include "asks.h"\n', flags)
+    device, host = [step for step in steps[:2] if isinstance(step, list)]
+    assert "deps.d" in device and "deps.d" not in host
+    assert "-DTKJIT_SIM_FOR_HOST" in host and "-DTKJIT_SIM_FOR_HOST" not in device
+    assert "-DTKJIT_SIM_KEEPS_ANNOTATIONS" in device and "-DTKJIT_SIM_KEEPS_ANNOTATIONS" in host
