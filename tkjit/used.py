@@ -76,17 +76,16 @@ def require(path: str | Path) -> None:
             plans += plans_of_extension(loader, one)
         except TkjitError as error:
             failed[f"the extension {one.extension.name}"] = error
-    missing = [f"{what}: {error}" for what, error in failed.items()]
+    missing = {what: str(error) for what, error in failed.items()}
     for plan in plans:
         try:
-            found = loader.find(plan) is not None
+            if loader.find(plan) is None:
+                missing[plan.what] = "not in the cache"
         except TkjitError as error:
-            missing.append(f"{plan.what}: {error}")
-        else:
-            missing += [] if found else [f"{plan.what}: not in the cache"]
+            missing[plan.what] = str(error)
     if missing:
-        lines = "\n".join(f"  {line}" for line in dict.fromkeys(missing))
+        lines = "\n".join(f"  {what}: {why}" for what, why in missing.items())
         raise CacheError(
-            f"{len(dict.fromkeys(missing))} of what {path} lists would be compiled at the first use:\n{lines}\n"
+            f"{len(missing)} of what {path} lists would be compiled at the first use:\n{lines}\n"
             f"Build it: python -m tkjit warmup --from-file {path}"
         )

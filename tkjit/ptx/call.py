@@ -130,11 +130,11 @@ class Call:
         if not isinstance(one, Name):
             raise Unknown("an operand has another form here")
         if one.kind == "number":
-            text = f"tkjit_ptx::as<{TYPES[kind]}>({number(one.text)})"
+            text = _as(kind, number(one.text))
         elif one.kind == "special" and one.text.lstrip("%") in SPECIAL:
-            text = f"tkjit_ptx::as<{TYPES[kind]}>({SPECIAL[one.text.lstrip('%')]})"
+            text = _as(kind, SPECIAL[one.text.lstrip("%")])
         else:
-            text = f"tkjit_ptx::as<{TYPES[kind]}>({self.spelling.variable(one)})"
+            text = _as(kind, self.spelling.variable(one))
         if not one.is_negated:
             return text
         return f"!{text}" if kind == "pred" else f"-{text}"
@@ -146,8 +146,8 @@ class Call:
             return [self.value(one, kind)]
         if any(part.kind != "operand" or part.is_negated for part in one.parts):
             return [self.value(part, kind) for part in one.parts]
-        variable = self.spelling.variable
-        return [f"tkjit_ptx::as<{TYPES[kind]}>({variable(part)})" for part in one.parts]
+        # a matrix's registers: half of the time of a statement went into asking of each what it is
+        return [_as(kind, self.spelling.variable(part)) for part in one.parts]
 
     def set(self, operand: PtxOperand | int, expression: str) -> str:
         """Write a result."""
@@ -185,6 +185,10 @@ class Call:
     @property
     def count(self) -> int:
         return len(self.operands)
+
+
+def _as(kind: str, text: str) -> str:
+    return f"tkjit_ptx::as<{TYPES[kind]}>({text})"
 
 
 def number(text: str) -> str:

@@ -11,7 +11,8 @@ of the source to the device or the host:
   would give each its own value; tkjit refuses the condition.
 
 The name becomes ``TKJIT_SIM_CUDA_ARCH``, which ``tkjit/sim/detail/compiler.h`` defines, or the undefined name
-``TKJIT_SIM_NO_CUDA_ARCH``. A remaining ``__CUDA_ARCH__``, in headers, is poisoned in ``tkjit/sim/cuda_runtime.h``.
+``TKJIT_SIM_NO_CUDA_ARCH``. A source whose headers ask is preprocessed first (``host_branches.py``); in others, and in
+extensions, a remaining ``__CUDA_ARCH__`` is poisoned in ``tkjit/sim/cuda_runtime.h``.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tkjit.source.asm import STATEMENT
 from tkjit.source.cuda_arch import REFUSAL
 from tkjit.source.lexer import Edit, apply_edits
 
-ANNOTATIONS = re.compile(r"\b__(?:global|device|host)__\b")
+_ANNOTATIONS = re.compile(r"\b__(?:global|device|host)__\b")
 _MARK = re.compile(r'# (\d+) ("(?:[^"\\]|\\.)*")')
 _BRACE = re.compile(
     r'R"(?P<delimiter>[^()\\\s]{0,16})\(.*?\)(?P=delimiter)"|"(?:[^"\\\n]|\\.)*"'
@@ -42,7 +42,6 @@ class Line(NamedTuple):
     number: int
     text: str
     start: int
-    end: int
 
     @property
     def key(self) -> tuple[str, int, str]:
@@ -59,6 +58,8 @@ class Body(NamedTuple):
 def with_host_branches(device: str, host: str) -> str:
     """The text of the device's preprocessing, with the host's lines where the host alone runs them.
 
+    Its annotations stay.
+
     >>> device = '# 1 "a.cuh"\\nint f() {\\nreturn 1;\\n}\\n__device__ int g() {\\nreturn 1;\\n}'
     >>> host = '# 1 "a.cuh"\\nint f() {\\n\\n\\nreturn 2;\\n}\\n__device__ int g() {\\n\\n\\nreturn 2;\\n}'
     >>> with_host_branches(device.replace("}", '# 5 "a.cuh"\\n}', 1), host).replace("\\n", "|")
@@ -73,15 +74,14 @@ def with_host_branches(device: str, host: str) -> str:
             edits += _outside(own, others, following)
         elif body.kind == "host":
             edits.append(_replaced(own, others, following))
-        elif body.kind == "device":
-            continue
-        elif body.start not in guarded and any(STATEMENT.search(line.text) for line in own):
+        elif body.kind == "both" and body.start not in guarded and any(STATEMENT.search(line.text) for line in own):
             guarded.add(body.start)
             edits.append(Edit(body.start + 1, body.start + 1, _GUARD))
     return apply_edits(device, edits)
 
 
 def _outside(own: list[Line], others: list[Line], following: Line) -> list[Edit]:
+    """What becomes of a difference outside of functions."""
     if not own:
         return [_replaced(own, others, following)]
     constant = next((line for line in own if _CONSTANT.match(line.text)), None)
@@ -92,7 +92,8 @@ def _outside(own: list[Line], others: list[Line], following: Line) -> list[Edit]
 
 
 def without_annotations(text: str) -> str:
-    return ANNOTATIONS.sub("", text)
+    """The text as a compiler for the host takes it."""
+    return _ANNOTATIONS.sub("", text)
 
 
 def _replaced(own: list[Line], others: list[Line], following: Line) -> Edit:
@@ -105,14 +106,13 @@ def _lines(text: str) -> list[Line]:
     found = []
     file, number, start = "", 0, 0
     for line in text.split("\n"):
-        end = start + len(line)
         if line.startswith("# ") and (mark := _MARK.match(line)):
             number, file = int(mark[1]), mark[2]
         else:
             if line and not line.isspace():
-                found.append(Line(file, number, line, start, end))
+                found.append(Line(file, number, line, start))
             number += 1
-        start = end + 1
+        start += len(line) + 1
     return found
 
 
