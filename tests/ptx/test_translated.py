@@ -124,6 +124,15 @@ def test_host_functions_of_a_header_have_no_architecture(tmp_path):
         run(tmp_path, "void f(float* x) { x[0] = lane(); }", HOST_AND_DEVICE, **options)
 
 
+def test_an_edit_of_a_header_that_the_host_alone_includes_is_seen(tmp_path):
+    """Its name stands in the dependencies of the second preprocessing alone."""
+    header = '#ifndef __CUDA_ARCH__\n#include "of_host.h"\n#endif\ninline float value() { return from_host(); }\n'
+    source = "void f(float* x) { x[0] = value(); }"
+    for expected in (1, 2):
+        (tmp_path / "of_host.h").write_text(f"inline float from_host() {{ return {expected}; }}\n")
+        assert run(tmp_path, source, header, host=True, grid=None, block=None)[0] == expected
+
+
 def test_code_for_a_target(tmp_path):
     header = """
     #include <nv/target>

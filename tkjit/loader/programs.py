@@ -110,7 +110,7 @@ class ProgramPlan(Plan):
 
             def join_dependencies() -> None:
                 texts = [(staging / f"source_{i}.d").read_text() for i in range(len(self._sources))]
-                files.write(depfile, "program:" + "".join(text.partition(":")[2].rstrip("\n") for text in texts) + "\n")
+                files.write(depfile, translation.joined_rules(texts))
 
             objects = [str(staging / f"source_{i}.o") for i in range(len(self._sources))]
             return [*made, join_dependencies, [cxx, *objects, str(simulator), "-pthread", "-o", str(output)]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -110,7 +110,8 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
     given = [flag for flag in line[1 : min(at, depfile - 1)] if not flag.startswith("-Wl,")]
     ptx = ["-DTKJIT_SIM_TRANSLATES", "-include", str(SIMULATOR / "ptx" / "ptx.h")]
     preprocess = [line[0], *ptx, *given, "-E", "-x", "c++", str(source)]
-    dependencies = ["-MD", "-MF", line[depfile + 1]]
+    dependencies = Path(line[depfile + 1])
+    of_host = dependencies.with_suffix(".host.d")  # headers that the host alone includes
     kept = [*line[: depfile - 1], *line[depfile + 2 : at], "-x", "c++-cpp-output", str(preprocessed), *line[at + 3 :]]
 
     def adapt() -> None:
@@ -122,17 +123,33 @@ def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[S
         from tkjit.source.host_branches import with_host_branches, without_annotations
 
         merged = with_host_branches(_text(preprocessed), _text(for_host))
-        for_host.unlink()
         files.write(preprocessed, without_annotations(merged))
+        files.write(dependencies, joined_rules(map(_text, (dependencies, of_host))))
+        for path in (for_host, of_host):
+            path.unlink()
 
     if not _headers_ask_for_arch(text, flags):
-        return [[*preprocess, *dependencies, "-o", str(preprocessed)], adapt, kept, preprocessed.unlink]
+        return [
+            [*preprocess, "-MD", "-MF", str(dependencies), "-o", str(preprocessed)],
+            adapt,
+            kept,
+            preprocessed.unlink,
+        ]
     preprocess.insert(1, "-DTKJIT_SIM_KEEPS_ANNOTATIONS")
     both: list[Step] = [
-        [*preprocess, *dependencies, "-o", str(preprocessed)],
-        [*preprocess, "-DTKJIT_SIM_FOR_HOST", "-o", str(for_host)],
+        [*preprocess, "-MD", "-MF", str(dependencies), "-o", str(preprocessed)],
+        [*preprocess, "-DTKJIT_SIM_FOR_HOST", "-MD", "-MF", str(of_host), "-o", str(for_host)],
     ]
     return [*both, take_host_branches, adapt, kept, preprocessed.unlink]
+
+
+def joined_rules(rules: Iterable[str]) -> str:
+    """One rule of make with the dependencies of several.
+
+    >>> joined_rules(["a.o: a.cu a.h\\n", "b.o: b.cu\\n"])
+    'program: a.cu a.h b.cu\\n'
+    """
+    return "program:" + "".join(rule.partition(":")[2].rstrip("\n") for rule in rules) + "\n"
 
 
 def _text(path: Path) -> str:
