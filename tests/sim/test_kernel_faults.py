@@ -78,6 +78,21 @@ def test_runaway_recursion_is_a_stack_overflow(x):
         faulty.faulty(x, 5)
 
 
+def test_a_stack_overflow_is_seen_after_a_launch_of_very_many_threads(x):
+    source = """
+#include <cooperative_groups.h>
+__global__ void wide(int* x) { cooperative_groups::this_grid().sync(); }
+"""
+    wide = define(
+        source, '(x: InOut[Tensor, "int32", "N"])', entry="wide", grid="N", block=256, args=True, cooperative=True
+    )
+    wide(x[:200])  # 51,200 stacks, more than there may be guards that are mappings
+    many = torch.zeros(64 * 4000, dtype=torch.int32)
+    for _ in range(5):
+        with pytest.raises(LaunchError, match="stack overflow"):
+            faulty.faulty(many, 5, who=-1)
+
+
 def test_what_only_host_code_may_do_raises(x):
     for mistake, (what, mark) in {
         7: ("the kernel threw a C++ exception, which device code cannot: no such thing", "throw"),

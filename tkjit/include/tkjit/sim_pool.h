@@ -24,7 +24,7 @@ struct SignalHandlers {
         Ask ask;          // in the thread that the signal came to
         Mention mention;  // writes a line if a kernel runs in any other thread
     };
-    static constexpr unsigned most_launchers = 1024;
+    static constexpr unsigned most_launchers = 8192;
     static constexpr unsigned signals = 5;  // runtime/signals.h says which
 
     Launcher launchers[most_launchers];
@@ -37,8 +37,8 @@ struct SignalHandlers {
 
 struct Pool {
     static constexpr unsigned most_idle = 64;
-    Block* idle[most_idle];  // or null: slots, each taken and filled by one exchange
-    uint32_t stacks;         // that are mapped, of idle blocks and of others
+    Block* idle[most_idle];   // or null: slots, each taken and filled by one exchange
+    uint32_t guard_mappings;  // of stacks of idle blocks and of others (see runtime/fiber.h)
     SignalHandlers handlers;
 };
 

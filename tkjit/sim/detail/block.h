@@ -70,9 +70,13 @@ struct CopyQueue {
     unsigned committed_groups;
 };
 
+/// What lies below a stack.
+enum class Guard : unsigned char { none, mapping, mark };
+
 /// A fiber's stack (see runtime/fiber.h).
 struct Stack {
     char* lowest;
+    Guard guard;
     // Distance from the top to the first frame. Were it the same for all, the hot frames of all fibers would fall into
     // the same few sets of the cache.
     size_t stagger;
@@ -188,6 +192,7 @@ struct Block {
     int error_code;   // the cudaError_t of a fault of its own, if it is not cudaErrorLaunchFailure
     bool abandoned;  // a fault, here or in another block: fibers were left where they stood
     unsigned stack_count;
+    bool lacks_guards;  // some of its stacks have none
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];
     Warpgroup warpgroups[max_warpgroups_per_block];

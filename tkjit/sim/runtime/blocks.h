@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tkjit::sim {
 
@@ -31,12 +32,20 @@ inline void unmap(Block* block) {
     munmap(block, sizeof(Block));
 }
 
+/// Whether a block is worth keeping: not if the stacks of a launch that had many were left without guards, and those of the
+/// next may all have them. Where there are so many CPUs that guards never suffice, it is.
+inline bool is_worth_keeping(const Block& block) {
+    return !block.lacks_guards || sysconf(_SC_NPROCESSORS_ONLN) * long{max_threads_per_block} > most_guard_mappings;
+}
+
 // Slots and no mutex, so that a fork() at any moment leaves them usable in the child.
 inline void put_idle_block(Block* block) {
     if (block == nullptr) return;
-    for (Block*& slot : pool().idle) {
-        Block* empty = nullptr;
-        if (__atomic_compare_exchange_n(&slot, &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
+    if (is_worth_keeping(*block)) {
+        for (Block*& slot : pool().idle) {
+            Block* empty = nullptr;
+            if (__atomic_compare_exchange_n(&slot, &empty, block, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) return;
+        }
     }
     unmap(block);
 }

@@ -23,9 +23,25 @@ namespace tkjit::sim {
 // Reserved, not used: a fiber touches one or two pages of it. A CUDA thread may keep 512 KiB in local memory.
 inline constexpr size_t stack_bytes = 1 << 20;
 inline constexpr size_t guard_bytes = 4096;
-// A guard page costs two of the process's 65530 mappings (vm.max_map_count). 64 workers with 1024 threads each would use
-// them all and leave none to the allocator, so that stacks go without while there are more than these.
-inline constexpr unsigned most_guarded_stacks = 12000;
+// Where a guard page is a mapping of its own it costs two of the process's 65530 (vm.max_map_count). 64 workers with 1024
+// threads each would use them all and leave none to the allocator, so that stacks go without while there are more.
+inline constexpr unsigned most_guard_mappings = 12000;
+#ifdef MADV_GUARD_INSTALL
+inline constexpr int install_guard = MADV_GUARD_INSTALL;
+#else
+inline constexpr int install_guard = 102;  // the C library's headers may be older than the kernel
+#endif
+
+/// Has a thread that uses its stack up stopped at the last page. Since Linux 6.13 a mark in the page table does it.
+inline Guard guard_stack(char* lowest) {
+    if (madvise(lowest, guard_bytes, install_guard) == 0) return Guard::mark;
+    if (__atomic_fetch_add(&pool().guard_mappings, 1u, __ATOMIC_RELAXED) < most_guard_mappings &&
+        mprotect(lowest, guard_bytes, PROT_NONE) == 0) {
+        return Guard::mapping;
+    }
+    __atomic_fetch_sub(&pool().guard_mappings, 1u, __ATOMIC_RELAXED);
+    return Guard::none;
+}
 
 /// Maps a stack's memory. False if the machine has none left.
 inline bool map_stack(Stack& stack, unsigned index) {
@@ -34,15 +50,13 @@ inline bool map_stack(Stack& stack, unsigned index) {
     if (memory == MAP_FAILED) return false;
     stack.lowest = static_cast<char*>(memory);
     stack.stagger = index * 320 % 8192;
-    if (__atomic_fetch_add(&pool().stacks, 1u, __ATOMIC_RELAXED) < most_guarded_stacks) {
-        mprotect(stack.lowest, guard_bytes, PROT_NONE);
-    }
+    stack.guard = guard_stack(stack.lowest);
     return true;
 }
 
 inline void unmap_stack(const Stack& stack) {
     munmap(stack.lowest, stack_bytes);
-    __atomic_fetch_sub(&pool().stacks, 1u, __ATOMIC_RELAXED);
+    if (stack.guard == Guard::mapping) __atomic_fetch_sub(&pool().guard_mappings, 1u, __ATOMIC_RELAXED);
 }
 
 // ---- what AddressSanitizer has to know: on which stack the code runs, and that a stack is used anew

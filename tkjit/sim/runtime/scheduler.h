@@ -76,6 +76,7 @@ inline void start_fiber(Context& from, Block& block) {
             abandon_block(block);
         }
         block.stack_count++;
+        if (stack->guard == Guard::none) block.lacks_guards = true;
     }
     block.starting_stack = stack;
     start_context(block.starting, *stack, fiber_main);
