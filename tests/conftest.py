@@ -21,6 +21,7 @@ from support.forking import Server
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.loader import Loader, loader_for
+from tkjit.loader.device_code import CUBIN
 
 TESTS = Path(__file__).parent
 # fixtures that compile, or start processes that do
@@ -70,7 +71,9 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("tkjit_cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TKJIT_CACHE", str(root))
-        for name in "KERNEL_PATH CACHE_READONLY CACHE_SHARED CACHE_LIMIT JIT RECORD MODEL_ARCH SIM_NUMERICS".split():
+        for (
+            name
+        ) in "KERNEL_PATH CACHE_READONLY CACHE_SHARED CACHE_LIMIT JIT RECORD MODEL_ARCH SIM_NUMERICS COMPILER".split():
             patch.delenv(f"TKJIT_{name}", raising=False)
         yield root
 
@@ -223,7 +226,7 @@ def loader() -> Loader:
 
 @pytest.fixture(scope="session")
 def sass() -> Any:
-    """A function: a shared object's machine code as text."""
+    """A function: a launcher's machine code as text. NVRTC's lies beside it too, as a file of its own."""
     from cuda.pathfinder import find_nvidia_binary_utility
 
     tool = find_nvidia_binary_utility("cuobjdump")
@@ -231,7 +234,8 @@ def sass() -> Any:
     directory = str(Path(tool).parent)
 
     def disassemble(shared_object: Path) -> str:
-        command = [tool, "-sass", str(shared_object)]
+        cubin = shared_object.with_name(CUBIN)
+        command = [tool, "-sass", str(cubin if cubin.exists() else shared_object)]
         return subprocess.run(command, capture_output=True, text=True, check=True, env={"PATH": directory}).stdout
 
     return disassemble

@@ -24,6 +24,7 @@ _COMPILER_VARIABLES = (
 )
 # of the header libraries that are known by name (tkjit/spec/headers.py)
 _HEADER_LIBRARIES = ("thunderkittens", "cutlass", "curand")
+COMPILERS = ("nvcc", "nvrtc")  # of device code
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -61,6 +62,8 @@ class Settings:
         ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
     sim_bounds : bool
         ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents.
+    compiler : str
+        ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc``, for device code; without it each source says which it needs.
     model_arch : str
         ``TKJIT_MODEL_ARCH``: the GPU architecture that the simulator is, ``80``; the newest that it has without it.
     sim_numerics : str
@@ -89,6 +92,7 @@ class Settings:
     record: Path | None = None
     sim_debug: bool = False
     sim_bounds: bool = False
+    compiler: str = ""
     model_arch: str = ""
     sim_numerics: str = ""
     sim_trace: str = ""
@@ -115,8 +119,9 @@ class Settings:
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
+            compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
             model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
-            sim_numerics=_numerics(environ.get("TKJIT_SIM_NUMERICS", "")),
+            sim_numerics=_one_of("TKJIT_SIM_NUMERICS", environ.get("TKJIT_SIM_NUMERICS", ""), ("hardware", "float32")),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),
             header_roots=tuple(
                 (name, _paths(given)[0].absolute())
@@ -160,9 +165,9 @@ def model_chosen(arch: str) -> Iterator[None]:
         os.environ["TKJIT_MODEL_ARCH"] = before  # empty is as good as none
 
 
-def _numerics(text: str) -> str:
-    if text not in ("", "float32", "hardware"):
-        raise CacheError(f"TKJIT_SIM_NUMERICS is {text!r}; expected hardware, or float32, which is the default")
+def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
+    if text not in ("", *choices):
+        raise CacheError(f"{name} is {text!r}; expected {' or '.join(choices)}")
     return text
 
 

@@ -1,4 +1,4 @@
-"""A killed or interrupted warm-up ends all processes of nvcc."""
+"""A killed or interrupted warm-up ends all processes of nvcc, and NVRTC's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEC = """
 import tkjit
 from tkjit import InOut, Tensor
 
-@tkjit.kernel("slow.cu", entry="slow", args=True, grid=1, block=32)
+@tkjit.kernel("slow.cu", entry="slow", args=True, grid=1, block=32, compiler="COMPILER")
 def slow(x: InOut[Tensor, "float32", "N"]) -> None: ...
 """
 # keeps the optimiser busy for some seconds
@@ -27,16 +27,17 @@ __global__ void slow(float* x) { x[threadIdx.x] = step<14>(x[threadIdx.x]); }
 """
 
 
+@pytest.mark.parametrize(("compiler", "child"), [("nvcc", "cicc"), ("nvrtc", "python")])
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
-def test_nothing_of_nvcc_is_left(number, loader, tmp_path, monkeypatch):
+def test_nothing_of_a_compiler_is_left(number, compiler, child, loader, tmp_path, monkeypatch):
     assert loader.runtime
-    (tmp_path / "slow.py").write_text(SPEC)
+    (tmp_path / "slow.py").write_text(SPEC.replace("COMPILER", compiler))
     (tmp_path / "slow.cu").write_text(SOURCE)
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     root = loader.cache.root
     with subprocess.Popen([sys.executable, "-m", "tkjit", "warmup", "slow", "--arch", "90a"]) as process:
         try:
-            wait_until(lambda: "cicc" in map(name_of, working_in(root)), 30)
+            wait_until(lambda: any(str(name_of(one)).startswith(child) for one in working_in(root)), 30)
             process.send_signal(number)
             assert process.wait(timeout=5) == (130 if number == signal.SIGINT else -number)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -35,7 +36,8 @@ def test_is_one_architecture_without_spills(loader, sass, name, arch):
     assert entry.manifest["registers"] > 0
     assert entry.manifest["spill_store_bytes"] == 0
     code = sass(entry.shared_object)
-    assert {line.split()[-1] for line in code.splitlines() if line.startswith("arch = ")} == {f"sm_{arch}"}
+    # of a cubin the listing says it in another place
+    assert set(re.findall(r"^(?:arch = |\t\.target\t)(sm_\w+)", code, re.MULTILINE)) == {f"sm_{arch}"}
 
 
 @pytest.mark.parametrize("arch", sample(ARCHS, "90a"))
@@ -63,7 +65,7 @@ def test_without_a_driver_a_launch_fails_in_words(loader):
     args = (ctypes.c_int64 * (3 * words))()
     args[1] = args[words + 1] = 1000  # the first extent of x and y
     error = launch(args, 0, None).decode()
-    assert "CUDA" in error and "cudaError" in error, error
+    assert error.startswith("there is no CUDA driver: libcuda.so.1"), error
     assert error.endswith("; grid (4, 1, 1), block (256, 1, 1), 0 bytes of dynamic shared memory")
     assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_synchronous").value == 0
     assert ctypes.c_int32.in_dll(ctypes.CDLL(str(entry.shared_object)), "tkjit_abi").value == 2
@@ -77,7 +79,8 @@ def test_an_unknown_architecture_is_refused_with_those_there_are(loader):
         gpu_target("hopper")
 
 
-def test_flags_with_arch_in_a_directory_name_change_nothing(loader, tmp_path):
+@pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
+def test_flags_with_arch_in_a_directory_name_change_nothing(loader, tmp_path, compiler):
     # load_inline drops all its own architecture flags when any flag contains these four letters
     directory = tmp_path / "research"
     directory.mkdir()
@@ -90,8 +93,10 @@ def test_flags_with_arch_in_a_directory_name_change_nothing(loader, tmp_path):
         grid=1,
         block="N",
         include_dirs=[directory],
+        compiler=compiler,
     )
     def scale(x: tkjit.InOut[tkjit.Tensor, "float32", "N"]) -> None: ...
 
     entry = loader.launcher(scale.specs[0], Variant(), gpu_target("90a"))
-    assert "-gencode=arch=compute_90a,code=sm_90a" in entry.manifest["command"]
+    flag = "-arch=sm_90a" if compiler == "nvrtc" else "-gencode=arch=compute_90a,code=sm_90a"
+    assert flag in entry.manifest["command"]

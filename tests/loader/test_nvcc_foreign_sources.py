@@ -97,14 +97,15 @@ def test_a_struct_that_the_spec_describes_wrongly_does_not_compile(loader):
         loader.launcher(copy.specs[0], Variant(), HOPPER)
 
 
-def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path):
+@pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
+def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path, compiler):
     (tmp_path / "broken.cu").write_text("// fine\n__global__ void broken(float* x) {\n    x[0] = ;\n}\n")
 
-    @tkjit.kernel(tmp_path / "broken.cu", entry="broken", args=True, grid=1, block=1)
+    @tkjit.kernel(tmp_path / "broken.cu", entry="broken", args=True, grid=1, block=1, compiler=compiler)
     def broken(x: InOut[Tensor, "float32", "N"]) -> None: ...
 
     with pytest.raises(CompileError) as raised:
         loader.launcher(broken.specs[0], Variant(), HOPPER)
     assert str(raised.value).startswith(f"{tmp_path}/broken.cu(3): error")
     assert raised.value.log_path.read_text().endswith(raised.value.log)
-    assert "nvcc" in raised.value.command and "launcher.cu" in raised.value.command
+    assert compiler in raised.value.command and "launcher.cu" in raised.value.command

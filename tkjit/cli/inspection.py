@@ -92,9 +92,16 @@ def _build_lines(name: str) -> list[str]:
     for what, manifest in _last_builds(name).items():
         others = manifest.get("other_kernels", {})
         if own := resources_text(manifest) or ("the kernels of its host function" if others else ""):
-            lines.append(f"  {what}: {own}")
+            lines.append(f"  {what}: {own}{_compiler_text(manifest)}")
         lines += [f"    also in the file: {kernel}: {resources_text(figures)}" for kernel, figures in others.items()]
     return lines
+
+
+def _compiler_text(manifest: Mapping[str, Any]) -> str:
+    """``; by NVRTC 13.0.88``, or why it was nvcc."""
+    if "nvrtc" in manifest:
+        return f"; by NVRTC {manifest['nvrtc']}"
+    return f"; by nvcc, since {manifest['why_nvcc']}" if "why_nvcc" in manifest else ""
 
 
 def _spec_lines(spec: Spec) -> list[str]:
@@ -118,6 +125,7 @@ def _spec_lines(spec: Spec) -> list[str]:
         "headers": ", ".join(library.name for library in spec.headers),
         "constraints": join_expressions(spec.constraints),
         "flags": " ".join(spec.flags),
+        "compiler": spec.compiler,
         "reference": "yes" if spec.reference else "none",
     }
     fields = [f"  {field_text(f)}" for f in spec.fields]

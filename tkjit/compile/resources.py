@@ -16,6 +16,8 @@ Figures = dict[str, int]
 _SECTION = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)'", re.MULTILINE)
 # the symbol of TKJIT_MARK_ENTRY (tkjit/launch.h), whose template argument is the entry
 _MARKER = re.compile(rb"(?<![\w$.])_ZN5tkjit12entry_markerI[\w$.]+")
+# what a launcher in halves says (loader/device_code.py)
+_NAMED = re.compile(rb"\0tkjit_entry=([\w$.]+)\0")
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def _read_figures(log: str) -> Iterator[tuple[str, Figures]]:
 
 def _named_by(shared_object: bytes, kernels: dict[str, Figures]) -> list[str]:
     """The kernels that the launcher's marker names: ``tkjit::entry_marker<&(void axpy<float>(Globals))>``."""
+    if named := _NAMED.search(shared_object):
+        return [kernel for kernel in kernels if kernel == _demangle(named[1].decode())]
     markers = {_demangle(symbol.decode()) for symbol in _MARKER.findall(shared_object)}
     names = {re.sub(r"^tkjit::entry_marker<&\(?|\)?>$", "", marker) for marker in markers}
     # without its parameters where it is no template and lies in a namespace

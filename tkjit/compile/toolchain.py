@@ -14,7 +14,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from tkjit.compile import nvrtc
 from tkjit.compile.flags import PACKAGE, Flags
+from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import Target
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
@@ -115,6 +117,40 @@ class Toolchain:
         return Path(self._cached_fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
     @property
+    def nvrtc(self) -> Nvrtc:
+        """NVRTC with the headers of its version: of ``CUDA_HOME``, beside nvcc, in ``/usr/local/cuda``, or from PyPI.
+
+        Raises
+        ------
+        ToolchainError
+            If there is none, or no headers of its version.
+        """
+        failed = ""
+        for library in nvrtc.candidates(self._nvrtc_directories()):
+            if not library.is_file():
+                continue
+            try:
+                version, *archs = self._cached_fact(library, "nvrtc", partial(nvrtc.described, library)).split()
+                headers = nvrtc.include_dirs(library, version, self._toolkit_headers())
+            except ToolchainError as error:
+                failed = failed or str(error)
+                continue
+            return Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
+        places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
+        raise ToolchainError(failed or f"no NVRTC {places}; install it: {nvrtc.INSTALL_NVRTC}")
+
+    def _nvrtc_directories(self) -> list[Path]:
+        root = None
+        with suppress(ToolchainError):
+            root = self.cuda_root
+        return nvrtc.directories(self._settings.cuda_home, root)
+
+    def _toolkit_headers(self) -> list[Path]:
+        with suppress(ToolchainError):
+            return [self.cuda_root / "include"]
+        return []
+
+    @property
     def gpu_archs(self) -> frozenset[str]:
         """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
         nvcc = self.nvcc.path
@@ -211,11 +247,19 @@ class Toolchain:
             *flags.packages,
         ]
 
-    def versions(self, target: Target | None = None) -> tuple[tuple[str, str], ...] | None:
-        """The versions of the compilers that make a module, or a launcher; None where one is missing."""
+    def versions(self, target: Target | None = None, nvrtc: Nvrtc | None = None) -> tuple[tuple[str, str], ...] | None:
+        """The versions of the compilers that make a module, or a launcher; None where one is missing.
+
+        Parameters
+        ----------
+        nvrtc : Nvrtc, optional
+            What compiles the device code, if it is not the compiler of the target.
+        """
         try:
             versions = {"cxx": self.cxx.version}
-            if target is not None:
+            if nvrtc is not None:
+                versions["compiler"] = f"NVRTC {nvrtc.version}"
+            elif target is not None:
                 versions["compiler"] = self.compiler(target).version
         except ToolchainError:
             return None
@@ -228,6 +272,7 @@ class Toolchain:
             found += self._searched_paths(["nvcc"]) + [
                 str(path) for _, path in self._nvcc_candidates() if path is not None
             ]
+            found += map(str, nvrtc.candidates(self._nvrtc_directories()))
         return found
 
     def _searched_paths(self, names: list[str]) -> list[str]:

@@ -74,6 +74,8 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         All blocks run at once, and may wait for each other: ``cooperative_groups::this_grid().sync()``.
     forbid_spills : bool
         Refuse a build for a GPU that spills registers to local memory.
+    compiler : {"nvcc", "nvrtc"}, optional
+        What compiles it for GPUs, where that should not be found from the source.
     backward : str or callable, optional
         What computes the gradients: a function, or a kernel by its name. It takes by the names of its parameters:
         fields of the call, ``grad_NAME`` for each output's gradient (contiguous), and ``needed``, the names of the

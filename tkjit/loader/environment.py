@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from tkjit.cache import Recipe
 from tkjit.compile import flags
+from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
@@ -84,11 +85,14 @@ class Environment:
         parts: dict[str, str],
         target: Target | None = None,
         own: Mapping[str, Path] = MappingProxyType({}),
+        nvrtc: Nvrtc | None = None,
     ) -> Recipe:
         """A recipe, with the additions of this environment.
 
         Parameters
         ----------
+        nvrtc : Nvrtc, optional
+            What compiles the device code, if it is not the target's compiler.
         own : mapping
             The kernel's own directories, by their names in keys.
         """
@@ -99,9 +103,14 @@ class Environment:
             name,
             tuple(sorted({**parts, **common}.items())),
             tuple((anchor, str(path)) for anchor, path in directories.items()),
-            self.toolchain.versions(target),
+            self.toolchain.versions(target, nvrtc),
             ("tkjit", *own),
         )
+
+    @property
+    def compiler(self) -> str:
+        """What compiles device code, if the user has said so: ``nvcc`` or ``nvrtc``."""
+        return self._settings.compiler
 
     @property
     def for_debugger(self) -> bool:
@@ -141,9 +150,18 @@ def rendering_files() -> list[str]:
     """The code that makes recipes from specs: while it is unchanged, a spec's recipe is too."""
     in_loader = (
         f"loader/{name}"
-        for name in ("environment", "modules", "launchers", "simulator", "static_shared", "translation", "warm_start")
+        for name in (
+            "device_code",
+            "environment",
+            "modules",
+            "launchers",
+            "simulator",
+            "static_shared",
+            "translation",
+            "warm_start",
+        )
     )
-    in_compile = (f"compile/{name}" for name in ("flags", "targets", "toolchain"))
+    in_compile = (f"compile/{name}" for name in ("cubin", "flags", "includes", "nvrtc", "targets", "toolchain"))
     alone = ["registry", "cache/recipe", *in_compile, *in_loader]
     patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "ptx/*.py", "source/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

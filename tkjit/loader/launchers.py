@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
+from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
 from tkjit.loader import translation
+from tkjit.loader.device_code import Choice, Halves, NotInHalves, choose, refusal
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
@@ -90,19 +93,42 @@ class LauncherPlan(Plan):
         if self.spec.forbid_spills:
             parts["spills"] = "forbidden"
         parts |= self._more_parts
-        return self._env.recipe(self.target.name, f"{self.spec.name}{self._suffix}", parts, self.target, self._own)
+        name = f"{self.spec.name}{self._suffix}"
+        return self._env.recipe(self.target.name, name, parts, self.target, self._own, self.compiler.nvrtc)
+
+    @cached_property
+    def compiler(self) -> Choice:
+        """What compiles the device code."""
+        if self.target.is_cpu or not self._can_be_in_halves:
+            return Choice()
+        return choose(self.spec, self._source.read(), self.target, self._env)
+
+    # whether the build is a launcher as it is loaded here, and no part of a library
+    _can_be_in_halves = True
 
     # what a build of another kind has in its name, and in its recipe besides
     _suffix = ""
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
     def make(self, staging: Path) -> Product:
+        check_complete(self.spec)
+        why_nvcc = self.compiler.reason
+        if self.compiler.nvrtc is not None:
+            try:
+                return self._make_in_halves(staging, self.compiler.nvrtc)
+            except NotInHalves as refusal:
+                why_nvcc = str(refusal)
+        if not self.target.is_cpu:
+            self._check_nvcc(why_nvcc)
+            self._env.toolchain.check_arch(self.target)
+        product = self._make_whole(staging)
+        return replace(product, facts={**product.facts, "why_nvcc": why_nvcc}) if why_nvcc else product
+
+    def _make_whole(self, staging: Path) -> Product:
+        """Build by one compiler: nvcc, or the C++ compiler with the simulator."""
         from tkjit.compile import compiler
 
         env = self._env
-        check_complete(self.spec)
-        if not self.target.is_cpu:
-            env.toolchain.check_arch(self.target)
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
 
         def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
@@ -119,6 +145,51 @@ class LauncherPlan(Plan):
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
         return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
+
+    def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
+        """Build the device code by NVRTC, the host code by the C++ compiler.
+
+        Raises
+        ------
+        NotInHalves
+            If nvcc has to.
+        """
+        from tkjit.compile import compiler
+
+        env = self._env
+        halves = Halves(self.spec, self.target, nvrtc, self._directory, self._source.read())
+        read = halves.dependencies()
+        cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
+            return halves.steps(source, output, depfile, cxx, linking)
+
+        unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None)
+        try:
+            product = compiler.compile_binary(unit, staging, "launcher.so", commands, env.open_launcher)
+        except CompileError as error:
+            reason = refusal(error.log)
+            if self.compiler.is_asked_for or not reason:
+                raise
+            shutil.rmtree(unit.failure_directory, ignore_errors=True)
+            raise NotInHalves(reason) from None
+        facts = {**product.facts, "nvrtc": nvrtc.version}
+        return replace(product, dependencies=tuple(sorted({*product.dependencies, *read})), facts=facts)
+
+    def _check_nvcc(self, reason: str) -> None:
+        """Say why a source needs nvcc where there is none.
+
+        Raises
+        ------
+        ToolchainError
+            With the reason.
+        """
+        try:
+            self._env.toolchain.nvcc  # noqa: B018
+        except ToolchainError as error:
+            if not reason:
+                raise
+            raise ToolchainError(f"{self.what} needs nvcc, since {reason}; {error}") from None
 
     def _steps(self, line: list[str], source: Path) -> list[Step]:
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""

@@ -52,6 +52,8 @@ class ObjectPlan(LauncherPlan):
         """What the library has to be linked with."""
         return (*super()._flags.link, *super()._flags.packages)
 
+    _can_be_in_halves = False  # it is linked into a library, which launches through the CUDA runtime
+
     @cached_property
     def _flags(self) -> Flags:
         launcher = super()._flags

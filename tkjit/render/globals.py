@@ -92,17 +92,17 @@ def globals_struct(spec: Spec, variant: Variant) -> list[str]:
         return []
     by_name = {f.name: f for f in spec.fields}
     computed = computed_members(spec)
-    members = [
+    declared = [
         (f"int {name};", f"{computed[name]}")
         if name in computed
         else (f"{_member_type(spec, variant, by_name[name])} {name};", field_text(by_name[name]))
-        for name in _members(spec)
+        for name in members(spec)
     ]
-    width = max(len(member) for member, _ in members)
-    return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in members), "};", ""]
+    width = max(len(member) for member, _ in declared)
+    return ["struct Globals {", *(f"    {member:<{width}}  // {text}" for member, text in declared), "};", ""]
 
 
-def _members(spec: Spec) -> list[str]:
+def members(spec: Spec) -> list[str]:
     """The names of what the struct holds, in its order; one that is rendered says of itself which device it is for."""
     own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
@@ -113,7 +113,7 @@ def _members(spec: Spec) -> list[str]:
 
 def computed_members(spec: Spec) -> dict[str, Expr]:
     """What no call gives, by its name."""
-    own = [name for name in _members(spec) if name in (DEV_IDX, NUM_DEVICES)]
+    own = [name for name in members(spec) if name in (DEV_IDX, NUM_DEVICES)]
     return {**{name: Expr.parse(name) for name in own}, **dict(spec.computed)}
 
 
@@ -140,7 +140,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
     paths = {f.name: _path(f) for f in spec.struct_fields}
     within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
-    outermost = {paths.get(name, name).split(".")[0] for name in _members(spec)}
+    outermost = {paths.get(name, name).split(".")[0] for name in members(spec)}
     lines = [
         f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
         f"              {repr_text('the number of fields of ' + struct + said)});",
@@ -175,7 +175,7 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
     by_name = {f.name: f for f in spec.fields}
     computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
-    for name in _members(spec):
+    for name in members(spec):
         if name in computed:
             path = [name]
             value = f"tkjit::convert<decltype({struct}::{name})>({render_expression(computed[name], spell)})"

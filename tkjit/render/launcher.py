@@ -14,6 +14,7 @@ from tkjit.render.globals import (
     globals_value,
     struct_checks,
 )
+from tkjit.render.halves import MARKS_BEFORE_SOURCE, in_halves, why_not_in_halves
 from tkjit.render.results import RESULTS
 from tkjit.render.text import argument, indent, literal, number, repr_text, speller, stride_axis, wrap
 from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
@@ -55,18 +56,19 @@ def render_launcher(
     # a source with a main of its own is loaded as it is
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
-    before += ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}"]
-    body = source.rstrip("\n").split("\n")
-    next_line = len(before) + len(body) + 2
+    is_in_halves = not on_cpu and not why_not_in_halves(spec)
+    body = ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
+    next_line = len(before) + len(body) + 2 + (MARKS_BEFORE_SOURCE if is_in_halves else 0)
     after = [
         f"#line {next_line} {repr_text(_NAME)}",
         "#undef main",
         "",
         *argument_checks(spec, variant),
         *_entry_marker(spec),
-        *_entry(spec, variant, checks_bounds),
     ]
-    return "\n".join([*before, *body, *after]) + "\n"
+    entry = _entry(spec, variant, checks_bounds, is_in_halves)
+    lines = in_halves(spec, before, [*body, *after], entry) if is_in_halves else [*before, *body, *after, *entry]
+    return "\n".join(lines) + "\n"
 
 
 def _used_by_host(spec: Spec) -> frozenset[str]:
@@ -109,10 +111,11 @@ def _entry_marker(spec: Spec) -> list[str]:
     return [f"TKJIT_MARK_ENTRY({_kernel(spec, spec.struct or 'Globals')})", ""]
 
 
-def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
+def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool) -> list[str]:
     struct = _filled(spec)
+    kernel = f"TKJIT_KERNEL({_kernel(spec, struct)})" if is_in_halves else _kernel(spec, struct)
     body = [
-        *([f"const auto {_ENTRY} = {_kernel(spec, _filled(spec))};"] if _is_hidden(spec) else []),
+        *([f"const auto {_ENTRY} = {kernel};"] if _is_hidden(spec) else []),
         *_named_arguments(spec),
         *([] if spec.args else extent_checks(spec, struct)),
         *_dims(spec),
@@ -120,7 +123,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool) -> list[str]:
         *([] if spec.args else globals_value(spec, struct)),
         *_shape(spec),
         *_fills(spec, variant),
-        *_launch(spec, checks_bounds),
+        *_launch(spec, _ENTRY if _is_hidden(spec) else kernel, checks_bounds),
     ]
     own = []
     if spec.struct:
@@ -287,8 +290,7 @@ def _names(args: str, names: Iterable[str]) -> list[str]:
     return [f"static const char* const tkjit_names[] = {{{listed}}};", f"tkjit::name_fields({args}, tkjit_names);"]
 
 
-def _launch(spec: Spec, checks_bounds: bool) -> list[str]:
-    entry = _ENTRY if _is_hidden(spec) else _kernel(spec, _filled(spec))
+def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
     if spec.args:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "

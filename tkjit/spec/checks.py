@@ -58,6 +58,7 @@ def check(spec: Description) -> None:
     _check_launch(spec)
     _check_backward(spec)
     _check_autocast(spec)
+    _check_compiler(spec)
     _check_parallel(spec)
 
 
@@ -364,6 +365,11 @@ def _check_cluster(spec: Description) -> None:
         _fail(spec, f"{spec.config} says the cluster and whether launches overlap: cluster and pdl do not apply")
     if spec.cooperative and (spec.pdl or spec.config):
         _fail(spec, "a cooperative launch waits for the one before it, and has no config")
+
+
+def _check_compiler(spec: Description) -> None:
+    if spec.compiler not in ("", "nvcc", "nvrtc"):
+        _fail(spec, f"compiler is {spec.compiler!r}; expected 'nvcc' or 'nvrtc'")
 
 
 def _check_autocast(spec: Description) -> None:

@@ -94,6 +94,7 @@ class Description:
     include_dirs = _PartAttribute[tuple[Path, ...]]("compilation")
     libraries = _PartAttribute[tuple[str, ...]]("compilation")
     forbid_spills = _PartAttribute[bool]("compilation")
+    compiler = _PartAttribute[str]("compilation")
 
     doc = _PartAttribute[str]("operator")
     backward = _PartAttribute[Backward | None]("operator")

@@ -282,6 +282,8 @@ class Compilation:
         What the source is written on.
     forbid_spills : bool
         Whether a build for a GPU that spills registers to local memory fails.
+    compiler : str
+        ``"nvcc"`` or ``"nvrtc"`` for GPUs; empty where the source decides.
     """
 
     sources: tuple[tuple[str, Source], ...]
@@ -292,6 +294,7 @@ class Compilation:
     include_dirs: tuple[Path, ...] = ()
     libraries: tuple[str, ...] = ()
     forbid_spills: bool = False
+    compiler: str = ""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,7 @@ class Options(TypedDict, total=False):
     libraries: Sequence[str] | str
     std: str
     forbid_spills: bool
+    compiler: Literal["nvcc", "nvrtc"]
     # as an operator of PyTorch
     backward: str | Callable[..., Any]
     autocast: Literal["lower", "float32"]

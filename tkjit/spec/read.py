@@ -119,6 +119,7 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
         include_dirs=tuple((directory / path).absolute() for path in _as_list(options.get("include_dirs", ()))),
         libraries=tuple(_as_list(options.get("libraries", ()))),
         forbid_spills=options.get("forbid_spills", False),
+        compiler=options.get("compiler", ""),
     )
 
 

@@ -9,6 +9,9 @@ struct Globals {
     tkjit::gl<T, -1, -1, -1, -1> y;  // y: Out[Tensor, "T", "...", "N"]
 };
 
+#ifdef TKJIT_HOST_HALF
+#include "device_code.inc"
+#else
 #define main tkjit_source_main
 #line 1 "softmax.cu"
 // One block of 256 threads a row; each thread walks the row with a stride of the block.
@@ -64,11 +67,16 @@ __global__ void softmax(const __grid_constant__ Globals g) {
 
     for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = T(__expf(float(x[i]) - largest) / sum);
 }
-#line 68 "launcher.cu"
+#line 71 "launcher.cu"
 #undef main
 
 TKJIT_MARK_ENTRY(softmax<T>)
 
+#endif
+
+TKJIT_SAME_LAYOUT(sizeof(Globals), alignof(Globals), offsetof(Globals, x), offsetof(Globals, y))
+
+#ifndef __CUDACC_RTC__
 extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {
     return tkjit::without_exceptions([&]() -> const char* {
         const TkjitArg &arg_x = args[0], &arg_y = args[1];
@@ -83,6 +91,7 @@ extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t d
         tkjit::LaunchShape shape;
         shape.set_grid(batch_of_x * depth_of_x * rows_of_x);
         shape.set_block(256);
-        return tkjit::launch(softmax<T>, shape, device, stream, globals);
+        return tkjit::launch(TKJIT_KERNEL(softmax<T>), shape, device, stream, globals);
     });
 }
+#endif

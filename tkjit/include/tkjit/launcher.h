@@ -1,5 +1,26 @@
 // Common includes of all generated launchers.
+//
+// Three compilers read such a text: nvcc or the C++ compiler of the simulator all of it; NVRTC the device code, and then the
+// C++ compiler the rest, with TKJIT_HOST_HALF.
 #pragma once
+
+#ifdef __CUDACC_RTC__
+
+#include <tkjit/device_code.h>
+#include <tkjit/field_types.h>
+
+// what a source has under nvcc without asking for it
+#include <algorithm>
+#include <cassert>
+#include <climits>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#else
 
 #include <cuda_runtime.h>
 
@@ -8,7 +29,11 @@
 #include <tkjit/error_text.h>
 #include <tkjit/expr.h>
 #include <tkjit/gl.h>
+#ifdef TKJIT_HOST_HALF
+#include <tkjit/driver_launch.h>
+#else
 #include <tkjit/launch.h>
+#endif
 
 #include <exception>
 
@@ -27,3 +52,5 @@ const char* without_exceptions(Body&& body) {
 }
 
 }  // namespace tkjit
+
+#endif

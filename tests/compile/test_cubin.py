@@ -1,0 +1,42 @@
+"""Constants of an ELF file, here of a C compiler's object, which has the same tables."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tkjit.compile.cubin import constant
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.fixture
+def elf(tmp_path) -> bytes:
+    (tmp_path / "a.c").write_text('const int numbers[] = {1, 2, 700}; const char text[] = "words"; int none;')
+    subprocess.run(["gcc", "-c", "a.c", "-fno-common"], cwd=tmp_path, check=True)
+    return (tmp_path / "a.o").read_bytes()
+
+
+def test_constants(elf):
+    assert constant(elf, "numbers") == b"".join(n.to_bytes(4, "little") for n in (1, 2, 700))
+    assert constant(elf, "text") == b"words\0"
+
+
+@pytest.mark.parametrize("name", ["number", "numbers2", ""])
+def test_another_name(elf, name):
+    if name:
+        with pytest.raises(ValueError, match=f"no variable {name}"):
+            constant(elf, name)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"MZ" + bytes(100)])
+def test_no_elf_file(damage):
+    with pytest.raises(ValueError, match="no ELF file of 64 bits"):
+        constant(damage, "numbers")
+
+
+def test_a_file_that_is_cut_short(elf):
+    for length in range(64, len(elf) - 64, 97):
+        with pytest.raises(ValueError):
+            constant(elf[:length], "text")

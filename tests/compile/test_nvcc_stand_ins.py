@@ -1,0 +1,95 @@
+"""What is declared by hand for host code without a toolkit, against the toolkit's headers, which nvcc reads."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tkjit.compile.flags import INCLUDE, STAND_INS
+
+pytestmark = pytest.mark.nvcc
+
+
+def test_the_drivers_types(loader, tmp_path):
+    """A launch's types and numbers, and the signatures of the functions that are looked up by name."""
+    api = (INCLUDE / "tkjit/driver_launch.h").read_text()
+    begin, end = api.index("using Result = int;"), api.index("// What one launcher knows of the driver")
+    text = f"""
+#include <cuda.h>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+namespace hand {{
+{api[begin:end]}
+template <class F> struct shape;
+template <class R, class... P> struct shape<R (*)(P...)> {{
+    static constexpr size_t count = sizeof...(P);
+    static constexpr size_t sizes[] = {{sizeof(R), sizeof(P)...}};
+}};
+template <class A, class B> constexpr bool alike() {{
+    if (shape<A>::count != shape<B>::count) return false;
+    for (size_t i = 0; i <= shape<A>::count; ++i) if (shape<A>::sizes[i] != shape<B>::sizes[i]) return false;
+    return true;
+}}
+#define ALIKE(name, function) static_assert(alike<decltype(Api::name), decltype(&::function)>(), #name)
+ALIKE(cuInit, cuInit);
+ALIKE(cuDriverGetVersion, cuDriverGetVersion);
+ALIKE(cuDeviceGet, cuDeviceGet);
+ALIKE(cuCtxGetCurrent, cuCtxGetCurrent);
+ALIKE(cuCtxPushCurrent_v2, cuCtxPushCurrent);
+ALIKE(cuCtxPopCurrent_v2, cuCtxPopCurrent);
+ALIKE(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain);
+ALIKE(cuLibraryLoadData, cuLibraryLoadData);
+ALIKE(cuLibraryGetKernel, cuLibraryGetKernel);
+ALIKE(cuKernelSetAttribute, cuKernelSetAttribute);
+ALIKE(cuLaunchKernelEx, cuLaunchKernelEx);
+ALIKE(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode);
+ALIKE(cuStreamIsCapturing, cuStreamIsCapturing);
+ALIKE(cuStreamSynchronize, cuStreamSynchronize);
+ALIKE(cuGetErrorName, cuGetErrorName);
+ALIKE(cuGetErrorString, cuGetErrorString);
+static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig) && alignof(LaunchConfig) == alignof(CUlaunchConfig));
+static_assert(sizeof(LaunchAttribute) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(LaunchAttribute, value) == offsetof(CUlaunchAttribute, value));
+static_assert(offsetof(LaunchConfig, block_x) == offsetof(CUlaunchConfig, blockDimX));
+static_assert(offsetof(LaunchConfig, shared_memory_bytes) == offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
+static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(success == CUDA_SUCCESS);
+static_assert(int(cluster_dimension) == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+static_assert(int(cooperative) == CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+static_assert(int(programmatic_stream_serialization) == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
+static_assert(int(max_dynamic_shared_size_bytes) == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+static_assert(int(non_portable_cluster_size_allowed) == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED);
+static_assert(int(capture_relaxed) == CU_STREAM_CAPTURE_MODE_RELAXED);
+static_assert(int(capture_none) == CU_STREAM_CAPTURE_STATUS_NONE);
+}}
+"""
+    compile_text(loader, tmp_path, text)
+
+
+def test_the_runtimes_types(loader, tmp_path):
+    """Elements, shapes and errors: each stand-in's size, alignment and value."""
+    names = ["cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuda_fp4.h"]
+    ours = "".join((STAND_INS / "driver" / name).read_text().replace("#pragma once", "") for name in names)
+    elements = "__half __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_e5m2 __nv_fp8_e8m0 __nv_fp4x2_e2m1".split()
+    errors = [line.split("=")[0].strip() for line in ours.split("enum cudaError_t {")[1].split("}")[0].split(",")[:-1]]
+    assert len(errors) == 11
+    text = "".join(f"#include <{name}>\n" for name in names)
+    text += "".join(f"#undef {name}\n" for name in ("__host__", "__device__", "__forceinline__"))
+    text += f"#include <stddef.h>\n#include <stdint.h>\nnamespace hand {{\n{ours}\n"
+    for name in [*elements, "dim3", "uint3", "float2", "double2"]:
+        text += f"static_assert(sizeof({name}) == sizeof(::{name}) && alignof({name}) == alignof(::{name}));\n"
+    text += "".join(f"static_assert(int({one}) == int(::{one}));\n" for one in errors)
+    compile_text(loader, tmp_path, text + "}\n")
+
+
+def compile_text(loader, directory, text: str) -> None:
+    source = directory / "compare.cpp"
+    source.write_text(text)
+    include = loader.toolchain.cuda_root / "include"
+    command = [loader.toolchain.cxx.path, "-std=c++20", "-fsyntax-only", f"-isystem{include}", source]
+    child = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr

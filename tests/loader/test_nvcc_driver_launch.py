@@ -1,0 +1,197 @@
+"""The host code of a launcher in halves, against a driver of the tests that writes down what it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit import InOut, Tensor
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant
+
+pytestmark = pytest.mark.nvcc
+HOPPER = gpu_target("90a")
+DRIVER = Path(__file__).parents[1] / "support/driver/libcuda.c"
+
+SCALE = "__global__ void scale(float* x, float factor, int n) { if (threadIdx.x < n) x[threadIdx.x] *= factor; }"
+
+# in a process of its own, since a driver is found once
+PROGRAM = """
+import ctypes, os, sys
+from ctypes import c_double, c_int32, c_int64, c_void_p
+
+class Arg(ctypes.Structure):
+    _fields_ = [("data", c_int64), ("extents", c_int64 * 8), ("strides", c_int64 * 8),
+                ("rank", c_int32), ("dtype", c_int32), ("present", c_int32)]
+
+launcher = ctypes.CDLL(sys.argv[1])
+launcher.tkjit_launch.restype = ctypes.c_char_p
+ctypes.c_int32.in_dll(launcher, "tkjit_synchronous").value = int(os.environ.get("SYNC", "0"))
+extent, device, stream = map(int, sys.argv[2:5])
+bits = ctypes.cast(ctypes.pointer(c_double(2.5)), ctypes.POINTER(c_int64)).contents.value
+tensor = Arg(data=0x7000, rank=1, present=1)
+tensor.extents[0] = extent
+given = (Arg * 3)(tensor, Arg(data=bits, present=1), Arg(data=7, present=1))
+
+def launch():
+    error = launcher.tkjit_launch(given, device, c_void_p(stream))
+    print("error", error.decode() if error else None, flush=True)
+
+for _ in range(int(os.environ.get("LAUNCHES", "1"))):
+    launch()
+if "FORK" in os.environ:
+    child = os.fork()
+    if child == 0:
+        launch()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory) -> Path:
+    directory = tmp_path_factory.mktemp("driver")
+    command = ["gcc", "-shared", "-fPIC", "-w", str(DRIVER), "-o", str(directory / "libcuda.so.1")]
+    subprocess.run(command, check=True)
+    return directory
+
+
+def scale(**options) -> tkjit.Kernel:
+    options = {"grid": "cdiv(N, 128)", "block": 128, **options}
+
+    @tkjit.kernel(SCALE, entry="scale", args=True, compiler="nvrtc", **options)
+    def scale(x: InOut[Tensor, "float32", "N"], factor: float, n: int) -> None: ...
+
+    return scale
+
+
+@pytest.fixture(scope="module")
+def launcher(loader) -> Path:
+    return loader.launcher(scale().specs[0], Variant(), HOPPER).shared_object
+
+
+def run(driver: Path | None, launcher: Path, *, extent: int = 300, device: int = 0, **environment: str) -> list[str]:
+    """What the driver was asked, and what the launch returned, a line each."""
+    path = {"LD_LIBRARY_PATH": str(driver)} if driver else {}
+    child = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(launcher), str(extent), str(device), str(0x5000)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "DRIVER_PARAMETERS": "8,4,4", **path, **environment},
+    )
+    assert child.returncode == 0, child.stderr
+    return child.stdout.splitlines()
+
+
+def test_a_launch(driver, launcher):
+    assert run(driver, launcher) == [
+        "cuInit 0",
+        "cuThreadExchangeStreamCaptureMode 2",
+        "cuLibraryLoadData a cubin 0 0",
+        "cuLibraryGetKernel 0x11 _Z5scalePffi",
+        "cuThreadExchangeStreamCaptureMode 0",
+        "cuDevicePrimaryCtxRetain 100",
+        "cuCtxPushCurrent 0x1064",
+        "parameters 0070000000000000 00002040 07000000",
+        "cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)",
+        "cuCtxPopCurrent 1",
+        "error None",
+    ]
+
+
+def test_it_is_loaded_once(driver, launcher):
+    said = run(driver, launcher, LAUNCHES="3")
+    assert said.count("cuLibraryLoadData a cubin 0 0") == said.count("cuDevicePrimaryCtxRetain 100") == 1
+    assert said.count("cuLaunchKernelEx 3,1,1 128,1,1 0 0x5000 0x22 (nil)") == said.count("error None") == 3
+
+
+def test_a_context_of_the_device_stays(driver, launcher):
+    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1")
+    assert not any(line.startswith(("cuCtx", "cuDevicePrimary")) for line in said) and said[-1] == "error None"
+
+
+def test_a_context_of_another_device_is_covered(driver, launcher):
+    said = run(driver, launcher, device=2, DRIVER_CONTEXT="1")
+    assert "cuCtxPushCurrent 0x1066" in said and "cuCtxPopCurrent 1" in said
+
+
+def test_an_empty_grid_asks_for_no_driver(launcher):
+    assert run(None, launcher, extent=0) == ["error None"]
+
+
+def test_no_driver(launcher):
+    (error,) = run(None, launcher)
+    assert error.startswith("error there is no CUDA driver: libcuda.so.1: cannot open shared object file")
+    assert error.endswith("; grid (3, 1, 1), block (128, 1, 1), 0 bytes of dynamic shared memory")
+
+
+@pytest.mark.parametrize(
+    "fails, text",
+    {
+        "cuInit=100": "cuInit: as the test says (CUDA_ERROR_OF_THE_TEST); grid (3, 1, 1)",
+        "cuLibraryLoadData=209": "cuLibraryLoadData: as the test says",
+        "cuLibraryGetKernel=500": "cuLibraryGetKernel: as the test says",
+        "cuDeviceGet=101": "cuDeviceGet: as the test says",
+        "cuCtxGetCurrent=3": "cuCtxGetCurrent: as the test says",
+        "cuDevicePrimaryCtxRetain=2": "cuDevicePrimaryCtxRetain: as the test says",
+        "cuCtxPushCurrent=1": "cuCtxPushCurrent: as the test says",
+        "cuLaunchKernelEx=1": "launch: as the test says (CUDA_ERROR_OF_THE_TEST); grid",
+        "cuLaunchKernelEx=700": "the device is lost to this process, which has to be started again; this launch",
+    }.items(),
+)  # fmt: skip
+def test_what_the_driver_refuses(driver, launcher, fails, text):
+    said = run(driver, launcher, DRIVER_FAILS=fails)
+    assert text in said[-1]
+    pushed = [line for line in said if line.startswith("cuCtxPushCurrent")]
+    assert len([line for line in said if line.startswith("cuCtxPopCurrent")]) == (0 if "Push" in fails else len(pushed))
+
+
+def test_a_failed_load_is_tried_again_and_the_capture_mode_put_back(driver, launcher):
+    said = run(driver, launcher, DRIVER_FAILS="cuLibraryLoadData=2", LAUNCHES="2")
+    assert said.count("cuLibraryLoadData a cubin 0 0") == 2
+    assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0") == 2
+
+
+def test_a_driver_of_an_older_cuda(driver, launcher):
+    error = run(driver, launcher, DRIVER_VERSION="12080")[-1]
+    assert "compiled for CUDA 13.0, and the driver knows CUDA 12.8: update the driver" in error
+    assert run(driver, launcher, DRIVER_VERSION="13020")[-1] == "error None"
+
+
+def test_a_forked_child(driver, launcher):
+    said = run(driver, launcher, FORK="1")
+    assert said.count("error None") == 1
+    assert said[-1].startswith("error CUDA was used before this process was forked") and "spawn" in said[-1]
+
+
+def test_a_launch_that_is_waited_for(driver, launcher):
+    assert "cuStreamSynchronize 0x5000" in run(driver, launcher, SYNC="1")
+    assert "cuStreamSynchronize 0x5000" not in run(driver, launcher, SYNC="1", DRIVER_CAPTURES="1")
+    said = run(driver, launcher, SYNC="1", DRIVER_FAILS="cuStreamSynchronize=700")
+    assert said[-1].startswith("error kernel: as the test says") and "an earlier one" not in said[-1]
+
+
+@pytest.mark.parametrize(
+    "options, attributes",
+    [
+        ({"cluster": 16, "pdl": True}, ["attribute 4 16 1 1", "attribute 6 1 0 0"]),
+        ({"cooperative": True}, ["attribute 2 1 0 0"]),
+    ],
+)
+def test_what_a_launch_can_be_besides(driver, loader, options, attributes):
+    kernel = scale(shared_memory=100000, grid=32, **options)
+    said = run(driver, loader.launcher(kernel.specs[0], Variant(), HOPPER).shared_object, LAUNCHES="2")
+    assert said.count("cuKernelSetAttribute 8 100000 0x22 100") == 1  # dynamic shared memory, once a device
+    assert ("cuKernelSetAttribute 14 1 0x22 100" in said) == ("cluster" in options)  # more than 8 blocks
+    assert [line for line in said if line.startswith("attribute")] == 2 * attributes
+    assert said.count("cuLaunchKernelEx 32,1,1 128,1,1 100000 0x5000 0x22 (nil)") == said.count("error None") == 2
+
+
+def test_an_integer_that_its_parameter_does_not_hold(driver, launcher):
+    said = run(driver, launcher, extent=2**40)
+    assert said[-1].startswith("error grid x is 8589934592; the limit is 2147483647")

@@ -1,0 +1,165 @@
+"""Finds NVRTC, the compiler of device code in a library, and the headers of its version."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tkjit.compile.flags import PACKAGE, STAND_INS
+from tkjit.errors import ToolchainError
+from tkjit.system import files
+
+INSTALL_NVRTC = 'pip install "tkjit[gpu]"'
+CHILD = PACKAGE / "compile" / "nvrtc_child.py"
+STANDARD_LIBRARY = STAND_INS / "nvrtc"  # what kernels use of it
+_NAMES = tuple(f"libnvrtc.so.{major}" for major in (14, 13, 12))
+_LIBRARIES = ("lib64", "lib", f"targets/{os.uname().machine}-linux/lib")
+_VERSION = re.compile(rb"#define\s+CUDART_VERSION\s+(\d+)")
+
+
+@dataclass(frozen=True)
+class Nvrtc:
+    """An NVRTC that was found.
+
+    Parameters
+    ----------
+    path : Path
+        The shared library.
+    version : str
+        ``13.0.88``.
+    archs : tuple of str
+        The architectures that it compiles for: ``90``.
+    include_dirs : tuple of Path
+        The headers of its version.
+    """
+
+    path: Path
+    version: str
+    archs: tuple[str, ...]
+    include_dirs: tuple[Path, ...]
+
+    @property
+    def cuda(self) -> int:
+        """Its CUDA's version as macros have it: 13000 for 13.0."""
+        major, minor, *_ = self.version.split(".")
+        return int(major) * 1000 + int(minor) * 10
+
+    def knows(self, arch: str) -> bool:
+        """Whether it compiles for an architecture: those of one generation's own features it does not list."""
+        return arch.rstrip("af") in self.archs
+
+    def command(
+        self, source: Path, cubin: Path, names: Path, expressions: Iterable[str], options: Iterable[str]
+    ) -> list[str]:
+        """The command line of a compilation, in a process of its own."""
+        child = [sys.executable, "-I", "-S", str(CHILD), "compile", str(self.path)]
+        return [*child, str(source), str(cubin), str(names), *expressions, "--", *options]
+
+
+_WITH_VALUE = ("-D", "-U", "-I", "-maxrregcount", "-Xptxas", "-Xcompiler", "-diag-suppress")
+_KNOWN = re.compile(
+    r"-use_fast_math|-lineinfo|-generate-line-info|-G|-device-debug|-w|-restrict|-extra-device-vectorization"
+    r"|-(?:maxrregcount|ftz|prec-sqrt|prec-div|fmad|diag-suppress|diag-error|diag-warn)=.+"
+)
+_OF_HOST = re.compile(r"-O\d?|-expt-(?:relaxed-constexpr|extended-lambda)|-Xcompiler=.*|-extended-lambda")
+
+
+def options_of(flags: Iterable[str]) -> list[str]:
+    """nvcc's flags as NVRTC's options; those of the host's compiler are left out.
+
+    Raises
+    ------
+    ValueError
+        With the first flag that NVRTC has no option for.
+    """
+    options = []
+    following = iter(flags)
+    for flag in following:
+        name = flag[1:] if flag.startswith("--") else flag
+        if name in _WITH_VALUE:
+            separator = "" if name in ("-D", "-U", "-I") else "="
+            name = f"{name}{separator}{next(following, '')}"
+        if name.startswith("-Xptxas="):
+            options += [f"--ptxas-options={one}" for one in name.removeprefix("-Xptxas=").split(",")]
+        elif name.startswith(("-D", "-U", "-I")) or _KNOWN.fullmatch(name):
+            options.append(f"-{name}" if name in ("-use_fast_math", "-restrict") else name)
+        elif not _OF_HOST.fullmatch(name):
+            raise ValueError(flag)
+    return options
+
+
+def directories(cuda_home: Path | None, toolkit: Path | None) -> list[Path]:
+    """Where NVRTC is looked for, best first: ``CUDA_HOME``, beside nvcc, ``/usr/local/cuda``, PyPI's packages."""
+    roots = dict.fromkeys(root for root in (cuda_home, toolkit, Path("/usr/local/cuda")) if root is not None)
+    return [*(root / name for root in roots for name in _LIBRARIES), *_packages()]
+
+
+def candidates(directories: Iterable[Path]) -> Iterator[Path]:
+    """Every path at which NVRTC may lie."""
+    return (directory / name for directory in directories for name in _NAMES)
+
+
+def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[Path, ...]:
+    """The headers of a library's version: they lie beside it, or in another toolkit.
+
+    Raises
+    ------
+    ToolchainError
+        If there are none, or those of another version.
+    """
+    major, minor, *_ = version.split(".")
+    known = []
+    for directory in (
+        library.parent.parent / "include",
+        library.parent.parent.parent / "cuda_runtime/include",
+        *others,
+    ):
+        found = _VERSION.search(_read(directory / "cuda_runtime_api.h"))
+        if found is None:
+            continue
+        if int(found[1]) == int(major) * 1000 + int(minor) * 10:
+            return (directory, directory / "cccl") if (directory / "cccl").is_dir() else (directory,)
+        known.append(f"{directory} has those of {int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}")
+    raise ToolchainError(
+        f"{library} is NVRTC {major}.{minor}, and there are no headers of CUDA {major}.{minor}"
+        f"{''.join(f'; {text}' for text in known)}: {INSTALL_NVRTC}"
+    )
+
+
+def described(library: Path) -> str:
+    """The version of a library and the architectures that it knows: ``13.0.88 sm_75 sm_80``.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be opened.
+    """
+    command = [sys.executable, "-I", "-S", str(CHILD), "version", str(library)]
+    child = subprocess.run(command, capture_output=True, text=True)
+    if child.returncode != 0:
+        said = (child.stdout + child.stderr).strip().splitlines() or [f"exit status {child.returncode}"]
+        raise ToolchainError(f"{library} does not work: {said[-1]}")
+    return child.stdout.strip()
+
+
+def _packages() -> list[Path]:
+    """The directories of libraries in NVIDIA's packages from PyPI: one of them may have NVRTC."""
+    try:
+        spec = find_spec("nvidia")
+    except (ImportError, ValueError):
+        return []
+    roots = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return [Path(root, name, "lib") for root in roots for name in ("cu14", "cu13", "cuda_nvrtc")]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return files.read(path, follow=True)
+    except OSError:
+        return b""

@@ -1,0 +1,109 @@
+"""A script that compiles with NVRTC, so that a crash of it, a limit or Ctrl-C is this process's end and not tkjit's.
+
+``python nvrtc_child.py compile LIBRARY SOURCE CUBIN NAMES EXPRESSION... -- OPTION...`` writes the cubin, and to NAMES a
+line with the symbol of each expression; it prints the log. ``python nvrtc_child.py version LIBRARY`` prints
+``13.0.88 sm_75 sm_80 ...``: the version and the architectures.
+"""
+
+# signal itself imports enum, which takes longer than the rest
+import _signal  # type: ignore[import-not-found]
+import ctypes
+import os
+import sys
+
+CANNOT_OPEN = 3  # the exit status where there is no NVRTC to be had
+
+# what nvrtcGetNumSupportedArchs knows of, and the build of a version, which nvrtcVersion leaves out
+_BUILD = b'extern "C" __device__ constexpr int build = __CUDACC_VER_BUILD__;'
+
+
+def main(command: str, library: str, *arguments: str) -> int:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own handler waits for the compiler to return
+    nvrtc = open_library(library)
+    if command == "version":
+        print(describe(nvrtc))
+        return 0
+    source, cubin, names, *rest = arguments
+    split = rest.index("--")
+    with open(source, "rb") as file:
+        text = file.read()
+    return compile_program(nvrtc, text, os.path.basename(source), cubin, names, rest[:split], rest[split + 1 :])
+
+
+def open_library(path: str) -> ctypes.CDLL:
+    """NVRTC, after the library that it opens by its name, which lies beside it and not where a loader looks."""
+    directory = os.path.dirname(path)
+    try:
+        for name in sorted(os.listdir(directory)):
+            if name.startswith("libnvrtc-builtins.so."):
+                ctypes.CDLL(os.path.join(directory, name), ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL(path)
+    except OSError as error:
+        print(f"nvrtc: cannot open {path}: {error}")
+        sys.exit(CANNOT_OPEN)
+
+
+def describe(nvrtc: ctypes.CDLL) -> str:
+    major, minor, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+    check(nvrtc, nvrtc.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    check(nvrtc, nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)))
+    archs = (ctypes.c_int * count.value)()
+    check(nvrtc, nvrtc.nvrtcGetSupportedArchs(archs))
+    program = ctypes.c_void_p()
+    check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), _BUILD, b"build.cu", 0, None, None))
+    options = [f"-arch=compute_{archs[0]}".encode(), b"-rdc=true", b"--no-cache"]
+    check(nvrtc, nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options)))
+    ptx = content(nvrtc, program, "PTX").decode()
+    build = ptx[ptx.index(" build = ") :].split("=")[1].split(";")[0].strip()
+    return " ".join([f"{major.value}.{minor.value}.{build}", *(f"sm_{arch}" for arch in archs)])
+
+
+def compile_program(
+    nvrtc: ctypes.CDLL, text: bytes, name: str, cubin: str, names: str, expressions: list[str], options: list[str]
+) -> int:
+    program = ctypes.c_void_p()
+    check(nvrtc, nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, name.encode(), 0, None, None))
+    for expression in expressions:
+        check(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+    given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    status = nvrtc.nvrtcCompileProgram(program, len(options), given)
+    log = content(nvrtc, program, "ProgramLog").rstrip(b"\0")
+    sys.stdout.buffer.write(log)
+    if status != 0:
+        if not log.strip():
+            print(f"nvrtc: {error_text(nvrtc, status)}")
+        return 1
+    symbols = []
+    for expression in expressions:
+        symbol = ctypes.c_char_p()
+        check(nvrtc, nvrtc.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(symbol)))
+        symbols.append((symbol.value or b"").decode())
+    with open(cubin, "wb") as file:
+        file.write(content(nvrtc, program, "CUBIN"))
+    with open(names, "w") as file:
+        file.write("\n".join(symbols))
+    return 0
+
+
+def content(nvrtc: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
+    size = ctypes.c_size_t()
+    check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)))
+    buffer = ctypes.create_string_buffer(max(1, size.value))
+    check(nvrtc, getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
+    return buffer.raw[: size.value]
+
+
+def check(nvrtc: ctypes.CDLL, status: int) -> None:
+    if status != 0:
+        print(f"nvrtc: {error_text(nvrtc, status)}")
+        sys.exit(1)
+
+
+def error_text(nvrtc: ctypes.CDLL, status: int) -> str:
+    nvrtc.nvrtcGetErrorString.restype = ctypes.c_char_p
+    text: bytes = nvrtc.nvrtcGetErrorString(status)
+    return text.decode()
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,2 @@
+// printf is known to NVRTC.
+#pragma once

@@ -1,0 +1,102 @@
+// What every launch has, whatever starts it: its shape, whether it is waited for, and what its arguments have to be.
+#pragma once
+
+#include <tkjit/arg.h>
+#include <tkjit/convert.h>
+#include <tkjit/error_text.h>
+#include <tkjit/expr.h>
+#include <cuda_runtime.h>
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+
+// Whether a launch waits for its kernel, so that an error is its own: TKJIT_SYNC=1. Defined here and not inline, since a
+// launcher is one file: an inline variable would be one for all launchers of a process. Those of an export have one.
+extern "C" {
+#ifdef TKJIT_LINKED
+extern int32_t tkjit_synchronous;
+#else
+TKJIT_EXPORT int32_t tkjit_synchronous = 0;
+TKJIT_EXPORT extern const int32_t tkjit_abi = TKJIT_ABI;
+#endif
+}
+
+namespace tkjit {
+
+inline const int32_t& synchronous = tkjit_synchronous;
+
+// A grid, a block and the bytes of dynamic shared memory, each checked against what the hardware takes.
+struct LaunchShape {
+    dim3 grid, block;
+    size_t shared_memory_bytes = 0;
+    dim3 cluster;                    // blocks of a cluster, where the source does not say it by __cluster_dims__
+    bool cooperative = false;        // all blocks run at once, and may wait for each other
+    bool overlaps = false;           // may begin before the launch before it has ended (programmatic dependent launch)
+    bool empty = false;              // a grid without blocks: nothing to launch
+    const char* error = nullptr;
+
+    void set_grid(Int x, Int y = 1, Int z = 1) {
+        grid = dim3(extent("grid x", x, 2147483647), extent("grid y", y, 65535), extent("grid z", z, 65535));
+        empty = x.value() == 0 || y.value() == 0 || z.value() == 0;
+    }
+    void set_block(Int x, Int y = 1, Int z = 1) {
+        block = dim3(extent("block x", x, 1024), extent("block y", y, 1024), extent("block z", z, 64));
+        const Int threads = x * y * z;
+        if (!error && (threads.value() < 1 || threads.value() > 1024)) fail("threads a block", threads.value(), 1024);
+    }
+    // What the source computes in C++: a dim3, or one number.
+    template <std::same_as<dim3> D>  // and not what may become one: an Int may as well
+    void set_grid(D value) { set_grid(Int(value.x), Int(value.y), Int(value.z)); }
+    template <std::same_as<dim3> D>
+    void set_block(D value) { set_block(Int(value.x), Int(value.y), Int(value.z)); }
+    void set_shared_memory(Int bytes) { shared_memory_bytes = extent("shared_memory", bytes, 232448); }
+
+    bool clustered() const { return cluster.x * cluster.y * cluster.z > 1; }
+
+private:
+    unsigned extent(const char* what, Int value, int64_t limit) {
+        if (error) return 0;
+        if (!value.valid()) {
+            error = error_text("%s: overflow or division by zero", what);
+        } else if (value.value() < 0 || value.value() > limit) {
+            fail(what, value.value(), limit);
+        }
+        return static_cast<unsigned>(value.value());
+    }
+    void fail(const char* what, int64_t value, int64_t limit) {
+        error = error_text("%s is %lld; the limit is %lld", what, static_cast<long long>(value), static_cast<long long>(limit));
+    }
+};
+
+// An error text with the shape of the launch behind it.
+inline const char* with_shape(const char* error, const LaunchShape& shape) {
+    const dim3 grid = shape.grid, block = shape.block;
+    return error_text("%s; grid (%u, %u, %u), block (%u, %u, %u), %zu bytes of dynamic shared memory", error, grid.x, grid.y,
+                      grid.z, block.x, block.y, block.z, shape.shared_memory_bytes);
+}
+
+// An error text if an argument does not fit the type of a function's parameter, else null.
+template <class Parameter>
+const char* check_argument(const TkjitArg& arg, const char* name) {
+    if constexpr (std::is_integral_v<Parameter> && !std::is_same_v<Parameter, bool>)
+        return sizeof(Parameter) < sizeof arg.integer ? check_computed<Parameter>(arg.integer, name) : nullptr;
+    else return check_extents<Parameter>(arg, name);
+}
+
+// The first such error of the arguments for parameters of these types. `names` are those of the parameters; a stream, which
+// stands last, has none.
+template <class... Parameters>
+const char* check_parameters(const TkjitArg* args, std::initializer_list<const char*> names) {
+    const char* error = nullptr;
+    size_t i = 0;
+    const auto check = [&]<class Parameter>() {
+        if (!error && i < names.size()) error = check_argument<Parameter>(args[i], names.begin()[i]);
+        ++i;
+    };
+    (check.template operator()<std::remove_cvref_t<Parameters>>(), ...);
+    return error;
+}
+
+}  // namespace tkjit
