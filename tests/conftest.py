@@ -92,7 +92,8 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     loader = loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache))
     assert loader.runtime and loader.simulator(loader.target("cpu"))
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    for shared in ("runtime", "simulator"):
+    assert loader.glue_header()
+    for shared in ("runtime", "simulator", "glue_header"):
         for directory in session_cache.glob(f"v1/*/{shared}"):
             # not those of checkers, which other tests may have built
             checkers = shutil.ignore_patterns("*-race-*", "*-memory-*")

@@ -116,7 +116,7 @@ print(json.dumps(outcomes))
 
 def test_a_call_on_a_full_disk_says_so_and_works_when_there_is_room(namespace, disk, cache_with_runtime, rng):
     rooms = [0, *(rng.randrange(4, 200, 4) for _ in range(5)), 2000]
-    mount = f"mount -t tmpfs -o size=16m tmpfs '{disk}' && cp -a '{cache_with_runtime}' '{disk}/cache'"
+    mount = f"mount -t tmpfs -o size=64m tmpfs '{disk}' && cp -a '{cache_with_runtime}' '{disk}/cache'"
     done = namespace(mount, CALLS_ON_A_FULL_DISK, disk, *rooms, TKJIT_CACHE=f"{disk}/cache")
     outcomes = json.loads(ended_well(done))
     for number, (room, said, later) in enumerate(outcomes):

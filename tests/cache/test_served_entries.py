@@ -15,6 +15,7 @@ import pytest
 import torch
 from support.caches import CALL, RIGHT, Compiler, entries
 from support.forking import Server
+from support.sampling import sample
 from support.static_library import write_static_library
 from support.waiting import wait_until
 
@@ -115,18 +116,18 @@ def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
 
 
 def test_verify_finds_damage_in_every_file(rng, fresh, warmed):
-    assert fresh.tkjit("cache", "verify").printed() == "4 entries, 0 problems\n"
+    assert fresh.tkjit("cache", "verify").printed() == "5 entries, 0 problems\n"
     files = [path for directory in entries(warmed) for path in directory.iterdir() if path.name != MANIFEST]
     assert {"build.log", "launcher.cu", "launcher.so", DEPENDENCIES} <= {path.name for path in files}
     for path in files:
         flip(path, rng)
     done = fresh.tkjit("cache", "verify")
-    assert (done.code, done.stdout) == (1, f"4 entries, {len(files)} problems\n")
+    assert (done.code, done.stdout) == (1, f"5 entries, {len(files)} problems\n")
     assert sorted(done.stderr.splitlines()) == sorted(f"{path} has changed since it was written" for path in files)
     found = fresh.tkjit("cache", "verify", "--json")
     assert found.code == 1
     answer = json.loads(found.stdout)
-    assert answer["entries"] == 4 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
+    assert answer["entries"] == 5 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
     cut(entry(warmed, "glue") / MANIFEST, rng)
     assert "manifest.json cannot be read" in fresh.tkjit("cache", "verify").stderr
 
@@ -199,7 +200,7 @@ EDITS = {
 }
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@pytest.mark.parametrize("edit", sample(EDITS, *list(EDITS)[:2]))
 def test_an_edit_is_a_miss_that_says_what_has_changed(edit, fresh, cache_with_runtime, compiler, own):
     (name, before, after), expected = EDITS[edit]
     assert fresh.run(CALL_OWN) == "1.0\n"

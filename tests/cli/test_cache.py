@@ -25,6 +25,7 @@ from tkjit.compile.targets import cpu_target
 
 pytestmark = pytest.mark.compiles
 CPU = cpu_target().name
+OF_BUILDS = {"simulator", "glue_header"}  # what builds use, and no call
 # another variant than that of CALL
 HALF = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half()).item())'
 WARMUP = "python -m tkjit warmup axpy --device cpu --types float32"
@@ -68,17 +69,17 @@ def test_list(fresh, warmed, tmp_path):
 
     found = listed()
     names = {arch: one["name"] for arch, one in found.items()}
-    assert names == {"runtime": "runtime", "simulator": CPU, "glue": "axpy", CPU: "axpy"}
-    assert {Path(one["directory"]) for arch, one in found.items() if arch != "simulator"} == entries(warmed)
+    assert names == {"runtime": "runtime", "simulator": CPU, "glue_header": "glue", "glue": "axpy", CPU: "axpy"}
+    assert {Path(one["directory"]) for arch, one in found.items() if arch not in OF_BUILDS} == entries(warmed)
     assert not any(one["in_use"] for one in found.values())
     assert all(one["size_bytes"] > 4096 for one in found.values())
     assert found[CPU]["manifest"]["what"] == f"axpy (T=float32) for {CPU}"
     assert listed("axpy").keys() == {"glue", CPU} and listed("gemm") == {}
     with in_use(fresh, tmp_path):
-        assert {arch for arch, one in listed().items() if not one["in_use"]} == {"simulator"}
+        assert {arch for arch, one in listed().items() if not one["in_use"]} == OF_BUILDS
         head, *rows = fresh.tkjit("cache", "list").printed().splitlines()
         assert head.split() == ["kernel", "for", "variant", "size", "used"]
-        of_calls = [row for row in rows if "simulator" not in row]
+        of_calls = [row for row in rows if not any(name in row for name in OF_BUILDS)]
         assert [row.split()[:2] for row in of_calls] == [["axpy", CPU], ["axpy", "glue"], ["runtime", "runtime"]]
         assert of_calls[0].split()[2] == "T=float32" and all(row.endswith("in use") for row in of_calls)
 
@@ -87,7 +88,7 @@ def test_size(fresh, warmed):
     listed = said(fresh.tkjit("cache", "list", "--json"))
     before = said(fresh.tkjit("cache", "size", "--json"))
     assert before == {
-        "entries": 4,
+        "entries": 5,
         "entries_bytes": sum(one["size_bytes"] for one in listed),
         "leftovers_bytes": 0,
         "limit_bytes": None,
@@ -98,7 +99,7 @@ def test_size(fresh, warmed):
     after = said(fresh.tkjit("cache", "size", "--json", TKJIT_CACHE_LIMIT="1.5G"))
     assert after["limit_bytes"] == 1.5 * 2**30 and 10_000 <= after["leftovers_bytes"] < 20_000
     shown = fresh.tkjit("cache", "size").printed()
-    assert shown.startswith("4 entries, ") and "other leftovers, 12.0 KiB" in shown and "limit: none" in shown
+    assert shown.startswith("5 entries, ") and "other leftovers, 12.0 KiB" in shown and "limit: none" in shown
 
 
 # ---- making room
@@ -139,7 +140,7 @@ def test_nothing_in_use_is_removed(command, fresh, warmed, compiler, tmp_path):
     everything, half = entries(warmed), built(warmed, "float16")
     with in_use(fresh, tmp_path):
         everything_removed = said(fresh.tkjit("cache", *command, "--json"))["removed"]
-        (removed,) = [one for one in everything_removed if one["arch"] != "simulator"]
+        (removed,) = [one for one in everything_removed if one["arch"] not in OF_BUILDS]
         assert (removed["directory"], removed["name"], removed["arch"]) == (str(half), "axpy", CPU)
         assert removed["size_bytes"] > 4096
         assert entries(warmed) == everything - {half}
@@ -152,7 +153,7 @@ def test_clear_of_one_kernel(fresh, warmed):
     (left,) = entries(warmed)
     assert left.parents[1].name == "runtime"
     removed = said(fresh.tkjit("cache", "clear", "--json"))["removed"]
-    assert {one["arch"] for one in removed} == {"runtime", "simulator"}
+    assert {one["arch"] for one in removed} == {"runtime", *OF_BUILDS}
     assert [path for path in (warmed / "v1").rglob("*") if path.is_dir() and path.parent.name == "runtime"] == []
 
 

@@ -22,9 +22,9 @@ RIGHT = "[3.0, 3.0, 3.0]\n"
 
 
 def entries(root: Path) -> set[Path]:
-    """The published ones that calls use, without what was set aside. Only builds use the simulator."""
+    """The published ones that calls use, without what was set aside; only builds use the others."""
     found = (path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json"))
-    return {path for path in found if path.parents[1].name != "simulator"}
+    return {path for path in found if path.parents[1].name not in ("simulator", "glue_header")}
 
 
 def stagings(root: Path) -> list[Path]:

@@ -262,11 +262,13 @@ def compile_module(
                 unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.failure_directory))}"
             ) from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
+    given = re.search(r"^cflags = (.*)$", files.read(staging / "build.ninja").decode(), re.MULTILINE)
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": memory.peak_bytes,
         "module": module_name,
+        "cflags": given[1].strip() if given else "",
     }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 
-from tkjit.cache import Recipe
+from tkjit.cache import Entry, Recipe
 from tkjit.compile import flags
 from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import Target
@@ -49,6 +49,8 @@ class Environment:
         Loads a launcher's shared object and returns its address.
     simulator : callable
         Returns the object for launchers on a CPU, by target and mode.
+    glue_header : callable
+        Returns the entry of the precompiled header of glue, or None.
     """
 
     def __init__(
@@ -58,18 +60,27 @@ class Environment:
         failure_directory: Callable[[Recipe], Path],
         open_launcher: Callable[[Path], int],
         simulator: Callable[[Target, str], Path],
+        glue_header: Callable[[], Entry | None],
     ) -> None:
         self._settings = settings
         self.toolchain = toolchain
         self.failure_directory = failure_directory
         self.open_launcher = open_launcher
         self.simulator = simulator
+        self.glue_header = glue_header
         self._has_torch = True
 
     @cached_property
     def without_torch(self) -> Environment:
         """The same for what is compiled without torch's headers: keys do not depend on torch, which is not imported."""
-        made = Environment(self._settings, self.toolchain, self.failure_directory, self.open_launcher, self.simulator)
+        made = Environment(
+            self._settings,
+            self.toolchain,
+            self.failure_directory,
+            self.open_launcher,
+            self.simulator,
+            self.glue_header,
+        )
         made._has_torch = False
         return made
 
@@ -153,6 +164,7 @@ def rendering_files() -> list[str]:
         for name in (
             "device_code",
             "environment",
+            "glue_header",
             "modules",
             "launchers",
             "simulator",

@@ -22,6 +22,7 @@ from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
+from tkjit.loader.glue_header import GlueHeaderPlan, words_of_glue
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
@@ -68,7 +69,12 @@ class Loader:
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
         self.env = Environment(
-            settings, self.toolchain, self.cache.failure_directory, self.open_launcher, self.simulator
+            settings,
+            self.toolchain,
+            self.cache.failure_directory,
+            self.open_launcher,
+            self.simulator,
+            self.glue_header,
         )
         # the error of a build beside another one, until a call needs that build
         self._failures: dict[Recipe, TkjitError] = {}
@@ -199,6 +205,20 @@ class Loader:
         """The object that is linked with launchers for a CPU; for ``mode`` see ``SimulatorObjectPlan``."""
         path: Path = self.open(SimulatorObjectPlan(self.env, target, mode)).loaded
         return path
+
+    def glue_header(self) -> Entry | None:
+        """The precompiled header of glue, built if need be; None where it cannot be had, which costs time alone."""
+        runtime = self._runtime
+        if runtime is None or "clang" in self.toolchain.cxx.version:
+            return None
+        given = str(runtime.entry.manifest.get("cflags", ""))
+        words = words_of_glue(given, self.runtime_plan.cflags, GluePlan.cflags)
+        if words is None:
+            return None
+        try:
+            return self.find_or_build(GlueHeaderPlan(self.env, words))
+        except CompileError:
+            return None
 
     # ---- looking up, building, opening
 

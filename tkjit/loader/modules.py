@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
@@ -11,9 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 from tkjit.cache import TEXT, Product, Recipe
+from tkjit.cache.entry import read_dependencies
 from tkjit.compile import flags
+from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment, rendering_files
+from tkjit.loader.glue_header import HEADER
 from tkjit.loader.labels import warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
@@ -69,11 +72,21 @@ class ModulePlan(Plan):
             search=(*include_dirs, *env.header_path),
         )
         cxx = env.toolchain.cxx.path
-        product, self._built = compiler.compile_module(
-            unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=[*self.cflags], exports=_EXPORTS
-        )
+
+        def compiled(*more: str) -> Product:
+            cflags = [*self.cflags, *more]
+            product, self._built = compiler.compile_module(
+                unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=cflags, exports=_EXPORTS
+            )
+            return product
+
+        product = self._compile(compiled)
         check_not_replaced(directory, str(torch.__version__))  # nor during the compilation
         return replace(product, dependencies=(*product.dependencies, *torch_files(directory)))
+
+    def _compile(self, compiled: Callable[..., Product]) -> Product:
+        """Compile the text, by a function that takes more flags."""
+        return compiled()
 
     def load(self, module: str, path: Path) -> ModuleType:
         # a module that this process built is already imported, under its unique name
@@ -153,6 +166,21 @@ class GluePlan(ModulePlan):
         from tkjit.render import render_glue  # 2 ms, and a warm call renders nothing
 
         return render_glue(self._specs)
+
+    def _compile(self, compiled: Callable[..., Product]) -> Product:
+        header = self._env.glue_header()
+        if header is None or " " in str(header.directory):  # load_inline quotes no flag
+            return compiled()
+        try:
+            product = compiled("-include", str(header.directory / HEADER))
+        except CompileError:  # of a header that somebody has removed meanwhile; any other comes again
+            return compiled()
+        if self._env.glue_header() != header:  # which was edited meanwhile
+            return compiled()
+        recorded = read_dependencies(header.directory, header.manifest)["files"]
+        of_header = (Path(self.recipe.resolve(name)) for name in recorded)
+        own = (path for path in product.dependencies if not path.is_relative_to(header.directory))
+        return replace(product, dependencies=tuple(sorted({*own, *of_header})))
 
     def _files(self) -> list[str]:
         return rendering_files()

@@ -57,7 +57,7 @@ def _module(name: str, specs: Sequence[Spec], variant_count: int) -> list[str]:
         "",
         "}  // namespace",
         "",
-        "TKJIT_GLUE_MODULE(contents)",
+        "TKJIT_GLUE_MODULE(TORCH_EXTENSION_NAME, contents)",
     ]
 
 

@@ -428,4 +428,4 @@ struct Module {
 }  // namespace tkjit::glue
 
 // The end of a rendered file.
-#define TKJIT_GLUE_MODULE(contents) TKJIT_MODULE(*tkjit::glue::Module<contents>::definition())
+#define TKJIT_GLUE_MODULE(name, contents) TKJIT_MODULE(name, *tkjit::glue::Module<contents>::definition())

@@ -251,4 +251,4 @@ PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, "tkjit_operators", nullp
 }  // namespace
 }  // namespace tkjit::operators
 
-TKJIT_MODULE(tkjit::operators::module_definition)
+TKJIT_MODULE(TORCH_EXTENSION_NAME, tkjit::operators::module_definition)

@@ -235,11 +235,12 @@ struct GlueEntry {
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";
 
-// The end of a module that is not pybind11's: its entry, under the name that load_inline gives it; and a slot.
+// The end of a module that is not pybind11's: its entry, under the name that load_inline gives it (TORCH_EXTENSION_NAME,
+// which must not stand here: a precompiled header that knew of the macro would serve one module alone); and a slot.
 #define TKJIT_JOIN(a, b) a##b
 #define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)
-#define TKJIT_MODULE(definition) \
-    PyMODINIT_FUNC TKJIT_INIT(TORCH_EXTENSION_NAME)() { return PyModuleDef_Init(&definition); }
+#define TKJIT_MODULE(name, definition) \
+    PyMODINIT_FUNC TKJIT_INIT(name)() { return PyModuleDef_Init(&definition); }
 #ifdef Py_GIL_DISABLED
 #define TKJIT_NEEDS_NO_GIL {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #else

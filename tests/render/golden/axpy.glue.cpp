@@ -83,4 +83,4 @@ constexpr Contents contents{"axpy", overloads, signatures, kinds, numbers, 1, 3}
 
 }  // namespace
 
-TKJIT_GLUE_MODULE(contents)
+TKJIT_GLUE_MODULE(TORCH_EXTENSION_NAME, contents)

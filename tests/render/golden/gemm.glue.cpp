@@ -95,4 +95,4 @@ constexpr Contents contents{"gemm", overloads, signatures, kinds, numbers, 1, 3}
 
 }  // namespace
 
-TKJIT_GLUE_MODULE(contents)
+TKJIT_GLUE_MODULE(TORCH_EXTENSION_NAME, contents)

@@ -85,4 +85,4 @@ constexpr Contents contents{"softmax", overloads, signatures, kinds, numbers, 1,
 
 }  // namespace
 
-TKJIT_GLUE_MODULE(contents)
+TKJIT_GLUE_MODULE(TORCH_EXTENSION_NAME, contents)

@@ -1,0 +1,102 @@
+"""The header of all glue, precompiled: reading it is half of what compiling a glue costs.
+
+A compiler that finds the file unfit, for its flags are others, reads the header itself. So it only saves time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tkjit.cache import PATHS, TEXT, Product, Recipe
+from tkjit.loader import environment
+from tkjit.loader.environment import Environment
+from tkjit.loader.plan import Plan
+from tkjit.system.fork_safe import cached_property
+
+GLUE_HEADER = "glue_header"
+HEADER = "tkjit_glue.h"
+
+
+class GlueHeaderPlan(Plan):
+    """The precompiled header.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The flags with which a glue is compiled.
+    """
+
+    def __init__(self, env: Environment, words: Iterable[str]) -> None:
+        self._env = env
+        self._words = tuple(words)
+
+    what = "the header of glue (once per environment)"
+    warmup = "python -m tkjit warmup"
+
+    @cached_property
+    def warm_key(self) -> str:
+        return self._env.warm_key(GLUE_HEADER, self._words)
+
+    def inputs(self) -> Iterable[str]:
+        return [__file__, environment.__file__, *self._env.toolchain.searched_paths()]
+
+    def render(self) -> Recipe:
+        flags, directories = _split(self._words)
+        parts = {TEXT: "#include <glue.h>\n", "flags": "\n".join(flags), PATHS: "\n".join(directories)}
+        return self._env.recipe(GLUE_HEADER, "glue", parts)
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        env = self._env
+        unit = compiler.Unit(
+            self.what,
+            HEADER,
+            self.recipe.text,
+            env.failure_directory(self.recipe),
+            search=(*map(Path, _split(self._words)[1]), *env.header_path),
+        )
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
+            # -MMD: what identifies torch stands for its headers in the glue
+            files = ["-MMD", "-MF", str(depfile), "-x", "c++-header", str(source), "-o", str(output)]
+            return [[str(env.toolchain.cxx.path), *self._words, *files]]
+
+        return compiler.compile_binary(unit, staging, f"{HEADER}.gch", commands)
+
+    def load(self, module: str, path: Path) -> Path:
+        return path
+
+
+def words_of_glue(given: str, own: Iterable[str], cflags: Iterable[str]) -> list[str] | None:
+    """The flags of a glue, by those that ``load_inline`` gave another module; None if they are not to be told.
+
+    Parameters
+    ----------
+    given : str
+        The other module's flags, with its name and its own flags at the end.
+    own : iterable of str
+        These.
+    cflags : iterable of str
+        The glue's own.
+    """
+    suffix = " ".join(own)
+    if not given.endswith(suffix) or any(mark in given for mark in ("\\", '"', "'", "$")):
+        return None
+    words = [word for word in given.removesuffix(suffix).split() if not word.startswith("-DTORCH_EXTENSION_NAME=")]
+    return [*words, *cflags]
+
+
+def _split(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Flags, and the directories in which headers are looked for."""
+    flags, directories = [], []
+    following = iter(words)
+    for word in following:
+        if word == "-isystem":
+            directories.append(next(following, ""))
+        elif word.startswith("-I"):
+            directories.append(word[2:])
+        else:
+            flags.append(word)
+    return flags, directories
