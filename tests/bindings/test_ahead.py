@@ -90,6 +90,7 @@ def test_a_unit_with_a_mistake(recorded, tmp_path, monkeypatch, capsys):
     assert "name kernels, or give --from-file" in capsys.readouterr().err
 
 
+@pytest.mark.slow  # compiles every call of a library
 def test_a_module_of_bindings(recorded, tmp_path, capsys):
     options = ["garden.hpp", "-n", "garden", "-I", str(HEADERS), "-D", "AHEAD=1"]
     assert main(["bind", *options, "-o", str(tmp_path / "my_garden.py")]) == 0

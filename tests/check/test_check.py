@@ -11,6 +11,7 @@ import pytest
 import torch
 from support.caches import write_compiler
 from support.checked import CLEAN, F32, RACY, found
+from support.sampling import sample
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
@@ -121,7 +122,7 @@ def test_sizes_from_the_command_line(capsys):
         assert main(["check", "axpy", *words]) == 1 and message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["axpy", "softmax", "gemm"])
+@pytest.mark.parametrize("name", sample(["axpy", "softmax", "gemm"], "softmax"))
 def test_nothing_is_found_in_the_bundled_kernels(name):
     assert check(name).findings == []
 

@@ -95,6 +95,7 @@ wrapper("x")  # arg-type
 """
 
 
+@pytest.mark.slow  # mypy reads torch's stubs
 def test_mypy_takes_what_is_right_and_refuses_what_is_wrong(project):
     for name, text in (("ops", OPS), ("right", RIGHT), ("wrong", WRONG)):
         Path(f"{name}.py").write_text(text)

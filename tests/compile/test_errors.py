@@ -186,6 +186,7 @@ except tkjit.CacheError as error:
 """
 
 
+@pytest.mark.slow  # builds the runtime; tests/cache has a full disk in each run
 def test_full_disk(tmp_path):
     """A private mount namespace with a cache of 256 kB: the runtime does not fit."""
     unshare, disk = shutil.which("unshare"), tmp_path / "disk"

@@ -151,6 +151,7 @@ def interface(directory: Path) -> str:
     return str(found)
 
 
+@pytest.mark.slow  # compiles two exports
 def test_two_versions_in_one_process(tmp_path):
     """Programs of either go on with their own; a library with more functions serves those of one with fewer."""
     made = {

@@ -28,6 +28,7 @@ def test_a_program_in_c_leaks_nothing(program):
     assert program(text) == MATRIX
 
 
+@pytest.mark.slow  # compiles an export once more
 def test_the_library_itself_under_sanitizers(tmp_path, monkeypatch):
     """Its own source instrumented: with extents that wrap, memory that was freed, and what is too large."""
     sanitize = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"]

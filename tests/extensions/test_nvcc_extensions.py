@@ -69,6 +69,7 @@ def test_a_function_that_asks_for_the_device_has_its_own_code_for_the_cpu():
     assert torch.equal(module.add(a, a), -a)
 
 
+@pytest.mark.slow  # nvcc reads torch's headers
 def test_a_source_for_torchs_stable_api(tmp_path):
     path = tmp_path / "stable.cu"
     path.write_text(STABLE)

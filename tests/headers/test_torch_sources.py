@@ -106,7 +106,13 @@ def test_without_the_headers_the_error_names_them():
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize("kernel", [scale_with(headers="torch"), add], ids=["at::Tensor", "torch::stable::Tensor"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        pytest.param(scale_with(headers="torch"), id="at::Tensor", marks=pytest.mark.slow),
+        pytest.param(add, id="torch::stable::Tensor"),
+    ],
+)
 def test_it_compiles_for_a_gpu_and_loads_without_one(loader, kernel):
     (spec,) = kernel.specs
     launcher = loader.launcher(spec, Variant((("T", "float32"),)), gpu_target("90a"))

@@ -91,7 +91,11 @@ int main() {
     ("body", "said"),
     [
         ("i / 2.f", "fill(c=1000 float32): c: 1000 of 1000 elements changed, from 0 to 499.5"),
-        ("1.f / 0.f", "fill(c=1000 float32): c: 1000 of 1000 elements changed, 1000 not finite"),
+        pytest.param(
+            "1.f / 0.f",
+            "fill(c=1000 float32): c: 1000 of 1000 elements changed, 1000 not finite",
+            marks=pytest.mark.slow,
+        ),
         ("*(volatile float*)nullptr", "a read of address 0x0"),
     ],
 )
@@ -144,8 +148,8 @@ torch::Tensor run(torch::Tensor x) {
     ("before", "offset", "x", "y"),
     [
         ("zero_()", "", "N", 'Out[Tensor, "float32", "n", Zero]'),
-        ("copy_(x)", "", "N", 'InOut[Tensor, "float32", "y_size"]'),
-        ("size(0)", "", "N", 'Out[Tensor, "float32", "n"]'),
+        pytest.param("copy_(x)", "", "N", 'InOut[Tensor, "float32", "y_size"]', marks=pytest.mark.slow),
+        pytest.param("size(0)", "", "N", 'Out[Tensor, "float32", "n"]', marks=pytest.mark.slow),
         ("size(0)", "+ 64", "x_size", 'Out[Tensor, "float32", "n"]'),
     ],
 )

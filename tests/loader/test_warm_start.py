@@ -156,6 +156,7 @@ def test_a_file_that_computes_is_run_each_time(fill, call, monkeypatch):
         assert call() == (1 + more, True)
 
 
+@pytest.mark.slow  # builds the runtime again
 def test_what_is_remembered_is_recorded_and_is_of_its_settings_alone(remembered, call, monkeypatch, tmp_path):
     monkeypatch.setenv("TKJIT_RECORD", str(tmp_path / "used.jsonl"))
     assert call() == (1, False)
@@ -199,7 +200,6 @@ def test_a_load_after_an_edit_gives_a_new_object(remembered, fresh):
     ("harm", "room"),
     sample(
         [(harm, room) for room in ("runtime", "glue", "cpu-*") for harm in ("cut", "gone")],
-        "cut-runtime",
         "gone-glue",
         "cut-cpu-*",
         name="-".join,

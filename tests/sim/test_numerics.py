@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.sampling import sample
 
 import tkjit
 from tkjit.config import Settings
@@ -100,7 +101,7 @@ def test_products_of_wgmma(session_cache):
     assert "AssertionError" in run(WGMMA), "and by float32 they are others"
 
 
-@pytest.mark.parametrize("arch", ["80", "90a"])
+@pytest.mark.parametrize("arch", sample(["80", "90a"], "90a"))
 def test_products_of_mma(session_cache, arch):
     assert run(MMA, arch, TKJIT_SIM_NUMERICS="hardware", TKJIT_MODEL_ARCH=arch) == "right"
 

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.compiles
 F32 = "float32"
 
 
+@pytest.mark.slow  # builds the runtime too
 def test_it_is_compiled_once(cache: Path, fresh, compiler):
     code = "import torch, tkjit\ntkjit.load({!r})(torch.ones(4, 4){})\n"
     fresh.run(code.format("softmax", ""))
