@@ -11,6 +11,7 @@ from support.define import define
 
 import tkjit
 from tkjit import CompileError, ToolchainError
+from tkjit.cache.entry import read_dependencies, read_manifest
 from tkjit.cli import main
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
@@ -98,8 +99,13 @@ def test_what_nvcc_takes_instead(loader, reason):
 
 def test_a_header_of_the_hosts_behind_another(loader, tmp_path):
     (tmp_path / "own.h").write_text("#include <vector>\n")
-    manifest = build(loader, f("x[0] = 1;", '#include "own.h"'), include_dirs=tmp_path).manifest
-    assert manifest["why_nvcc"] == "it includes vector, which is no header of device code"
+    entry = loader.launcher(
+        define(f("x[0] = 1;", '#include "own.h"'), TENSOR, entry="f", include_dirs=tmp_path, **SHAPE).specs[0],
+        Variant(),
+        HOPPER,
+    )
+    assert entry.manifest["why_nvcc"] == "it includes vector, which is no header of device code"
+    assert not {"kernel.cubin", "kernel.names", "device_code.inc"} & {path.name for path in entry.directory.iterdir()}
 
 
 def test_show_says_which(loader, tmp_path, monkeypatch, capsys):
@@ -200,6 +206,9 @@ def test_every_header_counts(loader, tmp_path):
 
     built = entry()
     assert entry() == built
+    recorded = read_dependencies(built.parent, read_manifest(built.parent))["files"]
+    for name in ("rtc.h", "deep.h", "stand_ins/nvrtc/math.h", "tkjit/field_types.h", "tkjit/driver_launch.h"):
+        assert any(path.endswith(f"/{name}") for path in recorded), name
     (tmp_path / "deep.h").write_text("#define DEEP 22\n")
     changed = entry()
     assert changed != built

@@ -1,13 +1,13 @@
 """Compiles a launcher in two halves: the device code by NVRTC, the host code by the C++ compiler.
 
-Such a build takes a fifth of nvcc's time, and no toolkit. docs/decisions/device-code.md says which sources it takes.
+Such a build takes a fifth of nvcc's time, and no toolkit. Decision 48 says which sources it takes.
 """
 
 from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,8 +35,7 @@ _OF_HOSTS = ("torch/", "ATen/", "c10/", "pybind11/", "thrust/", "cub/", "cutlass
 
 # What NVRTC's log says where nvcc would do: the fixed list of causes for which nvcc is tried.
 _CAUSES = {
-    r'could not open source file "(?P<what>[^"]+)"': "it includes {what}, which is no header of device code",
-    r'cannot open source file "(?P<what>[^"]+)"': "it includes {what}, which is no header of device code",
+    r'(?:cannot|could not) open source file "(?P<what>[^"]+)"': "it includes {what}, which is no header of device code",
     r"unrecognized option (?P<what>\S+) found": "its flag {what} is nvcc's",
     r'identifier "(?P<what>cuda[A-Z]\w+)" is undefined': "it calls {what}, which host code does",
     r'namespace "std" has no member "(?P<what>\w+)"': "it uses std::{what}, which is not in NVRTC's standard library",
@@ -138,27 +137,27 @@ class Halves:
     ----------
     directory : Path or None
         Where the source's quoted includes are found.
-    defines : sequence of str
-        ``-DNAME=VALUE``.
     """
 
-    def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None, text: str) -> None:
-        self._spec, self._target, self._nvrtc, self._text = spec, target, nvrtc, text
+    # what a build that nvcc goes on with has to remove
+    files = (CUBIN, _NAMES, DEVICE_CODE)
+
+    def __init__(self, spec: Spec, target: Target, nvrtc: Nvrtc, directory: Path | None) -> None:
+        self._spec, self._target, self._nvrtc = spec, target, nvrtc
         own = [*([directory] if directory else []), *spec.include_dirs]
         given = options_of(spec.flags)
         more = [Path(flag[2:]) for flag in given if flag.startswith("-I")]
         self._search = [INCLUDE, *own, *more, *nvrtc.include_dirs, STANDARD_LIBRARY]
         self._defines = [f"-D{name}={value}" for name, value in spec.defines]
         self._given = [flag for flag in given if not flag.startswith("-I")]
-        self._directory = directory
 
     @property
     def search(self) -> tuple[Path, ...]:
         """Where headers are looked for before those of CUDA."""
         return tuple(path for path in self._search if path not in (*self._nvrtc.include_dirs, STANDARD_LIBRARY))
 
-    def dependencies(self) -> tuple[Path, ...]:
-        """Every file that NVRTC can have read, and NVRTC.
+    def dependencies(self, launcher: str) -> tuple[Path, ...]:
+        """Every file that NVRTC can read for a launcher's text, and NVRTC.
 
         Raises
         ------
@@ -166,7 +165,7 @@ class Halves:
             If a header includes what a macro names.
         """
         try:
-            found = closure(self._text, self._directory, self._search, [*self._nvrtc.include_dirs, INCLUDE])
+            found = closure(launcher, None, self._search, [*self._nvrtc.include_dirs, INCLUDE])
         except ComputedInclude as error:
             raise NotInHalves(f"a header of its own includes what a macro names: {error}") from None
         return (*found, self._nvrtc.path)
@@ -204,59 +203,70 @@ class Halves:
             f"-I{INCLUDE}",
             *["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)],
         ]
-        return [device, lambda: self._describe(staging), host]
+        return [device, lambda: self._tell(staging), host]
 
-    def _describe(self, staging: Path) -> None:
-        """Write what the host code is told."""
+    def _tell(self, staging: Path) -> None:
+        """Write what the host code has to know of the device code."""
         cubin = files.read(staging / CUBIN)
         symbol = files.read(staging / _NAMES).decode().split("\n")[0]
         (staging / _NAMES).unlink()
-        parameters = constant(cubin, _PARAMETERS)
-        kinds = [struct.unpack_from("<BBH", parameters, at) for at in range(0, len(parameters), 4)]
-        types = [
-            _type(kind, size, is_globals=i == 0 and not self._spec.args) for i, (kind, _, size) in enumerate(kinds[:-1])
-        ]
-        offsets = (
-            []
-            if self._spec.args
-            else [*struct.unpack(f"<{len(constant(cubin, _LAYOUT)) // 8}Q", constant(cubin, _LAYOUT))]
+        text = _DEVICE_CODE.format(
+            version=self._nvrtc.version,
+            cuda=self._nvrtc.cuda,
+            cubin=CUBIN,
+            symbol=symbol,
+            layout=", ".join(map(str, self._layout(cubin))),
+            types=", ".join(self._types(cubin)),
         )
-        layout = [f"inline constexpr size_t device_layout[] = {{{', '.join(map(str, offsets))}}};"] if offsets else []
-        lines = [
-            f"// What NVRTC {self._nvrtc.version} has made of the device code.",
-            'asm(R"(',
-            "    .pushsection .rodata",
-            "    .balign 64",
-            "    .globl tkjit_cubin",
-            "    .hidden tkjit_cubin",
-            "tkjit_cubin:",
-            f'    .incbin "{CUBIN}"',
-            "    .popsection",
-            ')");',
-            'extern "C" {',
-            f"const int tkjit_cubin_cuda = {self._nvrtc.cuda};",
-            f'const char tkjit_entry_symbol[] = "{symbol}";',
-            f'[[gnu::used]] static const char tkjit_named_entry[] = "tkjit_entry={symbol}";',
-            "}",
-            "namespace tkjit {",
-            *layout,
-            f"using EntryKernel = DeviceKernel<{', '.join(types)}>;",
-            "}  // namespace tkjit",
-        ]
-        files.write(staging / DEVICE_CODE, "\n".join(lines) + "\n")
+        files.write(staging / DEVICE_CODE, text)
+
+    def _layout(self, cubin: bytes) -> tuple[int, ...]:
+        """The struct's size, alignment and offsets; 0 where there is none."""
+        if self._spec.args:
+            return (0,)
+        layout = constant(cubin, _LAYOUT)
+        return struct.unpack(f"<{len(layout) // 8}Q", layout)
+
+    def _types(self, cubin: bytes) -> Iterator[str]:
+        """The entry's parameters in the host code."""
+        *parameters, _ = struct.iter_unpack("<BBH", constant(cubin, _PARAMETERS))
+        for i, (kind, _alignment, size) in enumerate(parameters):
+            yield "Globals" if i == 0 and not self._spec.args else _type(kind, size)
 
 
-def _type(kind: int, size: int, *, is_globals: bool) -> str:
-    """A parameter's type in the host code (``ParameterKind`` in tkjit/device_code.h)."""
-    if is_globals:
-        return "Globals"
-    name = {
+# the generated file (include/tkjit/driver_launch.h); braces of C++ are doubled
+_DEVICE_CODE = """\
+// What NVRTC {version} has made of the device code.
+asm(R"(
+    .pushsection .rodata
+    .balign 64
+    .globl tkjit_cubin
+    .hidden tkjit_cubin
+tkjit_cubin:
+    .incbin "{cubin}"
+    .popsection
+)");
+extern "C" {{
+const int tkjit_cubin_cuda = {cuda};
+const char tkjit_entry_symbol[] = "{symbol}";
+[[gnu::used]] static const char tkjit_named_entry[] = "tkjit_entry={symbol}";
+}}
+namespace tkjit {{
+inline constexpr size_t device_layout[] = {{{layout}}};
+using EntryKernel = DeviceKernel<{types}>;
+}}  // namespace tkjit
+"""
+
+
+def _type(kind: int, size: int) -> str:
+    """A parameter's type in the host code (``ParameterKind`` in include/tkjit/device_code.h)."""
+    names = {
         1: "void*",
         2: "bool",
         3: f"int{8 * size}_t",
         4: f"uint{8 * size}_t",
-        5: {4: "float", 8: "double"}.get(size),
-    }.get(kind)
-    if name is None:
+        5: "float" if size == 4 else "double",
+    }
+    if kind not in names:
         raise NotInHalves("its entry takes a struct of its own, which host code has to fill")
-    return name
+    return names[kind]

@@ -118,6 +118,8 @@ class LauncherPlan(Plan):
                 return self._make_in_halves(staging, self.compiler.nvrtc)
             except NotInHalves as refusal:
                 why_nvcc = str(refusal)
+                for name in Halves.files:
+                    (staging / name).unlink(missing_ok=True)
         if not self.target.is_cpu:
             self._check_nvcc(why_nvcc)
             self._env.toolchain.check_arch(self.target)
@@ -157,8 +159,8 @@ class LauncherPlan(Plan):
         from tkjit.compile import compiler
 
         env = self._env
-        halves = Halves(self.spec, self.target, nvrtc, self._directory, self._source.read())
-        read = halves.dependencies()
+        halves = Halves(self.spec, self.target, nvrtc, self._directory)
+        read = halves.dependencies(self.recipe.text)
         cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
 
         def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
