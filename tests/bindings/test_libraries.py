@@ -282,6 +282,7 @@ inline int half(int number) { return number / 2; }
         tkjit.bind("vector", arch="90a")
 
 
+@pytest.mark.slow  # precompiles several headers
 def test_precompiled_headers_stay_below_a_limit(tmp_path, monkeypatch, fresh):
     monkeypatch.setenv("TKJIT_CACHE", str(tmp_path))
     code = "import tkjit; print(tkjit.bind(source='inline int {0}() {{ return 1; }}').{0}())"

@@ -356,6 +356,7 @@ def test_a_warm_up_keeps_to_its_bounds(bound, fresh, cache_with_runtime, operato
 # ---- when not to compile
 
 
+@pytest.mark.slow  # builds the runtime
 def test_where_it_is_forbidden_a_miss_names_the_command_that_helps(fresh, cache_with_runtime, compiler):
     refused = fresh.start(CALL, TKJIT_JIT="0").wait()
     assert refused.code == 1 and compiler.compiled == [] and not stagings(cache_with_runtime)

@@ -117,7 +117,7 @@ def test_the_other_kernels_of_a_file_are_told_apart(loader, tmp_path, monkeypatc
     assert ", 2 other kernels, compiler " in capsys.readouterr().out
     assert main(["show", "quiet"]) == 0
     shown = capsys.readouterr().out
-    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B shared memory\n" in shown
+    assert f"  quiet for sm_90a: {manifest['registers']} registers, 0 B spilled, 0 B shared memory" in shown
     assert "\n    also in the file: crowded(float*): 32 registers, " in shown
 
 

@@ -48,6 +48,7 @@ def test_no_record(tmp_path, line):
 
 
 @pytest.mark.compiles
+@pytest.mark.slow  # compiles an extension twice
 def test_from_a_run_to_a_machine_that_must_not_compile(tmp_path, fresh, monkeypatch, capsys):
     source, record, bundle = tmp_path / "twice.cu", tmp_path / "record", tmp_path / "bundle"
     source.write_text(KERNEL)

@@ -62,6 +62,7 @@ def test_a_listed_function_takes_tensors_of_each_device():
             module.add(a.to("meta"), b.to("meta"))
 
 
+@pytest.mark.slow  # one more extension for both devices
 def test_a_function_that_asks_for_the_device_has_its_own_code_for_the_cpu():
     source = SOURCE.replace("TORCH_CHECK", "if (!a.is_cuda()) return a.neg();\n    TORCH_CHECK")
     module = cpp_extension.load_inline("add_branching", DECLARED, source, functions=["add"])

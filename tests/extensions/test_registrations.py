@@ -212,6 +212,7 @@ STABLE_TORCH_LIBRARY_IMPL(tkjit_test_stable, CUDA, m) { m.impl("one_more", TORCH
 """
 
 
+@pytest.mark.slow  # torch's headers
 def test_operators_of_torchs_stable_api_run_in_the_simulator(tmp_path):
     path = tmp_path / "stable.cu"
     path.write_text(STABLE)

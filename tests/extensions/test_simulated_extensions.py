@@ -207,7 +207,7 @@ def test_sources_without_functions(tmp_path):
         cpp_extension.load("empty_module", path)
 
 
-@pytest.mark.parametrize(("asked", "value"), [("", 900), ("80", 800)])
+@pytest.mark.parametrize(("asked", "value"), [("", 900), pytest.param("80", 800, marks=pytest.mark.slow)])
 def test_the_architecture_that_the_simulator_is_asked_to_be(monkeypatch, asked, value):
     monkeypatch.setenv("TKJIT_MODEL_ARCH", asked)
     source = """

@@ -119,6 +119,7 @@ def test_element_types(importing):
 # ---- structs
 
 
+@pytest.mark.slow  # one more import that is compiled
 def test_a_struct_of_tkjits_layouts(importing):
     source = """
     #include <tkjit/gl.h>
@@ -141,6 +142,7 @@ def test_a_struct_of_tkjits_layouts(importing):
     assert spec.grid.text == "TODO" and "grid: the source does not launch it" in importing.said
 
 
+@pytest.mark.slow  # one more import that is compiled
 def test_a_struct_in_a_template_that_says_its_own_launch(importing):
     (spec,) = importing(MITTENS / "kernels/row_scale.cu", "-I", str(MITTENS / "include")).values()
     assert spec.entry == "row_scale<D>" and spec.struct == "auto" and dict(spec.variants) == {"D": (32, 128)}
@@ -151,6 +153,7 @@ def test_a_struct_in_a_template_that_says_its_own_launch(importing):
     assert torch.equal(y, x.flip(1) * 2)
 
 
+@pytest.mark.slow  # one more import that is compiled
 def test_an_instance_of_a_librarys_kernel_template(importing):
     """Its argument is followed through the host's functions; the binding's headers are not there, nor missed."""
     (spec,) = importing(MITTENS / "kernels/gemm.cu", "-I", str(MITTENS / "include")).values()
@@ -271,6 +274,7 @@ def test_a_type_that_was_not_found_is_a_question_and_no_int(importing, tmp_path)
         assert f"# TODO: {said}" in text and said in importing.said
 
 
+@pytest.mark.slow  # one more import that is compiled
 def test_an_error_in_what_is_wanted(tmp_path, capsys):
     (tmp_path / "a.cu").write_text("int fine;\n__global__ void k(missing m) {}\n")
     assert "k: unknown type name 'missing' (a.cu:2)" in refused(tmp_path / "a.cu", capsys)

@@ -67,6 +67,7 @@ def test_a_dispatch_over_dtypes_and_columns_is_one_spec_that_runs(tmp_path):
         assert torch.equal(kernel(x, factor=2.0, COLS=64), x * 2)
 
 
+@pytest.mark.slow  # imports that are compiled and run
 def test_run_calls_each_kernel_once_and_says_what_came_out(tmp_path, capsys):
     imported(tmp_path, SOURCE, "--run")
     said = capsys.readouterr().err.partition("called once in the simulator:\n")[2]
@@ -99,6 +100,7 @@ int main() {
         ("*(volatile float*)nullptr", "a read of address 0x0"),
     ],
 )
+@pytest.mark.slow  # three imports that are compiled and run
 def test_run_takes_the_sizes_of_the_source(tmp_path, capsys, body, said):
     imported(tmp_path, VECTOR.replace("BODY", body), "--run")
     assert said in capsys.readouterr().err.partition("called once in the simulator:\n")[2]

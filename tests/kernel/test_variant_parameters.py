@@ -101,6 +101,7 @@ def test_what_contradicts_itself_is_refused(changed, said):
         def wrong(x: In[Tensor, "float32", "N"], STEP: int, reverse: bool, y: Out[Tensor, "float32", "N"]): ...
 
 
+@pytest.mark.slow  # two checkers
 def test_the_checker_goes_through_both():
     check(walk)
     wrong = SOURCE.replace("reverse ? n - 1 - j", "reverse ? n - j")  # behind the end

@@ -111,7 +111,14 @@ def hide_the_spec(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [edit_the_header, edit_the_source, edit_the_spec, point_the_spec_elsewhere, hide_the_spec]
+    "change",
+    [
+        edit_the_header,
+        edit_the_source,
+        edit_the_spec,
+        pytest.param(point_the_spec_elsewhere, marks=pytest.mark.slow),
+        pytest.param(hide_the_spec, marks=pytest.mark.slow),
+    ],
 )
 def test_a_change_is_seen(remembered, call, change, monkeypatch):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(remembered))

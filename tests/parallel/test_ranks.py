@@ -223,11 +223,13 @@ def test_how_the_others_reach_a_part_has_to_be_alike_too():
     assert part.text == "(4,) float32 on cuda, a new one"
 
 
+@pytest.mark.slow  # builds the runtime
 def test_a_rank_that_cannot_have_the_runtime_is_named(tmp_path):
     for note in torchrun("no_runtime", tmp_path):
         assert note["refused"].startswith("LaunchError: rank 3: ") and "TKJIT_JIT=0" in note["refused"]
 
 
+@pytest.mark.slow  # waits until a rank is given up
 def test_a_process_whose_gpu_waits_for_one_that_is_gone_is_ended():
     program = """if True:
         import sys, time, torch

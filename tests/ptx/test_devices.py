@@ -112,6 +112,7 @@ __global__ void meet(int* count) {
 """
 
 
+@pytest.mark.slow  # waits for seconds
 def test_blocks_that_are_slow_to_begin_are_waited_for():
     """As OS threads are on a machine with hundreds of them: the patience with those that wait is shorter."""
 

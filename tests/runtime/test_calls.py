@@ -173,6 +173,7 @@ def test_eight_threads_make_the_first_call_together():
 # ---- references
 
 
+@pytest.mark.slow  # a million calls
 def test_a_million_calls_leak_nothing():
     """Of three tensors and a float, of which some are refused, by the memory of the process."""
     loaded = tkjit.load(nothing)

@@ -36,7 +36,11 @@ EXAMPLES = examples_of()
 
 def named(*, before: bool) -> list[object]:
     """Those of one kind, each as a parameter that its section names."""
-    return [pytest.param(one, id=one.section) for one in EXAMPLES if one.is_before is before]
+    return [
+        pytest.param(one, id=one.section, marks=pytest.mark.slow if "load_inline" in one.section else ())
+        for one in EXAMPLES
+        if one.is_before is before
+    ]
 
 
 def run(example: Example, directory: Path, device: str) -> None:

@@ -42,7 +42,9 @@ THREE = torch.full((1,), 3.0)
 
 
 @pytest.mark.filterwarnings("ignore:CUDA is not available")
-@pytest.mark.parametrize("by", [THREE, 3.0], ids=["first overload", "second overload"])
+@pytest.mark.parametrize(
+    "by", [pytest.param(THREE, id="first overload"), pytest.param(3.0, id="second overload", marks=pytest.mark.slow)]
+)
 def test_lower(by):
     x = torch.ones(4)
     assert lowered(x, by).dtype == torch.float32
