@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import torch
 from support.define import define
 
+from tkjit.cache.entry import read_dependencies
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.loader.glue_header import HEADER, words_of_glue
-from tkjit.loader.modules import GluePlan
 
 pytestmark = pytest.mark.compiles
 
@@ -41,20 +42,15 @@ def test_a_glue_is_compiled_with_it(loader):
     assert (header.directory / f"{HEADER}.gch").is_file()
     cflags = built().manifest["cflags"]
     assert cflags.endswith(f"-include {header.directory / HEADER}")
-    assert "-Winvalid-pch" not in cflags
 
 
 def test_the_compiler_takes_it(loader, tmp_path):
     """It says so of a file that does not fit, under -Winvalid-pch."""
-    import subprocess
-
-    header = loader.glue_header()
     words = built().manifest["cflags"].split()
     (tmp_path / "a.cpp").write_text("")
     command = [str(loader.toolchain.cxx.path), *words, "-Winvalid-pch", "-fsyntax-only", str(tmp_path / "a.cpp")]
     child = subprocess.run(command, capture_output=True, text=True)
     assert child.returncode == 0 and child.stderr == ""
-    assert str(header.directory) in " ".join(command)
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
@@ -69,8 +65,6 @@ def test_a_file_that_is_not_whole_costs_time_alone(loader, damage):
 
 
 def test_a_glue_depends_on_what_the_header_read(loader):
-    from tkjit.cache.entry import read_dependencies
-
     entry = built()
     names = read_dependencies(entry.directory, entry.manifest)["files"]
     assert {"<tkjit>/runtime/glue.h", "<tkjit>/runtime/table.h", "<tkjit>/include/tkjit/arg.h"} <= set(names)
@@ -83,4 +77,3 @@ def test_the_words():
     assert words_of_glue(given, own, ["-O2"]) == ["-DX", "-I/a", "-isystem", "/b", "-fPIC", "-std=c++20", "-O2"]
     assert words_of_glue(given + " -more", own, ["-O2"]) is None
     assert words_of_glue('-DX="a b" -O1 -g0', own, ["-O2"]) is None
-    assert GluePlan.cflags[0] == "-O2"

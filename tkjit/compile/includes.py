@@ -48,15 +48,11 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
     return tuple(dict.fromkeys((bool(quoted), (angled or quoted).strip()) for angled, quoted in names))
 
 
-def closure(
-    text: str, directory: Path | None, search: Sequence[Path], trusted: Iterable[Path] = ()
-) -> tuple[Path, ...]:
+def closure(text: str, search: Sequence[Path], trusted: Iterable[Path] = ()) -> tuple[Path, ...]:
     """Every file that a text may include, and those files include in turn, that exists.
 
     Parameters
     ----------
-    directory : Path or None
-        Where the text's quoted includes are looked for first.
     search : sequence of Path
         The directories in which a compiler looks for headers. A name that several have counts in all of them.
     trusted : iterable of Path
@@ -67,9 +63,9 @@ def closure(
     ComputedInclude
         If a file outside the trusted directories includes what a macro names.
     """
-    whole = tuple(map(str, trusted))
+    whole = tuple(f"{directory}/" for directory in trusted)
     found: dict[str, None] = {}
-    waiting = [(str(directory) if directory else "", included(text))]
+    waiting = [("", included(text))]
     while waiting:
         beside, names = waiting.pop()
         for is_quoted, name in names:
@@ -78,8 +74,8 @@ def closure(
                 if path in found or not os.path.isfile(path):
                     continue
                 found[path] = None
-                is_trusted = path.startswith(whole) if whole else False
-                waiting.append((os.path.dirname(path), _included_by(path, os.stat(path).st_mtime_ns, is_trusted)))
+                names_there = _included_by(path, os.stat(path).st_mtime_ns, path.startswith(whole))
+                waiting.append((os.path.dirname(path), names_there))
     return tuple(sorted(map(Path, found)))
 
 

@@ -11,9 +11,7 @@ import ctypes
 import os
 import sys
 
-CANNOT_OPEN = 3  # the exit status where there is no NVRTC to be had
-
-# what nvrtcGetNumSupportedArchs knows of, and the build of a version, which nvrtcVersion leaves out
+# the build of a version, which nvrtcVersion leaves out
 _BUILD = b'extern "C" __device__ constexpr int build = __CUDACC_VER_BUILD__;'
 
 
@@ -40,7 +38,7 @@ def open_library(path: str) -> ctypes.CDLL:
         return ctypes.CDLL(path)
     except OSError as error:
         print(f"nvrtc: cannot open {path}: {error}")
-        sys.exit(CANNOT_OPEN)
+        sys.exit(1)
 
 
 def describe(nvrtc: ctypes.CDLL) -> str:

@@ -126,12 +126,13 @@ class Toolchain:
             If there is none, or no headers of its version.
         """
         failed = ""
-        for library in nvrtc.candidates(self._nvrtc_directories()):
+        root = self._toolkit_or_none()
+        for library in nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, root)):
             if not library.is_file():
                 continue
             try:
                 version, *archs = self._cached_fact(library, "nvrtc", partial(nvrtc.described, library)).split()
-                headers = nvrtc.include_dirs(library, version, self._toolkit_headers())
+                headers = nvrtc.include_dirs(library, version, [root / "include"] if root else [])
             except ToolchainError as error:
                 failed = failed or str(error)
                 continue
@@ -139,16 +140,10 @@ class Toolchain:
         places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
         raise ToolchainError(failed or f"no NVRTC {places}; install it: {nvrtc.INSTALL_NVRTC}")
 
-    def _nvrtc_directories(self) -> list[Path]:
-        root = None
+    def _toolkit_or_none(self) -> Path | None:
         with suppress(ToolchainError):
-            root = self.cuda_root
-        return nvrtc.directories(self._settings.cuda_home, root)
-
-    def _toolkit_headers(self) -> list[Path]:
-        with suppress(ToolchainError):
-            return [self.cuda_root / "include"]
-        return []
+            return self.cuda_root
+        return None
 
     @property
     def gpu_archs(self) -> frozenset[str]:
@@ -272,7 +267,7 @@ class Toolchain:
             found += self._searched_paths(["nvcc"]) + [
                 str(path) for _, path in self._nvcc_candidates() if path is not None
             ]
-            found += map(str, nvrtc.candidates(self._nvrtc_directories()))
+            found += map(str, nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, self._toolkit_or_none())))
         return found
 
     def _searched_paths(self, names: list[str]) -> list[str]:

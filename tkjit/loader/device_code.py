@@ -147,14 +147,11 @@ class Halves:
         own = [*([directory] if directory else []), *spec.include_dirs]
         given = options_of(spec.flags)
         more = [Path(flag[2:]) for flag in given if flag.startswith("-I")]
-        self._search = [INCLUDE, *own, *more, *nvrtc.include_dirs, STANDARD_LIBRARY]
+        # where headers are looked for before those of CUDA
+        self.search = (INCLUDE, *own, *more)
+        self._search = (*self.search, *nvrtc.include_dirs, STANDARD_LIBRARY)
         self._defines = [f"-D{name}={value}" for name, value in spec.defines]
         self._given = [flag for flag in given if not flag.startswith("-I")]
-
-    @property
-    def search(self) -> tuple[Path, ...]:
-        """Where headers are looked for before those of CUDA."""
-        return tuple(path for path in self._search if path not in (*self._nvrtc.include_dirs, STANDARD_LIBRARY))
 
     def dependencies(self, launcher: str) -> tuple[Path, ...]:
         """Every file that NVRTC can read for a launcher's text, and NVRTC.
@@ -165,7 +162,7 @@ class Halves:
             If a header includes what a macro names.
         """
         try:
-            found = closure(launcher, None, self._search, [*self._nvrtc.include_dirs, INCLUDE])
+            found = closure(launcher, self._search, [*self._nvrtc.include_dirs, INCLUDE])
         except ComputedInclude as error:
             raise NotInHalves(f"a header of its own includes what a macro names: {error}") from None
         return (*found, self._nvrtc.path)
@@ -229,8 +226,8 @@ class Halves:
 
     def _types(self, cubin: bytes) -> Iterator[str]:
         """The entry's parameters in the host code."""
-        *parameters, _ = struct.iter_unpack("<BBH", constant(cubin, _PARAMETERS))
-        for i, (kind, _alignment, size) in enumerate(parameters):
+        *parameters, _ = struct.iter_unpack("<BxH", constant(cubin, _PARAMETERS))
+        for i, (kind, size) in enumerate(parameters):
             yield "Globals" if i == 0 and not self._spec.args else _type(kind, size)
 
 

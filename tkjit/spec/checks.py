@@ -6,6 +6,7 @@ import re
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 
+from tkjit.config import COMPILERS
 from tkjit.errors import ShapeError, SpecError
 from tkjit.spec.description import Description
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
@@ -368,8 +369,8 @@ def _check_cluster(spec: Description) -> None:
 
 
 def _check_compiler(spec: Description) -> None:
-    if spec.compiler not in ("", "nvcc", "nvrtc"):
-        _fail(spec, f"compiler is {spec.compiler!r}; expected 'nvcc' or 'nvrtc'")
+    if spec.compiler not in ("", *COMPILERS):
+        _fail(spec, f"compiler is {spec.compiler!r}; expected {' or '.join(map(repr, COMPILERS))}")
 
 
 def _check_autocast(spec: Description) -> None:

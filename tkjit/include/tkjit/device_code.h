@@ -16,7 +16,6 @@ enum class ParameterKind : unsigned char { other, pointer, boolean, signed_integ
 
 struct Parameter {
     ParameterKind kind;
-    unsigned char alignment;
     unsigned short bytes;
 };
 
@@ -40,8 +39,7 @@ struct parameters_of;
 template <class... Given>
 struct parameters_of<void (*)(Given...)> {
     Parameter all[sizeof...(Given) + 1] = {
-        {kind_of<std::remove_cv_t<Given>>(), static_cast<unsigned char>(alignof(Given)), static_cast<unsigned short>(sizeof(Given))}...,
-        {}};
+        {kind_of<std::remove_cv_t<Given>>(), static_cast<unsigned short>(sizeof(Given))}..., {}};
 };
 
 }  // namespace detail

@@ -7,11 +7,7 @@
 
 #define __host__
 #define __device__
-#define __forceinline__ inline
 
-struct uint3 {
-    unsigned x, y, z;
-};
 struct dim3 {
     unsigned x, y, z;
 
