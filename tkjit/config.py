@@ -29,6 +29,51 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True)
+class RemoteSettings:
+    """A cache on a server.
+
+    Parameters
+    ----------
+    url : str
+        ``TKJIT_CACHE_REMOTE``: any URL that fsspec reads, ``s3://bucket/kernels``; empty for none.
+    mode : str
+        ``TKJIT_CACHE_REMOTE_MODE``: ``r`` or ``rw``; empty to write if there is a key to sign with.
+    key : Path or None
+        ``TKJIT_CACHE_REMOTE_KEY``: the private Ed25519 key of a writer.
+    trust : Path or None
+        ``TKJIT_CACHE_REMOTE_TRUST``: a file of public keys, a line each, whose entries are used.
+    unsigned : bool
+        ``TKJIT_CACHE_REMOTE_UNSIGNED``: whether entries without a signature are used.
+    """
+
+    url: str = ""
+    mode: str = ""
+    key: Path | None = None
+    trust: Path | None = None
+    unsigned: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The URL for a person to read, without a password."""
+        from urllib.parse import urlsplit
+
+        host = urlsplit(self.url).netloc
+        return self.url.replace(host, host.rpartition("@")[2], 1) if "@" in host else self.url
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> RemoteSettings:
+        key, trust = environ.get("TKJIT_CACHE_REMOTE_KEY"), environ.get("TKJIT_CACHE_REMOTE_TRUST")
+        unsigned = environ.get("TKJIT_CACHE_REMOTE_UNSIGNED")
+        return cls(
+            url=environ.get("TKJIT_CACHE_REMOTE", "").rstrip("/"),
+            mode=_one_of("TKJIT_CACHE_REMOTE_MODE", environ.get("TKJIT_CACHE_REMOTE_MODE", ""), ("r", "rw")),
+            key=Path(key).expanduser().absolute() if key else None,
+            trust=Path(trust).expanduser().absolute() if trust else None,
+            unsigned=_flag("TKJIT_CACHE_REMOTE_UNSIGNED", unsigned, default=False),
+        )
+
+
+@dataclass(frozen=True)
 class Settings:
     """What a user or an administrator may set, read once and passed on as a value.
 
@@ -54,6 +99,8 @@ class Settings:
         ``TKJIT_CACHE_SHARED``: whoever can write to the cache is trusted.
     cache_limit_bytes : int or None
         ``TKJIT_CACHE_LIMIT``: ``10G``; what was not used for longest is removed when the cache grows larger.
+    remote : RemoteSettings
+        A cache on a server, which is asked before anything is compiled.
     jit : bool
         ``TKJIT_JIT``: whether anything may be compiled.
     record : Path or None
@@ -88,6 +135,7 @@ class Settings:
     cache_layers: tuple[Path, ...] = ()
     cache_shared: bool = False
     cache_limit_bytes: int | None = None
+    remote: RemoteSettings = RemoteSettings()
     jit: bool = True
     record: Path | None = None
     sim_debug: bool = False
@@ -115,6 +163,7 @@ class Settings:
             cache_layers=tuple(path.absolute() for path in _paths(environ.get("TKJIT_CACHE_READONLY", ""))),
             cache_shared=_flag("TKJIT_CACHE_SHARED", environ.get("TKJIT_CACHE_SHARED"), default=False),
             cache_limit_bytes=size_of_text(limit, "TKJIT_CACHE_LIMIT") if limit else None,
+            remote=RemoteSettings.from_environment(environ),
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),

@@ -56,8 +56,46 @@ def build(
     watch_after_s: float | None,
 ) -> Entry:
     """See ``Cache.build``."""
-    interruptions = cache.interruptions
     stamp = _stamp(replacing)
+    with _locked(cache, recipe, what, report_wait) as (lock, check):
+        if not lock.is_held:
+            _warn_of_no_locks(cache, what)
+        if _stamp(replacing) != stamp:
+            replacing = None  # the previous builder has replaced it
+        if (entry := lookup(recipe, exclude=replacing)) is not None:
+            return entry
+        if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
+            raise failure
+        # only with the build lock held: the previous holder may have been killed
+        sweep(cache.base)
+        if replacing is None and (entry := _fetch(cache, lookup, recipe, lock, check)) is not None:
+            return entry
+        states: dict[str, bytes] = {}
+        for _ in range(ATTEMPTS):
+            with _failures_left(cache, recipe, lock, check):
+                built = _attempt(cache, recipe, builder, lock, replacing, states, watch_after_s)
+            check()
+            if built is not None:
+                if cache.remote is not None:
+                    cache.remote.offer(built.directory)
+                return built
+    raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
+
+
+def fetch(
+    cache: Directory, lookup: Lookup, recipe: Recipe, what: str, report_wait: Callable[[str], None]
+) -> Entry | None:
+    """See ``Cache.fetch``."""
+    with _locked(cache, recipe, what, report_wait) as (lock, check):
+        return lookup(recipe, exclude=None) or _fetch(cache, lookup, recipe, lock, check)
+
+
+@contextmanager
+def _locked(
+    cache: Directory, recipe: Recipe, what: str, report_wait: Callable[[str], None]
+) -> Iterator[tuple[Lock, Callable[[], None]]]:
+    """Hold the build lock of a recipe, and give a function that raises KeyboardInterrupt once builds are to end."""
+    interruptions = cache.interruptions
 
     def check() -> None:
         if cache.interruptions != interruptions:
@@ -70,24 +108,20 @@ def build(
     with ExitStack() as stack:
         with cache.writing():
             lock = stack.enter_context(_build_lock(cache, recipe, what, check, report))
-        if not lock.is_held:
-            _warn_of_no_locks(cache, what)
-        if _stamp(replacing) != stamp:
-            replacing = None  # the previous builder has replaced it
-        if (entry := lookup(recipe, exclude=replacing)) is not None:
-            return entry
-        if (failure := failure_of(cache.failure_directory(recipe), lock.awaited)) is not None:
-            raise failure
-        # only with the build lock held: the previous holder may have been killed
-        sweep(cache.base)
-        states: dict[str, bytes] = {}
-        for _ in range(ATTEMPTS):
-            with _failures_left(cache, recipe, lock, check):
-                built = _attempt(cache, recipe, builder, lock, replacing, states, watch_after_s)
-            check()
-            if built is not None:
-                return built
-    raise CacheError(f"{what}: a file that it includes changed each time it was compiled; is something rewriting it?")
+        yield lock, check
+
+
+def _fetch(cache: Directory, lookup: Lookup, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Entry | None:
+    """Fetch an entry from the remote cache and publish it. Then a lookup takes it, which checks it like any other."""
+    if cache.remote is None:
+        return None
+    with _staged(cache, recipe, lock) as staging:
+        fetched = cache.remote.fetch(recipe, staging, check)
+        if fetched is None:
+            return None
+        with cache.writing():
+            _publish(cache, recipe, fetched.product, staging, fetched.deps_key, None)
+    return lookup(recipe, exclude=None)
 
 
 def _warn_of_no_locks(cache: Directory, what: str) -> None:
@@ -157,14 +191,7 @@ def _attempt(
     states : dict
         The dependencies' states at the end of the last attempt, and then of this one.
     """
-    owner = lock.holder.process
-    name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
-    with cache.writing():
-        staging = _retry(cache, recipe, lambda directory: make_staging(directory / name, shared=cache.shared))
-    cache.building.add(staging)
-    try:
-        _refuse_noexec(cache, staging)
-        lock.say(staging)
+    with _staged(cache, recipe, lock) as staging:
         # by the clock that stamps files: a file written from now on is not older
         begun_ns, begun = _filesystem_time_ns(staging), time.monotonic_ns()
         try:
@@ -177,6 +204,20 @@ def _attempt(
             raise
         with cache.writing():
             return _publish_unless_changed(cache, recipe, product, staging, replacing, states, begun_ns)
+
+
+@contextmanager
+def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
+    """A staging directory in a recipe's directory, removed after the block unless it has got another name."""
+    owner = lock.holder.process
+    name = f"{STAGING}{owner.machine}-{owner.pid}-{owner.started}-{secrets.token_hex(4)}"
+    with cache.writing():
+        staging = _retry(cache, recipe, lambda directory: make_staging(directory / name, shared=cache.shared))
+    cache.building.add(staging)
+    try:
+        _refuse_noexec(cache, staging)
+        lock.say(staging)
+        yield staging
     finally:
         cache.building.discard(staging)
         shutil.rmtree(staging, ignore_errors=True)

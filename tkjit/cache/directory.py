@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tkjit.cache.entry import LAYOUT, Entry
 from tkjit.cache.leases import Leases
@@ -17,6 +18,9 @@ from tkjit.cache.recipe import Recipe
 from tkjit.errors import CacheError
 from tkjit.system import files
 from tkjit.system.trust import Trust
+
+if TYPE_CHECKING:
+    from tkjit.cache.remote import Remote
 
 USED_S = 3600.0  # the precision of the recorded last use of an entry
 
@@ -34,13 +38,24 @@ class Directory:
         Other directories that are trusted on the same terms.
     shared : bool
         ``TKJIT_CACHE_SHARED``: whoever can write to these directories is trusted.
+    remote : Remote, optional
+        ``TKJIT_CACHE_REMOTE``: asked before a build, and given what was built.
     """
 
-    def __init__(self, root: Path, abi: str, *, layers: Sequence[Path] = (), shared: bool = False) -> None:
+    def __init__(
+        self,
+        root: Path,
+        abi: str,
+        *,
+        layers: Sequence[Path] = (),
+        shared: bool = False,
+        remote: Remote | None = None,
+    ) -> None:
         self.root = root
         self.abi = abi
         self.base = root / LAYOUT / abi
         self.shared = shared
+        self.remote = remote
         self.leases = Leases(root / LAYOUT, shared=shared)
         self.trust = Trust(root, layers, shared=shared)
         self._prefix = f"{root}/"  # a string: a step on a Path takes 5 us of a warm call

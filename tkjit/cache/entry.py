@@ -103,7 +103,27 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         **product.facts,
     }
     checked_json.write(staging / MANIFEST, manifest)
-    return digest_of([recipe.tools, digests, dependencies["shadows"]])[:16]
+    return _deps_key(recipe, digests, dependencies["shadows"])
+
+
+def _deps_key(recipe: Recipe, digests: Mapping[str, str], anchored_shadows: Iterable[str]) -> str:
+    return digest_of([recipe.tools, dict(digests), list(anchored_shadows)])[:16]
+
+
+def deps_key_here(dependencies: Mapping[str, Any], recipe: Recipe) -> str | None:
+    """The ``deps_key`` that a build would have here, if it read the files that another build has read.
+
+    Returns
+    -------
+    str or None
+        None if one of these files is not here.
+    """
+    try:
+        digests = {name: fingerprints.digest_of_file(recipe.resolve(name)) for name in dependencies["files"]}
+    except OSError:
+        return None
+    search, read = ([recipe.resolve(name) for name in dependencies[part]] for part in ("search", "files"))
+    return _deps_key(recipe, digests, map(recipe.anchor, shadows(search, read)))
 
 
 def open_entry(directory: Path, recipe: Recipe, *, exact: bool = True) -> Entry | None:
@@ -174,7 +194,12 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     DamagedError
         If the entry's list of files is not whole.
     """
-    recorded = _compared_inputs(read_dependencies(directory, manifest), recipe, exact=exact)
+    return input_changes(read_dependencies(directory, manifest), recipe, exact=exact)
+
+
+def input_changes(dependencies: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> list[str]:
+    """The changed files among the recorded ``files``, ``search`` and ``shadows`` of a build, in words."""
+    recorded = _compared_inputs(dependencies, recipe, exact=exact)
     found = []
     for name, digest in recorded["files"].items():
         try:
@@ -191,7 +216,7 @@ def changes(directory: Path, manifest: Mapping[str, Any], recipe: Recipe, *, exa
     return found
 
 
-def _compared_inputs(recorded: dict[str, Any], recipe: Recipe, *, exact: bool) -> dict[str, Any]:
+def _compared_inputs(recorded: Mapping[str, Any], recipe: Recipe, *, exact: bool) -> Mapping[str, Any]:
     """The recorded files and directories that count: all, or in a layer those of the kernel."""
     if exact:
         return recorded

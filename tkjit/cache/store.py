@@ -7,14 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit.cache import fingerprints
 from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.directory import Directory
-from tkjit.cache.entry import Entry, fingerprinted_paths, open_entry, read_manifest
+from tkjit.cache.entry import LAYOUT, Entry, fingerprinted_paths, open_entry, read_manifest
 from tkjit.cache.recipe import Product, Recipe
+from tkjit.config import RemoteSettings
 from tkjit.system.trust import warn_of_no_sharing
+
+if TYPE_CHECKING:
+    from tkjit.cache.remote import Remote
 
 
 class Record(NamedTuple):
@@ -36,12 +40,21 @@ class Cache(Directory):
         ``TKJIT_CACHE_READONLY``.
     limit_bytes : int or None
         ``TKJIT_CACHE_LIMIT``: a build that exceeds it removes the least recently used entries.
+    remote : RemoteSettings, optional
+        ``TKJIT_CACHE_REMOTE`` and what belongs to it.
     """
 
     def __init__(
-        self, root: Path, abi: str, *, layers: Sequence[Path] = (), shared: bool = False, limit_bytes: int | None = None
+        self,
+        root: Path,
+        abi: str,
+        *,
+        layers: Sequence[Path] = (),
+        shared: bool = False,
+        limit_bytes: int | None = None,
+        remote: RemoteSettings | None = None,
     ) -> None:
-        super().__init__(root, abi, layers=layers, shared=shared)
+        super().__init__(root, abi, layers=layers, shared=shared, remote=_remote(remote, root, abi, shared=shared))
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
         # replaced by the runtime's compiled function as soon as there is a runtime
@@ -152,6 +165,31 @@ class Cache(Directory):
 
     # ---- building
 
+    def fetch(
+        self, recipe: Recipe, *, what: str = "", report_wait: Callable[[str], None] = lambda text: None
+    ) -> Entry | None:
+        """The entry of a recipe from the remote cache, if there is one that has it; nothing is built.
+
+        Raises
+        ------
+        CacheError
+            If the directory cannot be written, or the settings of the remote cache are no good.
+        """
+        if self.remote is None:
+            return None
+        from tkjit.cache import building
+
+        self._prepare(recipe)
+        entry = building.fetch(self, self.lookup, recipe, what or recipe.name, report_wait)
+        return entry if entry is not None and self.use(entry) else None
+
+    def _prepare(self, recipe: Recipe) -> None:
+        """Make the root, and check who can write to it and to a recipe's directory."""
+        with self.writing():
+            self.make_directory(self.root)
+        self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
+        self.trust.check(str(self.directory(recipe)))
+
     def build(
         self,
         recipe: Recipe,
@@ -187,10 +225,7 @@ class Cache(Directory):
         """
         from tkjit.cache import building
 
-        with self.writing():
-            self.make_directory(self.root)
-        self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
-        self.trust.check(str(self.directory(recipe)))
+        self._prepare(recipe)
         if self.shared and not self._warned_of_private_root:
             self._warned_of_private_root = True
             warn_of_no_sharing(self.root)
@@ -203,6 +238,14 @@ class Cache(Directory):
             with suppress(OSError):  # the build itself has succeeded
                 eviction.prune(self, self.limit_bytes)
         return entry
+
+
+def _remote(settings: RemoteSettings | None, root: Path, abi: str, *, shared: bool) -> Remote | None:
+    if settings is None or not settings.url:
+        return None
+    from tkjit.cache.remote import Remote
+
+    return Remote(settings, abi, root / LAYOUT, shared=shared)
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:

@@ -27,6 +27,7 @@ _SETTINGS_OUTSIDE_KEYS = frozenset(
     [
         "jit",
         "record",
+        "remote",
         "cache_limit_bytes",
         "cache_shared",
         "kernel_path",

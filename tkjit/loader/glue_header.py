@@ -6,6 +6,7 @@ A compiler that finds the file unfit, for its flags are others, reads the header
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
@@ -63,7 +64,9 @@ class GlueHeaderPlan(Plan):
             files = ["-MMD", "-MF", str(depfile), "-x", "c++-header", str(source), "-o", str(output)]
             return [[str(env.toolchain.cxx.path), *self._words, *files]]
 
-        return compiler.compile_binary(unit, staging, f"{HEADER}.gch", commands)
+        product = compiler.compile_binary(unit, staging, f"{HEADER}.gch", commands)
+        # of 42 MB, and sooner made than fetched
+        return replace(product, facts={**product.facts, "stays_here": True})
 
     def load(self, module: str, path: Path) -> Path:
         return path

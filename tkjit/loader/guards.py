@@ -20,7 +20,8 @@ def check_may_compile(plan: Plan, settings: Settings) -> None:
         With the command that builds it ahead of time.
     """
     if not settings.jit:
-        searched = ", ".join(map(str, (*settings.cache_layers, settings.cache_root)))
+        remote = [settings.remote.shown] if settings.remote.url else []
+        searched = ", ".join(map(str, (*settings.cache_layers, settings.cache_root, *remote)))
         raise CacheError(
             f"{plan.what} is not in the cache ({searched}), and TKJIT_JIT=0 forbids compiling it; build it ahead of "
             f"time: {plan.warmup}   (python -m tkjit why says what is different)"

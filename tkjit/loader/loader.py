@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from tkjit import headers
-from tkjit.cache import Cache, Entry, Recipe, fingerprints
+from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
 from tkjit.compile import targets
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
@@ -66,6 +66,7 @@ class Loader:
             layers=settings.cache_layers,
             shared=settings.cache_shared,
             limit_bytes=settings.cache_limit_bytes,
+            remote=settings.remote,
         )
         self.toolchain = Toolchain(settings, self.cache.tools_memo)
         self.env = Environment(
@@ -240,7 +241,11 @@ class Loader:
             return found
         if (kept := self._failures.pop(plan.recipe, None)) is not None:
             raise kept
-        check_may_compile(plan, self.settings)
+        make = plan.make
+        if self.cache.remote is None:
+            check_may_compile(plan, self.settings)
+        else:
+            make = partial(self._make_if_allowed, plan)
         self.record_built()
         _preload_sysconfig()
         other = concurrent() if concurrent else None
@@ -249,7 +254,7 @@ class Loader:
             try:
                 built = self.cache.build(
                     recipe,
-                    plan.make,
+                    make,
                     what=plan.what,
                     replacing=replacing,
                     report_wait=say,
@@ -261,6 +266,20 @@ class Loader:
             built = replace(built, fingerprint=inputs + built.fingerprint)
             self._unrecorded.append(_Built(plan.warm_key, built, time.monotonic_ns()))
             return built
+
+    def _make_if_allowed(self, plan: Plan, staging: Path) -> Product:
+        """Build what the remote cache turned out not to have."""
+        check_may_compile(plan, self.settings)
+        return plan.make(staging)
+
+    def find_or_fetch(self, plan: Plan) -> Entry | None:
+        """A plan's entry, if it is in the cache or the remote cache has it."""
+        if (found := self.find(plan)) is not None or self.cache.remote is None:
+            return found
+        recipe, inputs = plan.rendered
+        with show_progress(plan.what) as say:
+            fetched = self.cache.fetch(recipe, what=plan.what, report_wait=say)
+        return replace(fetched, fingerprint=inputs + fetched.fingerprint) if fetched else None
 
     def record_built(self, *, at_exit: bool = False) -> None:
         """Write records of what was built, so that the next process finds it as fast as the one after it.

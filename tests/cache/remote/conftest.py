@@ -1,0 +1,51 @@
+"""Fixtures for the remote cache: a directory that is one, a key, and machines with caches of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.fake_builder import ABI, forget_leases, write
+from support.remote_caches import write_key
+
+from tkjit.cache import Cache
+from tkjit.config import RemoteSettings
+
+
+@pytest.fixture
+def header(tmp_path: Path) -> Path:
+    path = tmp_path / "include/gl.h"
+    write(path, "struct gl {};")
+    return path
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    return write_key(tmp_path / "key")
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    return tmp_path / "remote"
+
+
+@pytest.fixture
+def url(remote: Path) -> str:
+    return f"file://{remote}"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Callable[..., Cache]]:
+    """Opens the cache of a machine; those of another name share nothing but the remote cache."""
+    opened: list[Cache] = []
+
+    def make(settings: RemoteSettings, name: str = "") -> Cache:
+        opened.append(Cache(tmp_path / "machines" / (name or str(len(opened))), ABI, remote=settings))
+        return opened[-1]
+
+    yield make
+    for cache in opened:
+        assert cache.remote is not None
+        cache.remote.finish()
+        forget_leases(cache)

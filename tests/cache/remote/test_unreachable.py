@@ -1,0 +1,200 @@
+"""A server that does not answer costs two seconds once a minute, and no build."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import warnings
+from dataclasses import replace
+
+import pytest
+from support.fake_builder import RECIPE, Builder, below, recipe_with_part
+from support.remote_caches import http, path_of, reader, serving, statements, writer
+
+from tkjit.cache.remote import packing
+from tkjit.errors import CacheError, TkjitWarning
+from tkjit.system import transfer
+
+OTHER = recipe_with_part("flags", "-O2")
+
+
+def silent(connection):
+    connection.recv(65536)
+    time.sleep(30)
+
+
+def closing(connection):
+    connection.recv(65536)
+
+
+def failing(connection):
+    connection.recv(65536)
+    connection.sendall(http("500 Internal Server Error", b""))
+
+
+def build_without(cache, header, recipe=RECIPE) -> float:
+    """Build what the server does not give, after one warning; the seconds that it took."""
+    begun = time.monotonic()
+    with pytest.warns(TkjitWarning, match=r"does not answer: .*is compiled here, and it is not asked again for 60 s"):
+        cache.build(recipe, builder := Builder(header))
+    assert builder.calls == 1 and cache.lookup(recipe) is not None
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("answer", [silent, closing, failing])
+def test_the_build_goes_on(machine, header, key, answer):
+    with serving(answer) as url:
+        cache = machine(reader(url, key))
+        seconds = build_without(cache, header)
+        # 2 s, and the start of the process that asks
+        assert seconds < 2.0 + 3.0
+
+
+def test_nobody_listens(machine, header, key):
+    build_without(machine(reader("http://127.0.0.1:1/kernels", key)), header)
+
+
+def test_it_is_remembered_by_all_processes_for_a_minute(machine, header, key, tmp_path):
+    asked = []
+
+    def count(connection):
+        asked.append(path_of(connection.recv(65536)))
+
+    with serving(count) as url:
+        build_without(machine(reader(url, key), "here"), header)
+        first = len(asked)
+        assert first
+        another = machine(reader(url, key), "here")
+        with pytest.warns(TkjitWarning, match=r"is not asked: it did not answer \d s ago"):
+            another.build(OTHER, Builder(header))
+        with warnings.catch_warnings(record=True) as caught:  # once a process is enough
+            another.build(recipe_with_part("flags", "-O1"), Builder(header))
+        assert len(asked) == first and caught == []
+        (memo,) = (another.root / "v1").glob("unreachable-*")
+        os.utime(memo, (time.time() - 61,) * 2)
+        build_without(machine(reader(url, key), "here"), header, recipe_with_part("flags", "-O0"))
+        assert len(asked) > first
+
+
+def test_another_server_is_asked(machine, header, key, url, remote):
+    build_without(machine(reader("http://127.0.0.1:1/kernels", key), "here"), header)
+    cache = machine(writer(url, key), "here")
+    cache.build(OTHER, Builder(header))
+    assert cache.remote.finish(60) == 0 and len(statements(remote)) == 1
+
+
+def test_a_connection_that_ends_in_the_midst(machine, header, key, url, remote):
+    cache = machine(writer(url, key))
+    cache.build(RECIPE, Builder(header))
+    assert cache.remote.finish(60) == 0
+
+    def answer(connection):
+        path = path_of(connection.recv(65536))
+        body = (remote / path.lstrip("/")).read_bytes()
+        connection.sendall(http("200 OK", body[: len(body) // 2 if path.endswith(".z") else None], length=len(body)))
+
+    with serving(answer) as http_url:
+        cache = machine(reader(http_url, key))
+        build_without(cache, header)
+        assert below(cache.root, ".staging*") == []
+
+
+def test_a_connection_that_stops_in_the_midst(machine, header, key, url, remote, monkeypatch):
+    monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 0.5)
+    cache = machine(writer(url, key))
+    cache.build(RECIPE, Builder(header))
+    assert cache.remote.finish(60) == 0
+
+    def answer(connection):
+        path = path_of(connection.recv(65536))
+        body = (remote / path.lstrip("/")).read_bytes()
+        connection.sendall(http("200 OK", body[: -1 if path.endswith(".z") else None], length=len(body)))
+        time.sleep(30 if path.endswith(".z") else 0)
+
+    with serving(answer) as http_url:
+        assert build_without(machine(reader(http_url, key)), header) < 5
+
+
+def test_what_comes_slowly_but_comes(machine, header, key, url, remote, monkeypatch):
+    """A server answers while the file grows."""
+    monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
+    cache = machine(writer(url, key))
+    blob = os.urandom(1 << 20)
+    cache.build(RECIPE, Builder(header, during=lambda: below(cache.root, ".staging*") and _add(cache, blob)))
+    assert cache.remote.finish(60) == 0
+
+    def answer(connection):
+        path = path_of(connection.recv(65536))
+        body = (remote / path.lstrip("/")).read_bytes()
+        connection.sendall(http("200 OK", b"", length=len(body)))
+        parts = 8 if path.endswith(".z") else 1
+        for number in range(parts):
+            connection.sendall(body[len(body) * number // parts : len(body) * (number + 1) // parts])
+            time.sleep(0.3 if parts > 1 else 0)
+
+    with serving(answer) as http_url:
+        assert machine(reader(http_url, key)).fetch(RECIPE) is not None
+
+
+def _add(cache, blob):
+    (staging,) = cache.building
+    (staging / "more.bin").write_bytes(blob)
+
+
+def test_the_process_that_asks_is_killed(machine, header, key, monkeypatch):
+    script = "import os, sys; sys.stdin.readline(); os.kill(os.getpid(), 9)"
+    path = key.with_name("transfer.py")
+    path.write_text(script)
+    monkeypatch.setattr(transfer, "SCRIPT", path)
+    build_without(machine(reader("file:///nowhere", key)), header)
+
+
+@pytest.mark.parametrize("line", ["no json", "[]", "3"])
+def test_it_says_what_cannot_be_read(machine, header, key, monkeypatch, line):
+    path = key.with_name("transfer.py")
+    path.write_text(f"import sys; print('{{}}', flush=True); sys.stdin.readline(); print({line!r}, flush=True)")
+    monkeypatch.setattr(transfer, "SCRIPT", path)
+    build_without(machine(reader("file:///nowhere", key)), header)
+
+
+def test_what_cannot_be_written_there(machine, header, key, remote, url):
+    remote.parent.mkdir(exist_ok=True)
+    remote.write_text("a file")
+    cache = machine(writer(url, key))
+    with pytest.warns(TkjitWarning, match="does not answer|does not take entries"):
+        cache.build(RECIPE, Builder(header))
+        cache.remote.finish()
+    with pytest.raises(CacheError, match="does not take entries"):
+        cache.remote.push(cache.lookup(RECIPE).directory)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_the_disk_fills_while_an_entry_comes(machine, header, key, url, monkeypatch, number):
+    cache = machine(writer(url, key))
+    cache.build(RECIPE, Builder(header))
+    assert cache.remote.finish(60) == 0
+
+    def fill(*arguments):
+        (staging,) = here.building
+        (staging / "manifest.json").write_text("{")
+        raise OSError(number, os.strerror(number))
+
+    here = machine(reader(url, key))
+    monkeypatch.setattr("tkjit.cache.remote.remote.unpack", fill)
+    with pytest.warns(TkjitWarning, match=f"cannot be written here: {os.strerror(number)}"):
+        here.build(RECIPE, builder := Builder(header))
+    assert builder.calls == 1 and below(here.root, ".staging*") == []
+    monkeypatch.setattr("tkjit.cache.remote.remote.unpack", packing.unpack)
+    assert machine(reader(url, key)).fetch(RECIPE) is not None
+
+
+def test_ctrl_c_ends_the_wait(machine, header, key, threads):
+    with serving(silent) as url:
+        cache = machine(replace(reader(url, key)))
+        threads.start(lambda: cache.build(RECIPE, Builder(header)))
+        time.sleep(0.5)
+        begun = time.monotonic()
+        cache.interrupt(lambda: threads.are_over)
+        assert time.monotonic() - begun < 1
+    assert isinstance(threads.join()[0], KeyboardInterrupt) and below(cache.root, ".staging*") == []

@@ -1,0 +1,56 @@
+"""The object that has the files of an entry: one after the other, as one stream of zlib."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from tkjit.cache.remote.signing import RefusedError
+from tkjit.cache.remote.statement import Statement
+
+_CHUNK = 1 << 20
+
+
+def unpack(packed: Path, statement: Statement, directory: Path) -> None:
+    """Write the files that a statement names, each with the size and the hash that it says.
+
+    Raises
+    ------
+    RefusedError
+        If the object holds something else. What was written by then is no entry.
+    OSError
+        If a file cannot be written.
+    """
+    chunks = _unpacked(packed)
+    rest = b""
+    for file in statement.files:
+        digest, left = hashlib.sha256(), file.size
+        with (directory / file.name).open("xb") as target:
+            while left:
+                rest = rest or next(chunks, b"")
+                if not rest:
+                    raise RefusedError(f"{statement.object_name} ends too early")
+                part, rest = rest[:left], rest[left:]
+                digest.update(part)
+                target.write(part)
+                left -= len(part)
+        if digest.hexdigest() != file.sha256:
+            raise RefusedError(f"{file.name} in {statement.object_name} has another hash than its statement says")
+        (directory / file.name).chmod(0o755 if file.is_program else 0o644)
+    if rest or next(chunks, b""):
+        raise RefusedError(f"{statement.object_name} holds more than its statement says")
+
+
+def _unpacked(packed: Path) -> Iterator[bytes]:
+    """The content, in chunks of limited size, whatever the object says of itself."""
+    reader = zlib.decompressobj()
+    with packed.open("rb") as file:
+        while not reader.eof and (data := file.read(_CHUNK)):
+            try:
+                while chunk := reader.decompress(data, _CHUNK):
+                    yield chunk
+                    data = reader.unconsumed_tail
+            except zlib.error as error:
+                raise RefusedError(f"{packed.name} cannot be unpacked: {error}") from None

@@ -1,0 +1,286 @@
+"""Reads entries from a server, and writes them to it. What a server sends is checked before any of it is an entry."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tkjit.cache.checked_json import DamagedError
+from tkjit.cache.entry import LAYOUT, check_intact
+from tkjit.cache.recipe import Product, Recipe
+from tkjit.cache.remote import signing, statement
+from tkjit.cache.remote.packing import unpack
+from tkjit.cache.remote.signing import RefusedError
+from tkjit.cache.remote.statement import MAX_STATEMENT_BYTES, NAME, Statement
+from tkjit.config import RemoteSettings
+from tkjit.errors import CacheError, TkjitWarning
+from tkjit.system import files
+from tkjit.system.fork_safe import cached_property
+from tkjit.system.transfer import Patience, TransferProcess, UnreachableError
+
+PATIENCE_S = 2.0  # without an answer, after which a server is unreachable
+FORGET_S = 60.0  # after which a server that was unreachable is asked again
+EXIT_S = 10.0  # the most that a process waits at its end for what it has written
+PUSH_S = 120.0  # the most that one entry takes to be written, when somebody has asked for that
+MAX_STATEMENTS = 16  # that are read for one lookup
+_PACKED = ".packed"
+
+
+class Fetched(NamedTuple):
+    """What was fetched into a staging directory."""
+
+    product: Product
+    deps_key: str
+
+
+class Remote:
+    """A cache on a server.
+
+    Parameters
+    ----------
+    settings : RemoteSettings
+    abi : str
+        The Python tag and platform of its entries.
+    memo_directory : Path
+        A directory of the cache, where all its processes see that the server was unreachable.
+    """
+
+    def __init__(self, settings: RemoteSettings, abi: str, memo_directory: Path, *, shared: bool = False) -> None:
+        self._settings = settings
+        self._keys = signing.Keyring(settings)
+        self._abi = abi
+        self._shared = shared
+        self._shown = settings.shown
+        self._memo = memo_directory / f"unreachable-{hashlib.sha256(settings.url.encode()).hexdigest()[:16]}"
+        self._reader = TransferProcess(settings.url)
+        self._writer = TransferProcess(settings.url)
+        self._warned: set[str] = set()
+        atexit.register(self.finish)
+
+    @cached_property
+    def writes(self) -> bool:
+        """Whether builds are written to it.
+
+        Raises
+        ------
+        CacheError
+            If that is wanted, and cannot be.
+        """
+        settings = self._settings
+        is_http = settings.url.startswith(("http://", "https://"))
+        if settings.mode == "rw" and is_http:
+            raise CacheError(f"{self._shown}: a server of HTTP is read only; write through s3:// or sftp://, say")
+        if settings.mode == "rw" and settings.key is None and not settings.unsigned:
+            raise CacheError("TKJIT_CACHE_REMOTE_MODE=rw needs TKJIT_CACHE_REMOTE_KEY, the key to sign with")
+        return settings.mode != "r" and not is_http and (settings.key is not None or settings.unsigned)
+
+    # ---- reading
+
+    def fetch(self, recipe: Recipe, staging: Path, check: Callable[[], None] = lambda: None) -> Fetched | None:
+        """Fetch the entry of a recipe that was made from the present inputs, into an empty directory.
+
+        Returns
+        -------
+        Fetched or None
+            None if the server has none, is unreachable, or has sent what is refused: a warning says so.
+
+        Raises
+        ------
+        CacheError
+            If the settings are no good.
+        """
+        # settings that contradict are an error before the build, and not after it
+        assert self._keys.trusted is not None and self.writes is not None
+        if self._is_unreachable():
+            return None
+        place = self.place(recipe)
+        patience = Patience(PATIENCE_S, check)
+        try:
+            for found in self._fitting(recipe, place, patience):
+                with self._refusing(place, f"{found.deps_key}.json"):
+                    return self._take(found, place, recipe, staging, check)
+        except UnreachableError as error:
+            self._set_unreachable(str(error))
+        except OSError as error:
+            self._warn(f"an entry of the remote cache {self._shown} cannot be written here: {error.strerror or error}")
+        return None
+
+    def place(self, recipe: Recipe) -> str:
+        return f"{self._abi}/{recipe.arch}/{recipe.name}-{recipe.build_key[:16]}"
+
+    def _fitting(self, recipe: Recipe, place: str, patience: Patience) -> Iterator[Statement]:
+        """The statements of a place that fit. A statement that does not fit says which name might."""
+        answer = self._reader.ask({"do": "list", "place": f"{LAYOUT}/{place}"}, patience)
+        names = [name for name in answer.get("names", []) if NAME.fullmatch(name)]
+        for _ in range(min(len(names), MAX_STATEMENTS)):
+            name = names.pop(0)
+            with self._refusing(place, name):
+                read = self._statement(place, name, patience)
+                if read is None:
+                    continue
+                read.check_place(recipe, place, name)
+                if read.fits(recipe):
+                    yield read
+                elif (likely := read.name_here(recipe)) in names:
+                    names.remove(likely)
+                    names.insert(0, likely)
+
+    def _statement(self, place: str, name: str, patience: Patience) -> Statement | None:
+        """A statement whose signature is that of a trusted key; None if it was removed."""
+        with tempfile.TemporaryDirectory(prefix="tkjit-") as directory:
+            path = Path(directory, name)
+            if self._get(place, name, path, MAX_STATEMENT_BYTES, patience) == "missing":
+                return None
+            return statement.from_json(self._keys.checked(files.read(path)))
+
+    def _take(
+        self, found: Statement, place: str, recipe: Recipe, staging: Path, check: Callable[[], None]
+    ) -> Fetched | None:
+        """Fetch the files of a statement, and compare each with its hash."""
+        packed = staging / _PACKED
+        try:
+            # what cannot be made smaller grows by less than a thousandth
+            limit = found.size_bytes + found.size_bytes // 1000 + 4096
+            answer = self._get(place, found.object_name, packed, limit, Patience(PATIENCE_S, check))
+            if answer == "missing":
+                raise RefusedError(f"its files ({found.object_name}) are not there")
+            unpack(packed, found, staging)
+            packed.unlink()
+            check_intact(staging, recipe)
+        except BaseException:
+            for path in list(staging.iterdir()):
+                path.unlink()
+            raise
+        return Fetched(Product(found.shared_object, (), {"module": found.module}), found.deps_key)
+
+    def _get(self, place: str, name: str, to: Path, limit: int, patience: Patience) -> str:
+        request = {"do": "get", "place": f"{LAYOUT}/{place}", "name": name, "to": str(to), "limit": limit}
+        answer = self._reader.ask(request, patience, to)
+        if answer.get("error") == "too large":
+            raise RefusedError(f"{name} is larger than {limit} bytes")
+        return str(answer.get("error", ""))
+
+    @contextmanager
+    def _refusing(self, place: str, name: str) -> Iterator[None]:
+        """Warn of what is refused in the block, and end the block."""
+        try:
+            yield
+        except DamagedError as error:
+            self._warn(f"{self._shown}/{LAYOUT}/{place}/{name} is refused: {error}")
+
+    # ---- writing
+
+    def offer(self, directory: Path) -> None:
+        """Write an entry to the server, beside what this process does next. It only warns if that fails."""
+        if not self.writes or self._is_unreachable():
+            return
+        try:
+            if (request := self.request_of(directory)) is None:
+                return
+            self._note_answers(self._writer.send(request))
+        except UnreachableError as error:
+            self._set_unreachable(str(error))
+            return
+        except (DamagedError, OSError):  # it was removed
+            return
+
+    def push(self, directory: Path) -> bool | None:
+        """Write an entry to the server, unless that has it.
+
+        Returns
+        -------
+        bool or None
+            Whether it was written; None of one that is of no use elsewhere.
+
+        Raises
+        ------
+        CacheError
+            If the server does not answer or does not take it, or nothing may be written to it.
+        DamagedError
+            If the entry is not whole.
+        """
+        if not self.writes:
+            raise CacheError(
+                f"{self._shown} is not written to: set TKJIT_CACHE_REMOTE_KEY to the key to sign with, and not "
+                "TKJIT_CACHE_REMOTE_MODE=r; a server of HTTP is read only"
+            )
+        if (request := self.request_of(directory)) is None:
+            return None
+        try:
+            answer = self._writer.ask({"do": "list", "place": request["place"]}, Patience(PUSH_S))
+            if request["statement"] in answer.get("names", []):
+                return False
+            answer = self._writer.ask(request, Patience(PUSH_S))
+        except UnreachableError as error:
+            raise CacheError(f"the remote cache {self._shown} does not take entries: {error}") from None
+        if answer:
+            raise CacheError(f"the remote cache {self._shown} does not take entries: {answer['text']}")
+        return True
+
+    def finish(self, seconds: float = EXIT_S) -> int:
+        """Wait for what was offered, end the processes, and return how many entries did not come there."""
+        self._reader.finish(0.0)
+        return self._note_answers(self._writer.finish(seconds))
+
+    def request_of(self, directory: Path) -> dict[str, Any] | None:
+        """What writes an entry; None of one that is of no use elsewhere.
+
+        Raises
+        ------
+        DamagedError
+            If it is not whole.
+        OSError
+            If it was removed.
+        """
+        if statement.stays_here(directory):
+            return None
+        made = statement.of_entry(directory)
+        return {
+            "do": "put",
+            "place": f"{LAYOUT}/{made.place}",
+            "object": made.object_name,
+            "files": [str(directory / file.name) for file in made.files],
+            "statement": f"{made.deps_key}.json",
+            "text": self._keys.signed(made.to_json()).decode(),
+        }
+
+    def _note_answers(self, answers: list[dict[str, Any]]) -> int:
+        failed = [answer for answer in answers if answer.get("error") not in (None, "missing")]
+        for answer in failed:
+            self._warn(f"the remote cache {self._shown} does not take entries: {answer['text']}")
+        return len(failed)
+
+    # ---- a server that does not answer
+
+    def _is_unreachable(self) -> bool:
+        """Whether a process of this cache has found the server unreachable in the last minute."""
+        try:
+            age_s = time.time() - self._memo.stat().st_mtime
+        except OSError:
+            return False
+        if not 0 <= age_s < FORGET_S:
+            return False
+        self._warn(f"the remote cache {self._shown} is not asked: it did not answer {age_s:.0f} s ago")
+        return True
+
+    def _set_unreachable(self, why: str) -> None:
+        with suppress(OSError):
+            files.write(self._memo, why + "\n", shared=self._shared)
+        self._warn(
+            f"the remote cache {self._shown} does not answer: {why}; what is missing is compiled here, and it is not "
+            f"asked again for {FORGET_S:.0f} s"
+        )
+        self._warned.add(f"the remote cache {self._shown} is not asked")
+
+    def _warn(self, text: str) -> None:
+        """Warn, once of each thing."""
+        if (thing := text.partition(":")[0]) not in self._warned or "is refused" in text:
+            self._warned.add(thing)
+            warnings.warn(text, TkjitWarning, stacklevel=2)

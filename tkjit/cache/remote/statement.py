@@ -1,0 +1,187 @@
+"""What a remote cache says of an entry: its keys, the hashes of its files and of what it was made from, signed.
+
+The object has two lines. The first names the key and has the signature of the second, which is JSON.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tkjit.cache import checked_json
+from tkjit.cache.entry import DEPENDENCIES, MANIFEST, deps_key_here, input_changes, read_dependencies, read_manifest
+from tkjit.cache.recipe import Recipe, digest_of, digest_of_file
+from tkjit.cache.remote.signing import RefusedError
+from tkjit.system import files as owned_files
+
+FORMAT = 1
+NAME = re.compile(r"[0-9a-f]{16}\.json")  # of a statement's object
+MAX_BYTES = 2 << 30  # of an entry's files
+MAX_STATEMENT_BYTES = 16 << 20
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
+_MAX_FILES = 100
+
+
+class File(NamedTuple):
+    """A file of an entry."""
+
+    name: str
+    size: int
+    sha256: str
+    is_program: bool
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What an entry is.
+
+    Parameters
+    ----------
+    place : str
+        ``<abi>/<arch>/<name>-<build_key>``.
+    key : mapping
+        The parts of its build key, as ``Recipe.recorded_parts`` has them.
+    tools : mapping
+        The versions of its compilers.
+    dependencies : mapping
+        ``files``, ``search`` and ``shadows``, as ``dependencies.json`` has them.
+    files : tuple of File
+        Its files, in the order in which the object has them.
+    """
+
+    place: str
+    deps_key: str
+    key: Mapping[str, str]
+    tools: Mapping[str, str]
+    shared_object: str
+    module: str
+    dependencies: Mapping[str, Any]
+    files: tuple[File, ...]
+
+    @property
+    def object_name(self) -> str:
+        """The name of the object with the files, which differs if a byte of them does."""
+        return f"{digest_of([list(file) for file in self.files])[:32]}.z"
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    def check_place(self, recipe: Recipe, place: str, name: str) -> None:
+        """Check that it says what was asked for: a valid one may have been put in the place of another.
+
+        Raises
+        ------
+        RefusedError
+        """
+        if (self.place, f"{self.deps_key}.json") != (place, name) or self.key != recipe.recorded_parts():
+            raise RefusedError("it is the entry of another place")
+
+    def fits(self, recipe: Recipe) -> bool:
+        """Whether it was made from the present inputs.
+
+        On a machine without compilers only the kernel's own files count, as for an entry of the cache.
+        """
+        exact = recipe.tools is not None
+        if exact and self.tools != dict(recipe.tools or ()):
+            return False
+        return not input_changes(self.dependencies, recipe, exact=exact)
+
+    def name_here(self, recipe: Recipe) -> str:
+        """The name of a statement that would fit, if what it was made from has changed only in content."""
+        key = deps_key_here(self.dependencies, recipe)
+        return f"{key}.json" if key else ""
+
+    def to_json(self) -> bytes:
+        value = {"format": FORMAT, **vars(self), "files": [list(file) for file in self.files]}
+        return json.dumps(value, sort_keys=True).encode()
+
+
+def of_entry(directory: Path) -> Statement:
+    """The statement of an entry of the cache.
+
+    Raises
+    ------
+    DamagedError
+        If it is not whole.
+    OSError
+        If it was removed.
+    """
+    manifest = read_manifest(directory)
+    digests = {**manifest["files"], MANIFEST: digest_of_file(directory / MANIFEST)}
+    return Statement(
+        place="/".join(directory.parts[-4:-1]),
+        deps_key=directory.name[:16],
+        key=manifest["key"],
+        tools=manifest["tools"],
+        shared_object=manifest["shared_object"],
+        module=str(manifest.get("module", "")),
+        dependencies=read_dependencies(directory, manifest),
+        files=tuple(_file(directory / name, digest) for name, digest in sorted(digests.items())),
+    )
+
+
+def _file(path: Path, digest: str) -> File:
+    status = path.stat()
+    return File(path.name, status.st_size, digest, bool(status.st_mode & 0o100))
+
+
+def stays_here(directory: Path) -> bool:
+    """Whether an entry is of no use elsewhere, or quicker made than fetched.
+
+    Raises
+    ------
+    DamagedError
+        If it is not whole.
+    """
+    return bool(checked_json.read(directory / MANIFEST).get("stays_here"))
+
+
+def from_json(text: bytes) -> Statement:
+    """A statement, each part of it checked: it may be anybody's.
+
+    Raises
+    ------
+    RefusedError
+    """
+    try:
+        value = owned_files.from_json(text)
+        if value.pop("format") != FORMAT:
+            raise RefusedError("it is of another version of tkjit")
+        entries = value.pop("files")
+        if not isinstance(entries, list) or len(entries) > _MAX_FILES:
+            raise RefusedError(f"an entry has at most {_MAX_FILES} files")
+        made = Statement(**value, files=tuple(map(_checked_file, entries)))
+        if not all(isinstance(word, str) for word in _words(made)):
+            raise RefusedError("it is no statement")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RefusedError(f"it is no statement: {error!r}") from None
+    names = [file.name for file in made.files]
+    if len(set(names)) != len(names) or not {made.shared_object, MANIFEST, DEPENDENCIES}.issubset(names):
+        raise RefusedError("it is not a whole entry")
+    if made.size_bytes > MAX_BYTES:
+        raise RefusedError(f"{made.size_bytes} bytes are more than an entry may have ({MAX_BYTES})")
+    return made
+
+
+def _words(made: Statement) -> Iterator[Any]:
+    """All that has to be text."""
+    yield from (made.place, made.deps_key, made.shared_object, made.module)
+    for place in ("search", "shadows"):
+        yield from made.dependencies[place]
+    for pairs in (made.dependencies["files"], made.key, made.tools):
+        yield from itertools.chain.from_iterable(pairs.items())
+
+
+def _checked_file(value: Any) -> File:
+    name, size, digest, is_program = value
+    if not isinstance(name, str) or not _FILE.fullmatch(name):
+        raise RefusedError(f"{name!r} is no name of a file of an entry")
+    if type(size) is not int or size < 0 or not re.fullmatch("[0-9a-f]{64}", digest) or type(is_program) is not bool:
+        raise RefusedError(f"{name}: its size or hash is none")
+    return File(name, size, digest, is_program)
