@@ -38,10 +38,38 @@ def _plans_of(loader: Loader, used: Used) -> list[Plan]:
     return [loader.glue_plan(kernel.specs), loader.launcher_plan(spec, variant, used.target)]
 
 
+def plans_of_file(loader: Loader, path: Path) -> tuple[list[Plan], dict[str, TkjitError]]:
+    """The plans of all that a run used; and what is not to be found here, by what it is.
+
+    Raises
+    ------
+    CacheError
+        If the file cannot be read.
+    """
+    from tkjit.bindings.ahead import plans_of as plans_of_calls
+    from tkjit.bindings.record import read_calls
+    from tkjit.extensions.load import plans_of as plans_of_extension
+    from tkjit.extensions.record import read_extensions
+    from tkjit.loader.record import read_record
+
+    used, calls, extensions = read_record(path), read_calls(path), read_extensions(path)
+    plans, failed = plans_of_kernels(loader, used)
+    if used:
+        plans.insert(0, loader.runtime_plan)
+    if calls:
+        plans += plans_of_calls(loader, calls)
+    for one in extensions:
+        try:
+            plans += plans_of_extension(loader, one)
+        except TkjitError as error:
+            failed[f"the extension {one.extension.name}"] = error
+    return plans, failed
+
+
 def require(path: str | Path) -> None:
     """Check that all that a run used is in the cache, as a server does before it takes its first request.
 
-    It compiles nothing, and launches nothing.
+    It compiles nothing, and launches nothing. What the remote cache has, it fetches.
 
     Parameters
     ----------
@@ -55,31 +83,15 @@ def require(path: str | Path) -> None:
         If something would be compiled at its first use: it lists all of that, a line each. Also if the file cannot be
         read.
     """
-    from tkjit.bindings.ahead import plans_of as plans_of_calls
-    from tkjit.bindings.record import read_calls
     from tkjit.config import Settings
-    from tkjit.extensions.load import plans_of as plans_of_extension
-    from tkjit.extensions.record import read_extensions
     from tkjit.loader import loader_for
-    from tkjit.loader.record import read_record
 
-    path = Path(path)
     loader = loader_for(Settings.from_environment())
-    used, calls, extensions = read_record(path), read_calls(path), read_extensions(path)
-    plans, failed = plans_of_kernels(loader, used)
-    if used:
-        plans.insert(0, loader.runtime_plan)
-    if calls:
-        plans += plans_of_calls(loader, calls)
-    for one in extensions:
-        try:
-            plans += plans_of_extension(loader, one)
-        except TkjitError as error:
-            failed[f"the extension {one.extension.name}"] = error
+    plans, failed = plans_of_file(loader, Path(path))
     missing = {what: str(error) for what, error in failed.items()}
     for plan in plans:
         try:
-            if loader.find(plan) is None:
+            if loader.find_or_fetch(plan) is None:
                 missing[plan.what] = "not in the cache"
         except TkjitError as error:
             missing[plan.what] = str(error)

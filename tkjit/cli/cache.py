@@ -1,4 +1,4 @@
-"""``cache``: shows the cache's directory, entries and size, verifies its files, and removes entries."""
+"""``cache``: shows the cache's directory, entries and size, verifies its files, removes entries, and moves them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tkjit.cache.bundle import check_digest, digest, is_bundle, verify
 from tkjit.cache.entry import LAYOUT
 from tkjit.cache.eviction import clear, in_use, prune
 from tkjit.cache.listing import ListedEntry, leftovers, list_entries, size_bytes
+from tkjit.cli import remote
 from tkjit.cli.output import add_json, age_text, print_columns, print_json, size_text
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import CacheError
@@ -20,7 +21,7 @@ from tkjit.loader import loader_for
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    cache = commands.add_parser("cache", help="the cache: dir, list, size, verify, prune, clear")
+    cache = commands.add_parser("cache", help="the cache: dir, list, size, verify, prune, clear, push, pull, sync")
     parts = cache.add_subparsers(required=True, metavar="WHAT")
 
     def add(name: str, run: Any, text: str) -> argparse.ArgumentParser:
@@ -40,6 +41,7 @@ def register(commands: Any) -> None:
     add("clear", _clear, "remove all that is not in use").add_argument(
         "names", nargs="*", metavar="NAME", help="of these kernels"
     )
+    remote.add_commands(add)
 
 
 def _dir(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,90 @@
+"""``cache push``, ``pull`` and ``sync``: kernels that one machine compiled run on another that must not compile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.caches import CALL, RIGHT, entries
+from support.remote_caches import statements, write_key
+
+pytestmark = pytest.mark.compiles
+NAMED = ["axpy", "--device", "cpu", "--types", "float32"]
+REQUIRE = "import sys, tkjit; tkjit.require({!r})"
+
+
+@pytest.fixture
+def remote(tmp_path, monkeypatch) -> Path:
+    """An empty remote cache, to which this machine may write."""
+    key = write_key(tmp_path / "key")
+    monkeypatch.setenv("TKJIT_CACHE_REMOTE", f"file://{tmp_path / 'remote'}")
+    monkeypatch.setenv("TKJIT_CACHE_REMOTE_KEY", str(key))
+    monkeypatch.setenv("TKJIT_CACHE_REMOTE_TRUST", f"{key}.pub")
+    return tmp_path / "remote"
+
+
+@pytest.fixture
+def pushed(remote, filled, fresh) -> Path:
+    """The remote cache, with what one call of axpy needs."""
+    child = fresh.tkjit("cache", "push", "--json", TKJIT_CACHE=str(filled))
+    assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "missing": []}}
+    return remote
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch) -> Path:
+    """Another machine, which may only read and must not compile."""
+    monkeypatch.delenv("TKJIT_CACHE_REMOTE_KEY")
+    monkeypatch.setenv("TKJIT_JIT", "0")
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "elsewhere"))
+    return tmp_path / "elsewhere"
+
+
+def test_a_call_fetches_what_it_needs(pushed, elsewhere, fresh):
+    assert fresh.run(CALL) == RIGHT
+    assert len(entries(elsewhere)) == 3
+    assert not list(elsewhere.rglob("glue_header"))
+
+
+def test_pull_fetches_it_ahead(pushed, elsewhere, fresh, monkeypatch):
+    child = fresh.tkjit("cache", "pull", *NAMED)
+    assert child.printed() == "3 pulled, 0 there before, 0 missing\n"
+    monkeypatch.delenv("TKJIT_CACHE_REMOTE")
+    assert fresh.run(CALL) == RIGHT
+
+
+def test_pull_says_what_nobody_has(pushed, elsewhere, fresh):
+    child = fresh.tkjit("cache", "pull", "axpy", "--device", "cpu", "--types", "float32,float16", "--json")
+    said = json.loads(child.stdout)
+    assert child.code == 1 and said["pulled"]["moved"] == 3
+    assert [what.startswith("axpy (T=float16) for cpu-") for what in said["pulled"]["missing"]] == [True]
+
+
+def test_pull_from_a_record_and_require(pushed, elsewhere, fresh, filled, tmp_path):
+    used = tmp_path / "used.jsonl"
+    assert fresh.run(CALL, TKJIT_CACHE=str(filled), TKJIT_RECORD=str(used)) == RIGHT
+    assert fresh.run(REQUIRE.format(str(used))) == ""
+    child = fresh.tkjit("cache", "pull", "--from-file", str(used))
+    assert child.printed() == "0 pulled, 3 there before, 0 missing\n"
+
+
+def test_sync_moves_both_ways(remote, filled, fresh):
+    child = fresh.tkjit("cache", "sync", *NAMED, "--json", TKJIT_CACHE=str(filled))
+    assert json.loads(child.printed()) == {
+        "pulled": {"moved": 0, "there": 3, "missing": []},
+        "pushed": {"moved": 4, "there": 0, "missing": []},
+    }
+    assert len(statements(remote)) == 4
+
+
+def test_without_a_remote_cache(fresh, monkeypatch):
+    monkeypatch.delenv("TKJIT_CACHE_REMOTE", raising=False)
+    child = fresh.tkjit("cache", "push")
+    assert child.code == 1 and "set TKJIT_CACHE_REMOTE to its URL" in child.stderr
+
+
+def test_the_error_names_the_remote_cache(remote, elsewhere, fresh):
+    child = fresh.start(CALL)
+    child.wait()
+    assert child.code == 1 and f"is not in the cache ({elsewhere}, file://{remote}), and TKJIT_JIT=0" in child.stderr
