@@ -17,7 +17,7 @@ from tkjit.errors import (
     ToolchainError,
 )
 from tkjit.exports import export
-from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals, method
+from tkjit.kernel import Kernel, find, kernel, kernels, load, make_globals, method, warming
 from tkjit.parallel import Club, ParallelTensor, enable_peer_access
 from tkjit.spec import (
     Align,
@@ -87,4 +87,5 @@ __all__ = [
     "move",
     "ptr",
     "require",
+    "warming",
 ]

@@ -129,6 +129,14 @@ def test_as_an_operator(x):
         host_made(x.requires_grad_()).sum().backward()
 
 
+def test_it_is_built_ahead(x):
+    with tkjit.warming() as warm:
+        made = host_made(x)
+    (name,) = warm.names
+    assert name.startswith(f"the extension {host_made.extension_name} for cpu-") and made.shape == host_made(x).shape
+    assert host_made.warm_up().wait() is None
+
+
 def test_without_a_body_it_runs_and_is_not_traced(x):
     assert torch.allclose(host_made_without_a_body(x), reference(x), atol=1e-6)
     with pytest.raises(SpecError, match="host_made_without_a_body has no reference"):

@@ -12,11 +12,11 @@ from typing import Any
 
 from tkjit.cache import Entry
 from tkjit.cache.listing import list_entries
-from tkjit.cli.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.cli.output import size_text
 from tkjit.compile.resources import resources_text
 from tkjit.errors import TkjitError
 from tkjit.loader import Loader, Plan
+from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.system.progress import silence
 
 

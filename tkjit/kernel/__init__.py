@@ -1,5 +1,6 @@
 """The interface for users: kernels, the decorator that makes one, ``load``, ``method`` and ``make_globals``."""
 
+from tkjit.kernel.ahead import warming
 from tkjit.kernel.decorator import kernel
 from tkjit.kernel.find import find, find_used, kernels
 from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, StridedLayout, make_globals
@@ -21,4 +22,5 @@ __all__ = [
     "load",
     "make_globals",
     "method",
+    "warming",
 ]

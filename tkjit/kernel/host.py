@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import ArgumentError, SpecError
+from tkjit.kernel import ahead
 from tkjit.kernel.kernel import Kernel, Rendered, found_again
 from tkjit.loader import Loader
 from tkjit.spec import Variant
@@ -20,6 +21,7 @@ from tkjit.system.fork_safe import ForkSafeLock, cached_property
 if TYPE_CHECKING:
     from tkjit.compile.targets import Target
     from tkjit.extensions.sources import Extension
+    from tkjit.loader.background import Builds
     from tkjit.spec import Compilation
 
 _OPTIONS = frozenset(["entry", "host", "schema", "schema_from", "flags", "defines", "include_dirs", "libraries", "std"])
@@ -134,6 +136,8 @@ class HostKernel(Kernel):
             return self._traced_call(*args, **kwargs)
         given = self._in_order(args, kwargs)
         tensors = list(_tensors_of(given))
+        if (warm := ahead.collecting()) is not None and tensors:
+            warm.note_host_function(self, tensors[0].device)
         if _needs_dispatcher(tensors):
             return self.operator(*given)
         return self._call(given, tensors)
@@ -190,6 +194,10 @@ class HostKernel(Kernel):
         return tuple(bound.arguments.values())
 
     # ---- what is compiled
+
+    def warm_up(self, *examples: Any) -> Builds:
+        """Build the module that the function is in, beside the program; what the examples are does not matter."""
+        return ahead.warm_up_host_function(self)
 
     def _compiled_for(self, device: Any) -> Callable[..., Any]:
         """The module's function for a device."""

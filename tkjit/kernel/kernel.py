@@ -27,6 +27,8 @@ from tkjit.spec.variants import known_variant
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tkjit.loader.background import Builds
+
 Stamp: TypeAlias = tuple[tuple[int, int], ...]
 
 
@@ -225,6 +227,36 @@ class Kernel:
         loaded: Any = load(self)
         prepared: PreparedLaunch = loaded.prepare(*args, **kwargs)
         return prepared
+
+    def warm_up(self, *examples: Any) -> Builds:
+        """Build what calls will need, beside the program: a call waits only for its own.
+
+        Parameters
+        ----------
+        examples
+            Each the arguments of a call, of which only dtypes, devices and numbers count: a tuple, a dict by names, or
+            a tensor. Without any: every variant, for this machine's GPU, or for the CPU if it has none.
+
+        Returns
+        -------
+        Builds
+            With ``done``, ``names`` and ``wait()``, which raises the first error. Nobody has to wait: a call whose
+            build failed compiles again, and has the error then.
+
+        Raises
+        ------
+        ArgumentError
+            If an example does not show its variant.
+
+        Examples
+        --------
+        >>> import torch, tkjit
+        >>> builds = tkjit.load("axpy").warm_up((torch.empty(1), torch.empty(1)))
+        >>> builds.wait()
+        """
+        from tkjit.kernel import ahead
+
+        return ahead.warm_up(self, examples)
 
     def load_with(self, loader: Loader) -> Kernel:
         """What ``load`` returns of it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tkjit.kernel.ahead import collecting
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
 from tkjit.spec import Spec, variants_of
@@ -73,10 +74,19 @@ class LoadedMixin:
         return self._loader.runtime.show_prepared(prepared)
 
     def register_operator(self) -> str:
+        if not self._operator:
+            self._ensure_glue()
+        return self._register_operator()
+
+    def call_operator_without_glue(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of the operator with fake tensors, which builds no glue."""
+        self._register_operator()
+        return self._operator_calls(-1, *args, **kwargs)
+
+    def _register_operator(self) -> str:
         from tkjit import torchlib
 
         if not self._operator:
-            self._ensure_glue()
             name = torchlib.register_operators(self, self._loader.operators, self._load)
             self._operator_calls = torchlib.calls_of(name, self.specs, self._loader.runtime.capsule_for_torch)
             self._traced_callable = torchlib.opaque(self._operator_calls)
@@ -87,6 +97,8 @@ class LoadedMixin:
 
     def _first_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call before there is glue."""
+        if (warm := collecting()) is not None:
+            return warm.call(self, args, kwargs)
         loader = self._loader
         try:
             glue = loader.open_glue(self.specs, lambda: first_variant(self.specs, args, kwargs))
@@ -117,6 +129,8 @@ class LoadedMixin:
 
     def _call_operator(self, chosen: int, *args: Any, **kwargs: Any) -> Any:
         """A call that torch's dispatcher has to see, and the overload that the glue has chosen."""
+        if (warm := collecting()) is not None:
+            return warm.call(self, args, kwargs)
         self.register_operator()
         return self._operator_calls(chosen, *args, **kwargs)
 

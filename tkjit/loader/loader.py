@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tkjit import headers
 from tkjit.cache import Cache, Entry, Product, Recipe, fingerprints
@@ -35,6 +35,9 @@ from tkjit.spec import Spec, Variant
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock, cached_property
 from tkjit.system.progress import show_progress
+
+if TYPE_CHECKING:
+    from tkjit.loader.background import Background
 
 
 class ConcurrentBuild(NamedTuple):
@@ -107,6 +110,13 @@ class Loader:
             self._operators = self._operators or self.open(self.operators_plan)
         loaded: ModuleType = self._operators.loaded
         return loaded
+
+    @cached_property
+    def background(self) -> Background:
+        """The threads that build beside the program."""
+        from tkjit.loader.background import Background
+
+        return Background(self.cache, self.find, self.find_or_build)
 
     def _hold(self, runtime: Opened) -> Opened:
         self._runtime = runtime

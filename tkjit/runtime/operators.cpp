@@ -122,9 +122,10 @@ public:
         const Gil gil;
         const Arguments arguments(*stack, op.schema());
         const Owned cell = checked(PyCell_Get(target_.dispatcher));
+        // registered for fake tensors alone, so far
+        if (!reinterpret_cast<Dispatcher*>(cell.get())->entry)
+            const Owned attached = checked(PyObject_CallMethod(cell.get(), "_ensure_glue", nullptr));
         const GlueEntry* const entry = reinterpret_cast<Dispatcher*>(cell.get())->entry;
-        if (!entry) PyErr_SetString(PyExc_RuntimeError, "tkjit: the operator's kernel has not been loaded");
-        if (!entry) table->rethrow();
         const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
         const Owned result = checked(entry->call_overload(cell.get(), target_.overload, arguments.data(), positional, target_.keywords));
         for (const int position : target_.returned)

@@ -12,6 +12,7 @@ from tkjit.spec import Field, Spec
 from tkjit.spec.checks import stride_names
 from tkjit.spec.derived import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
+from tkjit.spec.schema import operator_fields
 from tkjit.spec.signature import join_options
 from tkjit.torchlib.describe import describe
 
@@ -36,6 +37,18 @@ def meta_outputs(
         If extents contradict each other or a constraint.
     """
     return _Call(spec, arguments, known or {}).outputs()
+
+
+def fake_operator(spec: Spec, *, out: bool) -> Callable[..., Any]:
+    """What a spec's operator is for fake tensors; ``out`` for that which writes to given outputs."""
+    fields = operator_fields(spec, out=out)
+
+    def fake(*arguments: Any, **named: Any) -> Any:
+        given = {**dict(zip((f.name for f in fields), arguments, strict=False)), **named}
+        made = meta_outputs(spec, {**{f.name: f.default for f in fields}, **given})
+        return None if out or not made else made if len(made) > 1 else made[0]
+
+    return fake
 
 
 def scratch_of(

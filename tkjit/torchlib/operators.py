@@ -20,7 +20,7 @@ from tkjit.torchlib.batching import loop_rule
 from tkjit.torchlib.calls import OverloadCall, call_overloads
 from tkjit.torchlib.describe import describe
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
-from tkjit.torchlib.meta import meta_outputs
+from tkjit.torchlib.meta import fake_operator
 
 NAMESPACE = "tkjit"
 _TAKEN = {*dir(_OpNamespace), *vars(_OpNamespace(NAMESPACE))}  # what torch.ops.tkjit has by itself
@@ -91,13 +91,7 @@ class _Registry:
         records = refusal(spec, out=out) if gradient is None or out else recorder(spec, operator, gradient)
         implementation.record_gradients(qualified, records, len(returned))
 
-        def fake(*arguments: Any, **named: Any) -> Any:
-            given = {**dict(zip((f.name for f in fields), arguments, strict=False)), **named}
-            given = {**{f.name: f.default for f in fields}, **given}
-            made = meta_outputs(spec, given)
-            return None if out or not made else made if len(made) > 1 else made[0]
-
-        torch.library.register_fake(qualified, fake, lib=self._library)
+        torch.library.register_fake(qualified, fake_operator(spec, out=out), lib=self._library)
         if spec.autocast is not None and not out:  # torch's operators with out= cast nothing either
             register_autocast(spec, operator, self._library)
         torch.library.register_vmap(qualified, loop_rule(spec, operator, out=out), lib=self._library)

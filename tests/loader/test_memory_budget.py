@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from tkjit.cache import Recipe
-from tkjit.cli import main, memory_budget, warmup
-from tkjit.cli.memory_budget import MemoryBudget, estimated_bytes
+from tkjit.cli import main, warmup
+from tkjit.loader import memory_budget
+from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 
 
 def greatest_at_once(total: int, sizes: list[int]) -> tuple[int, int]:

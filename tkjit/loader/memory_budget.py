@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from tkjit.cache.listing import ListedEntry
-from tkjit.loader import Plan
+from tkjit.loader.plan import Plan
 
 # what a compiler takes that has left no record here: nvcc with templates, g++
 UNKNOWN_GPU_BYTES = 1 << 30

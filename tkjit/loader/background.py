@@ -1,0 +1,161 @@
+"""Builds beside the program: a call waits only for its own, and the end of the program for none."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from tkjit.cache import Cache, Entry
+from tkjit.cache.listing import list_entries
+from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
+from tkjit.loader.plan import Plan
+from tkjit.system.machine import available_memory_bytes, usable_cores
+
+END_S = 5.0  # that ending the compilers at the program's end may take
+_POLL_S = 0.02
+
+
+class Job:
+    """One build, and how it ended."""
+
+    def __init__(self, what: str, work: Callable[[], object]) -> None:
+        self.what = what
+        self.error: BaseException | None = None
+        self._work = work
+        self._over = threading.Event()
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.is_set()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:  # whoever waits gets it
+            self.error = error
+        finally:
+            self._over.set()
+
+    def cancel(self) -> None:
+        self.error = self.error or KeyboardInterrupt()
+        self._over.set()
+
+
+class Builds:
+    """Builds that were begun together."""
+
+    def __init__(self, jobs: Sequence[Job], interrupt: Callable[[], None]) -> None:
+        self._jobs = jobs
+        self._interrupt = interrupt
+
+    @property
+    def names(self) -> list[str]:
+        """What is built: ``softmax (T=float32) for sm_90a``."""
+        return [job.what for job in self._jobs]
+
+    @property
+    def done(self) -> bool:
+        """Whether all have ended, well or not."""
+        return all(job.is_over for job in self._jobs)
+
+    def wait(self) -> None:
+        """Wait for all of them. Ctrl-C ends them.
+
+        Raises
+        ------
+        TkjitError
+            The first error, after all have ended. The others follow it as notes, where Python has those.
+        """
+        try:
+            while not self.done:
+                time.sleep(_POLL_S)
+        except BaseException:
+            self._interrupt()
+            raise
+        errors = [job.error for job in self._jobs if job.error is not None]
+        if not errors:
+            return
+        if hasattr(errors[0], "add_note"):
+            for error in errors[1:]:
+                errors[0].add_note(f"and {error}")
+        raise errors[0]
+
+    def __repr__(self) -> str:
+        over = sum(job.is_over for job in self._jobs)
+        return f"<{over} of {len(self._jobs)} builds have ended>"
+
+
+class Background:
+    """The threads that build, as many as there are cores. They are started when there is work.
+
+    Parameters
+    ----------
+    cache : Cache
+        What is built into.
+    find, build : callable
+        Look for the entry of a plan, and build it.
+    """
+
+    def __init__(self, cache: Cache, find: Callable[[Plan], Entry | None], build: Callable[[Plan], Entry]) -> None:
+        self._cache, self._find, self._find_or_build = cache, find, build
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
+        atexit.register(self._end)
+
+    def _renew(self) -> None:
+        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._waiting: dict[str, Job] = {}  # by the warm keys of their plans: of two alike one is built
+        self._threads: list[threading.Thread] = []
+        self._running: set[Job] = set()
+        self._lock = threading.Lock()
+        self._budget = MemoryBudget(available_memory_bytes())
+
+    def start(self, plans: Sequence[Plan], more: Sequence[tuple[str, Callable[[], object]]] = ()) -> Builds:
+        """Begin to build plans, and whatever else is given by its name and its work."""
+        given = [(plan.warm_key, Job(plan.what, lambda plan=plan: self._build(plan))) for plan in plans]  # type: ignore[misc]
+        given += [(what, Job(what, work)) for what, work in more]
+        jobs: dict[str, Job] = {}
+        with self._lock:
+            for key, job in given:
+                known = jobs.get(key) or self._waiting.get(key)
+                if known is None or known.is_over:
+                    known = self._waiting[key] = job
+                    self._queue.put(job)
+                jobs[key] = known
+            while len(self._threads) < min(usable_cores(), len(self._waiting)):
+                # a daemon: the program does not wait for it
+                thread = threading.Thread(target=self._work, daemon=True, name="tkjit-build")
+                self._threads.append(thread)
+                thread.start()
+        return Builds(list(jobs.values()), self.interrupt)
+
+    def _work(self) -> None:
+        jobs = self._queue
+        while True:
+            job = jobs.get()
+            if not job.is_over:
+                self._running.add(job)
+                job.run()
+                self._running.discard(job)
+
+    def _build(self, plan: Plan) -> None:
+        if self._find(plan) is not None:
+            return
+        with self._budget.taking(estimated_bytes(plan, list_entries(self._cache.root))):
+            self._find_or_build(plan)
+
+    def interrupt(self) -> None:
+        """End all builds, also those that have not begun."""
+        with self._lock:
+            while not self._queue.empty():
+                self._queue.get_nowait().cancel()
+        until = time.monotonic() + END_S
+        self._cache.interrupt(lambda: not self._running or time.monotonic() > until)
+
+    def _end(self) -> None:
+        if self._running or not self._queue.empty():
+            self.interrupt()
