@@ -262,13 +262,12 @@ def compile_module(
                 unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.failure_directory))}"
             ) from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
-    given = re.search(r"^cflags = (.*)$", files.read(staging / "build.ninja").decode(), re.MULTILINE)
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": memory.peak_bytes,
         "module": module_name,
-        "cflags": given[1].strip() if given else "",
+        "cflags": flags_of_module(staging),
     }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:
@@ -350,6 +349,15 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         files.write(keep / LOG, f"{command}\n{log}")
     first = summary or first_error(log, unit.source)
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
+
+
+def flags_of_module(staging: Path) -> str:
+    """The flags that ``load_inline`` gives the module that it compiles in a directory; empty if it has not begun."""
+    try:
+        given = re.search(r"^cflags = (.*)\n", files.read(staging / "build.ninja").decode(), re.MULTILINE)
+    except OSError:
+        return ""
+    return given[1].strip() if given else ""
 
 
 def _keep(staging: Path, keep: Path) -> Path:

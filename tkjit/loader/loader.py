@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 
 class ConcurrentBuild(NamedTuple):
-    """A build beside another one: its name for a person, and the work."""
+    """A build beside another one: its name for a person, and the work, which is told when the other one is over."""
 
     what: str
-    work: Callable[[], object]
+    work: Callable[[threading.Event], object]
 
 
 class _Built(NamedTuple):
@@ -55,6 +55,8 @@ class _Built(NamedTuple):
     built_ns: int
 
 
+_GPU = Path("/dev/nvidiactl")  # to ask the driver would initialize CUDA, which a fork does not survive
+_POLL_S = 0.05
 _UNSETTLED_NS = 2 * fingerprints.SETTLED_NS
 
 
@@ -99,9 +101,35 @@ class Loader:
     def runtime(self) -> ModuleType:
         """The module that every glue uses, built once per environment and imported once per process."""
         with self._runtime_lock:
-            runtime = self._runtime or self._hold(self.open(self.runtime_plan))
+            runtime = self._runtime or self._hold(self.open(self.runtime_plan, concurrent=self._beside_the_runtime))
         loaded: ModuleType = runtime.loaded
         return loaded
+
+    def _beside_the_runtime(self) -> ConcurrentBuild | None:
+        """What else is built once an environment, while the runtime is: the first call then waits for neither."""
+        if self.cache.remote is not None:  # it may have all of it
+            return None
+
+        def work(over: threading.Event) -> None:
+            with suppress(TkjitError):  # whoever needs it says so
+                if not _GPU.exists():
+                    self.simulator(self.target("cpu"))
+                if (given := self._flags_of_the_runtime(over)) is not None:
+                    self._build_glue_header(given)
+
+        return ConcurrentBuild(self.runtime_plan.what, work)
+
+    def _flags_of_the_runtime(self, over: threading.Event) -> str | None:
+        """The flags of the runtime that this process is building, as soon as they are known; None if it is over."""
+        from tkjit.compile.compiler import flags_of_module
+
+        directory = self.cache.directory(self.runtime_plan.recipe)
+        while True:
+            for staging in list(self.cache.building):
+                if staging.parent == directory and (given := flags_of_module(staging)):
+                    return given
+            if over.wait(_POLL_S):
+                return None
 
     @property
     def operators(self) -> ModuleType:
@@ -183,7 +211,7 @@ class Loader:
             spec, variant, device_type, device = likely
             plan = self.launcher_plan(spec, variant, self.target(device_type, device))
 
-            def work() -> None:
+            def work(over: threading.Event) -> None:
                 try:
                     self.find_or_build(plan)
                 except TkjitError as error:
@@ -220,11 +248,14 @@ class Loader:
     def glue_header(self) -> Entry | None:
         """The precompiled header of glue, built if need be; None where it cannot be had, which costs time alone."""
         runtime = self._runtime
-        if runtime is None or "clang" in self.toolchain.cxx.version:
+        if runtime is None:
             return None
-        given = str(runtime.entry.manifest.get("cflags", ""))
+        return self._build_glue_header(str(runtime.entry.manifest.get("cflags", "")))
+
+    def _build_glue_header(self, given: str) -> Entry | None:
+        """The same, by the flags that ``load_inline`` gave the runtime."""
         words = words_of_glue(given, self.runtime_plan.cflags, GluePlan.cflags)
-        if words is None:
+        if words is None or "clang" in self.toolchain.cxx.version:
             return None
         try:
             return self.find_or_build(GlueHeaderPlan(self.env, words))
@@ -346,12 +377,12 @@ class Loader:
             return
 
         # instead of the thread's join and is_alive: after a Ctrl-C in a join, CPython 3.11 reports the thread as ended
-        done = threading.Event()
+        done, over = threading.Event(), threading.Event()
 
         def work() -> None:
             try:
                 with suppress(KeyboardInterrupt):  # it was interrupted below
-                    other.work()
+                    other.work(over)
             finally:
                 done.set()
 
@@ -361,8 +392,10 @@ class Loader:
             try:
                 yield
             except Exception:
+                over.set()
                 done.wait()
                 raise
+            over.set()
             done.wait()
         except BaseException as error:
             if not isinstance(error, Exception):  # Ctrl-C, in the block or while this waits for the thread
