@@ -25,7 +25,8 @@ from tkjit.system import files
 from tkjit.system.process import Process, this_process
 
 LOCK = ".lock"
-POLL_S = 0.05
+POLL_S = 0.05  # between two looks at the holder, at first
+LONGEST_POLL_S = 0.25  # after some seconds: of many processes that wait, the looks alone would take a core
 HEARTBEAT_S = 1.0  # between two heartbeats
 HEARTBEAT_TIMEOUT_S = 30.0
 NAME_TIMEOUT_S = 2.0  # how long a lock may be held by a process that has not yet written its name
@@ -177,7 +178,7 @@ def _take(
                 report_wait(holder, time.monotonic() - start)
             if monitor.holder_is_gone:
                 raise _HolderIsGone
-            time.sleep(POLL_S)
+            time.sleep(min(LONGEST_POLL_S, max(POLL_S, (time.monotonic() - start) / 20)))
     finally:
         if descriptor >= 0:
             os.close(descriptor)

@@ -111,11 +111,13 @@ class Loader:
             return None
 
         def work(over: threading.Event) -> None:
+            # another process may be building it, and all this too
+            if (given := self._flags_of_the_runtime(over)) is None:
+                return
             with suppress(TkjitError):  # whoever needs it says so
                 if not _GPU.exists():
                     self.simulator(self.target("cpu"))
-                if (given := self._flags_of_the_runtime(over)) is not None:
-                    self._build_glue_header(given)
+                self._build_glue_header(given)
 
         return ConcurrentBuild(self.runtime_plan.what, work)
 
