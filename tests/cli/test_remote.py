@@ -28,7 +28,7 @@ def remote(tmp_path, monkeypatch) -> Path:
 def pushed(remote, filled, fresh) -> Path:
     """The remote cache, with what one call of axpy needs."""
     child = fresh.tkjit("cache", "push", "--json", TKJIT_CACHE=str(filled))
-    assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "missing": []}}
+    assert json.loads(child.printed()) == {"pushed": {"moved": 4, "there": 0, "missing": [], "failed": []}}
     return remote
 
 
@@ -49,7 +49,7 @@ def test_a_call_fetches_what_it_needs(pushed, elsewhere, fresh):
 
 def test_pull_fetches_it_ahead(pushed, elsewhere, fresh, monkeypatch):
     child = fresh.tkjit("cache", "pull", *NAMED)
-    assert child.printed() == "3 pulled, 0 there before, 0 missing\n"
+    assert child.printed() == "3 pulled, 0 there before, 0 missing or failed\n"
     monkeypatch.delenv("TKJIT_CACHE_REMOTE")
     assert fresh.run(CALL) == RIGHT
 
@@ -66,14 +66,14 @@ def test_pull_from_a_record_and_require(pushed, elsewhere, fresh, filled, tmp_pa
     assert fresh.run(CALL, TKJIT_CACHE=str(filled), TKJIT_RECORD=str(used)) == RIGHT
     assert fresh.run(REQUIRE.format(str(used))) == ""
     child = fresh.tkjit("cache", "pull", "--from-file", str(used))
-    assert child.printed() == "0 pulled, 3 there before, 0 missing\n"
+    assert child.printed() == "0 pulled, 3 there before, 0 missing or failed\n"
 
 
 def test_sync_moves_both_ways(remote, filled, fresh):
     child = fresh.tkjit("cache", "sync", *NAMED, "--json", TKJIT_CACHE=str(filled))
     assert json.loads(child.printed()) == {
-        "pulled": {"moved": 0, "there": 3, "missing": []},
-        "pushed": {"moved": 4, "there": 0, "missing": []},
+        "pulled": {"moved": 0, "there": 3, "missing": [], "failed": []},
+        "pushed": {"moved": 4, "there": 0, "missing": [], "failed": []},
     }
     assert len(statements(remote)) == 4
 

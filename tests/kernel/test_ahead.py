@@ -86,11 +86,16 @@ def test_a_forked_child_builds_for_itself(cache_with_runtime, fresh):
         AXPY
         + """
 import os
-k.warm_up((h, h)).wait()
+begun = k.warm_up((h, h))
 pid = os.fork()
 if not pid:
+    try:
+        begun.wait()
+    except tkjit.CacheError as error:
+        assert "forked" in str(error)
     k.warm_up((x, x)).wait()
     os._exit(0 if k(x, x, 2.0).sum() == 9 else 1)
+begun.wait()
 print(os.waitpid(pid, 0)[1])
 """
     )
@@ -124,6 +129,24 @@ print(type(out).__name__, tuple(out.shape), len(warm.names), warm.builds.done)
     code = STEP + "print(step(torch.randn(32, 64).bfloat16()).sum().round())"
     assert fresh.run(code) == "tensor(32.)\n"
     assert compiler.compiled == before
+
+
+def test_another_threads_calls_are_its_own(cache_with_runtime, fresh):
+    code = (
+        AXPY
+        + """
+import threading
+said = []
+def call():
+    said.append(float(k(x, torch.ones(3), 2.0).sum()))
+with tkjit.warming() as warm:
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+print(said, warm.names)
+"""
+    )
+    assert fresh.run(code) == "[9.0] []\n"
 
 
 def test_for_another_architecture(cache_with_runtime, fresh):

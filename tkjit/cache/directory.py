@@ -38,30 +38,24 @@ class Directory:
         Other directories that are trusted on the same terms.
     shared : bool
         ``TKJIT_CACHE_SHARED``: whoever can write to these directories is trusted.
-    remote : Remote, optional
-        ``TKJIT_CACHE_REMOTE``: asked before a build, and given what was built.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        abi: str,
-        *,
-        layers: Sequence[Path] = (),
-        shared: bool = False,
-        remote: Remote | None = None,
-    ) -> None:
+    def __init__(self, root: Path, abi: str, *, layers: Sequence[Path] = (), shared: bool = False) -> None:
         self.root = root
         self.abi = abi
         self.base = root / LAYOUT / abi
         self.shared = shared
-        self.remote = remote
         self.leases = Leases(root / LAYOUT, shared=shared)
         self.trust = Trust(root, layers, shared=shared)
         self._prefix = f"{root}/"  # a string: a step on a Path takes 5 us of a warm call
         self.interruptions = 0  # number of requests to end all builds
         self.building: set[Path] = set()  # the staging directories of this process's builds
         os.register_at_fork(after_in_child=self.building.clear)
+
+    @property
+    def remote(self) -> Remote | None:
+        """A cache on a server that is asked before a build, and given what was built."""
+        return None
 
     @property
     def tools_memo(self) -> Path:

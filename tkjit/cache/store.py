@@ -15,6 +15,7 @@ from tkjit.cache.directory import Directory
 from tkjit.cache.entry import LAYOUT, Entry, fingerprinted_paths, open_entry, read_manifest
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.config import RemoteSettings
+from tkjit.system.fork_safe import cached_property
 from tkjit.system.trust import warn_of_no_sharing
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Cache(Directory):
         limit_bytes: int | None = None,
         remote: RemoteSettings | None = None,
     ) -> None:
-        super().__init__(root, abi, layers=layers, shared=shared, remote=_remote(remote, root, abi, shared=shared))
+        super().__init__(root, abi, layers=layers, shared=shared)
+        self._remote_settings = remote
         self.layers = tuple(layers)
         self.limit_bytes = limit_bytes
         # replaced by the runtime's compiled function as soon as there is a runtime
@@ -62,6 +64,15 @@ class Cache(Directory):
         self._warned_of_private_root = False
         # a string: each step on a Path takes 5 us of a warm call
         self._records = str(self.base / fingerprints.DIRECTORY)
+
+    @cached_property
+    def remote(self) -> Remote | None:
+        """The cache on a server, if there is one; a warm call does not import it."""
+        if self._remote_settings is None or not self._remote_settings.url:
+            return None
+        from tkjit.cache.remote import Remote
+
+        return Remote(self._remote_settings, self.abi, self.root / LAYOUT, shared=self.shared)
 
     def interrupt(self, is_over: Callable[[], bool]) -> None:
         """End every build of this process, also those about to begin, until ``is_over`` returns true."""
@@ -226,6 +237,8 @@ class Cache(Directory):
         from tkjit.cache import building
 
         self._prepare(recipe)
+        if self.remote is not None:
+            self.remote.check_settings()
         if self.shared and not self._warned_of_private_root:
             self._warned_of_private_root = True
             warn_of_no_sharing(self.root)
@@ -238,14 +251,6 @@ class Cache(Directory):
             with suppress(OSError):  # the build itself has succeeded
                 eviction.prune(self, self.limit_bytes)
         return entry
-
-
-def _remote(settings: RemoteSettings | None, root: Path, abi: str, *, shared: bool) -> Remote | None:
-    if settings is None or not settings.url:
-        return None
-    from tkjit.cache.remote import Remote
-
-    return Remote(settings, abi, root / LAYOUT, shared=shared)
 
 
 def _check_bundled(directory: Path, layer: Path) -> None:

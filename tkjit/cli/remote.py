@@ -41,16 +41,19 @@ class Moved:
 
     Parameters
     ----------
-    moved, there, missing : int
-        Entries that were moved, that were where they should be, and that neither side has.
+    moved, there : int
+        Entries that were moved, and that were where they should be.
+    missing, failed : list of str
+        What neither side has, and what went wrong.
     """
 
     moved: int = 0
     there: int = 0
     missing: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
-        return {"moved": self.moved, "there": self.there, "missing": self.missing}
+        return {"moved": self.moved, "there": self.there, "missing": self.missing, "failed": self.failed}
 
 
 def _push(arguments: argparse.Namespace) -> int:
@@ -79,7 +82,7 @@ def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
     for entry in list_entries(loader.cache.root):
         if names and entry.name not in names and entry.arch not in shared:
             continue
-        with suppress(DamagedError, FileNotFoundError):  # it is built again when it is needed
+        with suppress(DamagedError, FileNotFoundError):  # or removed in the meantime
             written = remote.push(entry.directory)
             moved.moved += written is True
             moved.there += written is False
@@ -98,7 +101,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
             elif plan is not loader.operators_plan:  # which few calls need
                 moved.missing.append(plan.what)
         except TkjitError as error:
-            moved.missing.append(f"{plan.what}: {error}")
+            moved.failed.append(f"{plan.what}: {error}")
     return moved
 
 
@@ -108,11 +111,11 @@ def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[
         if arguments.names or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
         plans, failed = plans_of_file(loader, arguments.from_file)
-        moved.missing += [f"{what}: {error}" for what, error in failed.items()]
+        moved.failed += [f"{what}: {error}" for what, error in failed.items()]
         return plans
     plans, unusable = select_plans(arguments, loader)
     loaded, broken = select_extensions(arguments, loader)
-    moved.missing += [f"{one.what}: {one.error}" for one in (*unusable, *broken)]
+    moved.failed += [f"{one.what}: {one.error}" for one in (*unusable, *broken)]
     of_extensions = [plan for one in loaded for plan in extensions.plans_of(loader, one)]
     return [loader.runtime_plan, loader.operators_plan, *plans, *of_extensions]
 
@@ -129,7 +132,8 @@ def _report(arguments: argparse.Namespace, **moved: Moved) -> int:
         print_json({what: one.as_json() for what, one in moved.items()})
     else:
         for what, one in moved.items():
-            print(f"{one.moved} {what}, {one.there} there before, {len(one.missing)} missing")
-            for missing in one.missing:
-                print(f"  {missing}", file=sys.stderr)
-    return 1 if any(one.missing for one in moved.values()) else 0
+            bad = [*(f"{missing}: missing" for missing in one.missing), *one.failed]
+            print(f"{one.moved} {what}, {one.there} there before, {len(bad)} missing or failed")
+            for text in bad:
+                print(f"  {text}", file=sys.stderr)
+    return 1 if any(one.missing or one.failed for one in moved.values()) else 0

@@ -17,12 +17,18 @@ from tkjit.spec.schema import operator_name
 if TYPE_CHECKING:
     from tkjit.loader.background import Builds
 
-_collecting: list[Warming] = []  # of all threads: autograd calls kernels in threads of its own
+_collecting: list[Warming] = []  # of all threads
 
 
 def collecting() -> Warming | None:
-    """The innermost ``warming`` that is open."""
-    return _collecting[-1] if _collecting else None
+    """The ``warming`` in whose block this thread is, and the threads of autograd that work for it."""
+    if not _collecting:
+        return None
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+    modes = [mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, FakeTensorMode)]
+    return next((warm for warm in reversed(_collecting) if warm.mode in modes), None)
 
 
 class Warming:
@@ -35,6 +41,9 @@ class Warming:
     """
 
     def __init__(self, loader: Loader, target: Target | None) -> None:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self._loader = loader
         self._target = target
         self._plans: dict[str, Plan] = {}
@@ -87,6 +96,8 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
     and so do kernels. Modules and tensors from outside may be used. So the block can hold the first step of a model,
     backward included, but not the step of its optimizer. A backward leaves fake gradients: ``model.zero_grad()``.
 
+    What all kernels share is built first, where it is missing: the runtime, and for gradients the module of operators.
+
     Calls of kernels over several devices, ``prepare`` and calls of bound libraries are not collected.
 
     Parameters
@@ -110,14 +121,12 @@ def warming(*, arch: str = "", wait: bool = True) -> Iterator[Warming]:
     >>> out.shape, len(warm.names)
     (torch.Size([8, 64]), 2)
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     loader = loader_for(Settings.from_environment())
     loader.runtime  # noqa: B018 - what all calls need; loading a kernel inside builds it anyway
     warm = Warming(loader, gpu_target(arch) if arch else None)
     _collecting.append(warm)
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        with warm.mode:
             yield warm
     finally:
         _collecting.remove(warm)
@@ -147,6 +156,8 @@ def plans_of_call(
             f"the cpu or on cuda: {kernel.__signature__}"
         )
     spec, variant, device_type, device = likely
+    if device_type == "cuda" and target is None and not _has_gpu():
+        raise ArgumentError(f"{kernel.name}: there is no GPU here; say the architecture: tkjit.warming(arch='90a')")
     return [
         loader.glue_plan(kernel.specs),
         loader.launcher_plan(spec, variant, target or loader.target(device_type, device)),
@@ -186,9 +197,13 @@ def warm_up_host_function(kernel: Any) -> Builds:
 
 def _here(loader: Loader) -> Target:
     """This machine's GPU; the CPU if it has none."""
+    return loader.target("cuda" if _has_gpu() else "cpu")
+
+
+def _has_gpu() -> bool:
     import torch
 
-    return loader.target("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.cuda.is_available()
 
 
 def _as_call(kernel: Any, example: Any) -> tuple[Sequence[Any], Mapping[str, Any]]:

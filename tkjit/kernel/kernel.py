@@ -235,7 +235,8 @@ class Kernel:
         ----------
         examples
             Each the arguments of a call, of which only dtypes, devices and numbers count: a tuple, a dict by names, or
-            a tensor. Without any: every variant, for this machine's GPU, or for the CPU if it has none.
+            a tensor. Without any: every variant, for this machine's GPU, or for the CPU if it has none. To ask for
+            the GPU initializes CUDA, after which a process should not fork.
 
         Returns
         -------

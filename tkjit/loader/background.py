@@ -8,9 +8,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from tkjit.cache import Cache, Entry
 from tkjit.cache.listing import list_entries
+from tkjit.errors import CacheError
 from tkjit.loader.memory_budget import MemoryBudget, estimated_bytes
 from tkjit.loader.plan import Plan
 from tkjit.system.machine import available_memory_bytes, usable_cores
@@ -40,9 +42,11 @@ class Job:
         finally:
             self._over.set()
 
-    def cancel(self) -> None:
-        self.error = self.error or KeyboardInterrupt()
-        self._over.set()
+    def cancel(self, error: BaseException) -> None:
+        """End a build that nobody will begin any more; nothing if it has ended."""
+        if not self.is_over:
+            self.error = error
+            self._over.set()
 
 
 class Builds:
@@ -63,7 +67,7 @@ class Builds:
         return all(job.is_over for job in self._jobs)
 
     def wait(self) -> None:
-        """Wait for all of them. Ctrl-C ends them.
+        """Wait for all of them. Ctrl-C ends them, and the other builds of this process.
 
         Raises
         ------
@@ -79,7 +83,7 @@ class Builds:
         errors = [job.error for job in self._jobs if job.error is not None]
         if not errors:
             return
-        if hasattr(errors[0], "add_note"):
+        if hasattr(errors[0], "add_note") and not getattr(errors[0], "__notes__", ()):
             for error in errors[1:]:
                 errors[0].add_note(f"and {error}")
         raise errors[0]
@@ -102,13 +106,16 @@ class Background:
 
     def __init__(self, cache: Cache, find: Callable[[Plan], Entry | None], build: Callable[[Plan], Entry]) -> None:
         self._cache, self._find, self._find_or_build = cache, find, build
+        self._waiting: dict[str, Job] = {}  # by the warm keys of their plans: of two alike one is built
         self._renew()
         os.register_at_fork(after_in_child=self._renew)
         atexit.register(self._end)
 
     def _renew(self) -> None:
+        for job in self._waiting.values():  # a forked child has no thread that would end them
+            job.cancel(CacheError(f"{job.what} is built by the process that this one was forked from"))
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self._waiting: dict[str, Job] = {}  # by the warm keys of their plans: of two alike one is built
+        self._waiting = {}
         self._threads: list[threading.Thread] = []
         self._running: set[Job] = set()
         self._lock = threading.Lock()
@@ -150,9 +157,9 @@ class Background:
 
     def interrupt(self) -> None:
         """End all builds, also those that have not begun."""
-        with self._lock:
-            while not self._queue.empty():
-                self._queue.get_nowait().cancel()
+        with self._lock, suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait().cancel(KeyboardInterrupt())
         until = time.monotonic() + END_S
         self._cache.interrupt(lambda: not self._running or time.monotonic() > until)
 

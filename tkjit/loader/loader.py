@@ -5,8 +5,8 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import CacheError, CompileError, TkjitError
+from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.glue_header import GlueHeaderPlan, words_of_glue
@@ -38,13 +39,6 @@ from tkjit.system.progress import show_progress
 
 if TYPE_CHECKING:
     from tkjit.loader.background import Background
-
-
-class ConcurrentBuild(NamedTuple):
-    """A build beside another one: its name for a person, and the work, which is told when the other one is over."""
-
-    what: str
-    work: Callable[[threading.Event], object]
 
 
 class _Built(NamedTuple):
@@ -292,7 +286,7 @@ class Loader:
         self.record_built()
         _preload_sysconfig()
         other = concurrent() if concurrent else None
-        with show_progress(other.what if other else plan.what) as say, self._run_concurrently(other):
+        with show_progress(other.what if other else plan.what) as say, running_beside(other, self.cache):
             recipe, inputs = plan.rendered
             try:
                 built = self.cache.build(
@@ -370,39 +364,6 @@ class Loader:
             entry = self.find_or_build(plan, replacing=entry)
             loaded = plan.load(entry.module, entry.shared_object)
         return Opened(loaded, entry)
-
-    @contextmanager
-    def _run_concurrently(self, other: ConcurrentBuild | None) -> Iterator[None]:
-        """Do the work in a thread while the block runs. It only saves time, and raises no exception."""
-        if other is None:
-            yield
-            return
-
-        # instead of the thread's join and is_alive: after a Ctrl-C in a join, CPython 3.11 reports the thread as ended
-        done, over = threading.Event(), threading.Event()
-
-        def work() -> None:
-            try:
-                with suppress(KeyboardInterrupt):  # it was interrupted below
-                    other.work(over)
-            finally:
-                done.set()
-
-        thread = threading.Thread(target=work)
-        try:
-            thread.start()
-            try:
-                yield
-            except Exception:
-                over.set()
-                done.wait()
-                raise
-            over.set()
-            done.wait()
-        except BaseException as error:
-            if not isinstance(error, Exception):  # Ctrl-C, in the block or while this waits for the thread
-                self.cache.interrupt(lambda: done.is_set() or thread.ident is None)
-            raise
 
     def connect_module(self, path: Path) -> None:
         """Make the simulator in an imported module one with the others: interruptions, stacks, traces."""

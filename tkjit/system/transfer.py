@@ -19,6 +19,7 @@ from tkjit.system.fork_safe import ForkSafeLock
 SCRIPT = Path(__file__).with_name("transfer_process.py")
 START_S = 20.0  # for the imports of a library; no server is asked yet
 POLL_S = 0.05
+MAX_ANSWER_BYTES = 4 << 20
 
 
 class UnreachableError(Exception):
@@ -26,7 +27,7 @@ class UnreachableError(Exception):
 
 
 class Patience:
-    """The time that a server may take in all without an answer.
+    """The time that a server may take without an answer; each answer takes its share of it.
 
     Parameters
     ----------
@@ -40,6 +41,30 @@ class Patience:
         self.check = check
 
 
+class Growing:
+    """A file that an answer writes: while it changes, the server answers.
+
+    Parameters
+    ----------
+    longest_s : float
+        The most that it may take in all.
+    """
+
+    def __init__(self, path: Path, longest_s: float) -> None:
+        self._path = path
+        self._until = time.monotonic() + longest_s
+        self._state: tuple[int, ...] = ()
+
+    def has_changed(self) -> bool:
+        """Whether it has since the last look, and has time left."""
+        with suppress(OSError):
+            status = self._path.stat()
+            state = (status.st_size, status.st_blocks, status.st_mtime_ns)
+            before, self._state = self._state, state
+            return state != before and time.monotonic() < self._until
+        return False
+
+
 class TransferProcess:
     """A process that moves objects from and to one server. It is started when it is needed, and again after a fork."""
 
@@ -47,17 +72,13 @@ class TransferProcess:
         self._url = url
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = 0  # answers that have not come yet; the first is to no request
-        self._line = b""
+        self._input = b""  # of an answer that has not come whole
+        self._late: list[dict[str, Any]] = []  # answers to what was sent, which nobody has seen
         self._lock = ForkSafeLock()
         os.register_at_fork(after_in_child=self._forget)
 
-    def ask(self, request: Mapping[str, Any], patience: Patience, growing: Path | None = None) -> dict[str, Any]:
+    def ask(self, request: Mapping[str, Any], patience: Patience, growing: Growing | None = None) -> dict[str, Any]:
         """Send a request, and wait for its answer.
-
-        Parameters
-        ----------
-        growing : Path, optional
-            The file that it writes: while that grows, the server answers.
 
         Raises
         ------
@@ -70,22 +91,22 @@ class TransferProcess:
             try:
                 answer = self._ask(request, patience, growing)
             except BrokenPipeError:  # it has just ended, since nobody had asked it anything for long
-                self._end()
                 try:
                     answer = self._ask(request, patience, growing)
                 except BrokenPipeError:
                     raise UnreachableError("the process that asks it has ended") from None
             if answer.get("error") == "failed":
+                self._end()
                 raise UnreachableError(answer["text"])
             return answer
 
-    def _ask(self, request: Mapping[str, Any], patience: Patience, growing: Path | None) -> dict[str, Any]:
+    def _ask(self, request: Mapping[str, Any], patience: Patience, growing: Growing | None) -> dict[str, Any]:
         try:
             process = self._started()
             self._write(process, request)
             while self._pending > 1:
                 greeting = self._answer(process, Patience(START_S, patience.check), None)
-                if "error" in greeting:
+                if greeting.get("error") == "unusable":
                     raise CacheError(f"TKJIT_CACHE_REMOTE: {greeting['text']}")
             return self._answer(process, patience, growing)
         except BaseException:
@@ -107,40 +128,61 @@ class TransferProcess:
             except BrokenPipeError:
                 self._end()
                 raise UnreachableError("the process that asks it has ended") from None
+            except BaseException:  # Ctrl-C, and half of the request is written
+                self._end()
+                raise
             return self._answers(process, 0.0)
 
-    def finish(self, seconds: float) -> list[dict[str, Any]]:
-        """Wait for the answers to what was sent. What has none by then is still done by the process, on its own."""
+    def finish(self, seconds: float) -> tuple[list[dict[str, Any]], int]:
+        """Wait for the answers to what was sent, and let the process end.
+
+        Returns
+        -------
+        list of dict, int
+            The answers, and the number of those that have not come. The process still does that, on its own.
+        """
         with self._lock:
-            if self._process is None:
-                return []
-            with suppress(OSError):
-                self._stdin(self._process).close()
-            answers = self._answers(self._process, seconds)
-            self._forget()
-            return answers
+            answers, self._late = self._late, []
+            left = 0
+            if self._process is not None:
+                with suppress(OSError):
+                    self._process.stdin.close()  # type: ignore[union-attr]
+                answers += self._answers(self._process, seconds)
+                left = self._pending
+                self._forget()
+            return answers, left
 
     # ---- the process
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is not None and self._process.poll() is not None:
+            self._late += self._answers(self._process, 0.0)
             self._end()
         if self._process is None:
+            # without buffers: a forked child closes them, and another thread may be writing to one
             self._process = subprocess.Popen(
-                [sys.executable, str(SCRIPT), self._url],
+                [sys.executable, str(SCRIPT)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
+                bufsize=0,
             )
             self._pending = 1
+            # not as an argument, which every user of the machine can read
+            self._write_line(self._process, self._url)
         return self._process
 
     def _write(self, process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> None:
-        stream = self._stdin(process)
-        stream.write(json.dumps(request).encode() + b"\n")
-        stream.flush()
+        self._write_line(process, json.dumps(request))
         self._pending += 1
+
+    @staticmethod
+    def _write_line(process: subprocess.Popen[bytes], line: str) -> None:
+        assert process.stdin is not None
+        left = memoryview(line.encode() + b"\n")
+        while left:
+            left = left[os.write(process.stdin.fileno(), left) :]
 
     def _answers(self, process: subprocess.Popen[bytes], seconds: float) -> list[dict[str, Any]]:
         found = []
@@ -152,29 +194,24 @@ class TransferProcess:
                 break
         return found
 
-    def _answer(self, process: subprocess.Popen[bytes], patience: Patience, growing: Path | None) -> dict[str, Any]:
+    def _answer(self, process: subprocess.Popen[bytes], patience: Patience, growing: Growing | None) -> dict[str, Any]:
         """The next line that the process says; the time that it takes is taken from the patience."""
-        assert process.stdout is not None
-        descriptor = process.stdout.fileno()
-        size, left_s = -1, patience.seconds
         begun = time.monotonic()
-        while b"\n" not in self._line:
+        while b"\n" not in self._input:
             patience.check()
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, min(POLL_S, left_s)))
-            if ready:
-                if not (chunk := os.read(descriptor, 1 << 16)):
-                    raise BrokenPipeError
-                self._line += chunk
-                continue
-            now = _size_of(growing)
-            if now > size:
-                size, begun = now, time.monotonic()
             left_s = patience.seconds - (time.monotonic() - begun)
-            if left_s <= 0:
+            chunk = self._read(process, max(0.0, min(POLL_S, left_s)))
+            if chunk:
+                self._input += chunk
+            elif growing is not None and growing.has_changed():
+                begun = time.monotonic()
+            elif left_s <= 0:
                 raise UnreachableError(f"no answer in {patience.seconds:.1f} s")
+            if len(self._input) > MAX_ANSWER_BYTES:
+                raise UnreachableError("its answer is too long")
         if growing is None:
-            patience.seconds = max(0.0, left_s)
-        line, _, self._line = self._line.partition(b"\n")
+            patience.seconds = max(0.0, patience.seconds - (time.monotonic() - begun))
+        line, _, self._input = self._input.partition(b"\n")
         self._pending -= 1
         try:
             answer = json.loads(line)
@@ -183,6 +220,24 @@ class TransferProcess:
         if not isinstance(answer, dict):
             raise UnreachableError("its answer cannot be read")
         return answer
+
+    @staticmethod
+    def _read(process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        """What it has said, after at most some seconds.
+
+        Raises
+        ------
+        BrokenPipeError
+            If it has ended.
+        """
+        assert process.stdout is not None
+        poll = select.poll()  # select itself takes no descriptor above 1023
+        poll.register(process.stdout.fileno(), select.POLLIN)
+        if not poll.poll(seconds * 1000):
+            return b""
+        if not (chunk := os.read(process.stdout.fileno(), 1 << 16)):
+            raise BrokenPipeError
+        return chunk
 
     def _end(self) -> None:
         """End the process, whatever it does."""
@@ -193,21 +248,10 @@ class TransferProcess:
 
     def _forget(self) -> None:
         """Close this process's ends of the pipes: after a fork they are its parent's."""
-        process, self._process, self._pending, self._line = self._process, None, 0, b""
+        process, self._process, self._pending, self._input = self._process, None, 0, b""
         for stream in (process.stdin, process.stdout) if process else ():
             with suppress(OSError):
                 if stream is not None:
                     stream.close()
         if process is not None and process.returncode is None:
             process.returncode = 0  # it goes on by itself, or is the parent's: nobody is to warn that it still runs
-
-    @staticmethod
-    def _stdin(process: subprocess.Popen[bytes]) -> Any:
-        return process.stdin
-
-
-def _size_of(path: Path | None) -> int:
-    try:
-        return path.stat().st_size if path else -1
-    except OSError:
-        return -1

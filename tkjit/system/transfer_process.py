@@ -2,14 +2,16 @@
 
 So no event loop of fsspec is in a process that may fork, and what hangs or crashes is this process alone.
 
-``python transfer_process.py URL`` reads requests from standard input, a line of JSON each, and answers each so:
+It reads the URL from standard input, and then requests, a line of JSON each. It answers each with a line:
 
 * ``{"do": "list", "place": ...}``: ``{"names": [...]}``
 * ``{"do": "get", "place": ..., "name": ..., "to": PATH, "limit": BYTES}``: ``{}``, and the file is written
 * ``{"do": "put", "place": ..., "object": NAME, "files": [PATH, ...], "statement": NAME, "text": ...}``: ``{}``
+* ``{"do": "index", "place": ...}``: ``{}``, and the index names what is there
 
-or ``{"error": KIND, "text": ...}``, where KIND is ``missing``, ``too large`` or ``failed``. Before the first request it
-says ``{}``, or the error ``unusable`` for a URL that no installed package reads.
+or ``{"error": KIND, "text": ...}``. KIND is ``missing``, ``denied``, ``too large``, ``local`` if a file of this machine
+cannot be read or written, or ``failed``. Before the first request it says ``{}``, or the error ``unusable`` for a URL
+that no installed package reads.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ IDLE_S = 30.0  # without a request, after which the process ends
 FINISH_S = 60  # the most that it works on after its parent has ended
 INDEX = "index.json"
 MAX_NAMES = 10_000
+MAX_INDEX_BYTES = 1 << 20
 ROUNDS = 8  # of writing an index that others write too
 # where a rename replaces a file in one step, and writing it does not
 _RENAMING = {"file", "local", "sftp", "ssh", "smb", "hdfs", "arrow_hdfs", "webhdfs"}
@@ -45,12 +48,16 @@ class Server:
         self._url = url
         self._fs: Any = None
         self._root = ""
+        self.has_answered = False  # on this connection
 
     def connect(self) -> None:
         if self._fs is None:
             from fsspec.core import url_to_fs
 
-            self._fs, self._root = url_to_fs(self._url)
+            self._fs, self._root = url_to_fs(self._url, skip_instance_cache=True)
+
+    def disconnect(self) -> None:
+        self._fs, self.has_answered = None, False
 
     @property
     def _protocols(self) -> set[str]:
@@ -63,30 +70,39 @@ class Server:
         if not self._protocols & _UNLISTED:
             with suppress(PermissionError, NotImplementedError):
                 return self._listed(f"{self._root}/{place}")
-        try:
-            named = json.loads(self._fs.cat_file(f"{self._root}/{place}/{INDEX}"))
-        except FileNotFoundError:
-            return []
-        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+        return self._index(place)
+
+    def _index(self, place: str) -> list[str]:
+        """The names in a place's index; none if there is no index."""
+        with tempfile.NamedTemporaryFile(prefix="tkjit-") as file:
+            try:
+                self.get(place, INDEX, file.name, MAX_INDEX_BYTES)
+            except FileNotFoundError:
+                return []
+            with open(file.name, "rb") as written:  # get_file may have put another one in its place
+                named = json.loads(written.read())
+        if not isinstance(named, list) or not all(isinstance(name, str) and len(name) < 256 for name in named):
             raise ValueError(f"{place}/{INDEX} is no list of names")
         return named[:MAX_NAMES]
 
     def _listed(self, directory: str) -> list[str]:
         self._fs.invalidate_cache()
         try:
-            return sorted(path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(directory, detail=False))
+            found = [path.rstrip("/").rpartition("/")[2] for path in self._fs.ls(directory, detail=False)]
+            return sorted(found)[:MAX_NAMES]
         except FileNotFoundError:
             return []
 
     def get(self, place: str, name: str, to: str, limit: int) -> None:
         self.connect()
-        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        lower = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         # the system's own limit: whatever the library does, no more is written
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (lower, hard))
         try:
             self._fs.get_file(f"{self._root}/{place}/{name}", to)
         finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
 
     def put(self, place: str, name: str, files: list[str], statement: str, text: str) -> None:
         """The files first: who reads a statement finds them."""
@@ -100,17 +116,20 @@ class Server:
                     self._fs.makedirs(f"{self._root}/{place}", exist_ok=True)
                 self._put_file(packed.name, f"{self._root}/{place}/{name}")
                 self._put_text(text, f"{self._root}/{place}/{statement}")
-                self._write_index(place)
+                self.write_index(place)
             except FileNotFoundError as error:  # of a bucket, say; a local file that is missing is none of its
                 raise OSError(said(error)) from None
 
-    def _write_index(self, place: str) -> None:
+    def write_index(self, place: str) -> None:
         """Write the list of a place's statements, until it is what is there.
 
         Two who write at once lose nothing: who writes last has listed after the other's objects were there, or lists
         once more and sees them.
         """
+        self.connect()
         written = None
+        with suppress(ValueError):  # somebody has written something else there
+            written = self._index(place)
         for _ in range(ROUNDS):
             named = [name for name in self._listed(f"{self._root}/{place}") if name.endswith(".json") and name != INDEX]
             if named == written:
@@ -151,20 +170,42 @@ def compressed(files: list[str]) -> Iterator[bytes]:
 
 
 def answer(server: Server, request: dict[str, Any]) -> dict[str, Any]:
+    """Do what is asked; once more where a connection that has worked has ended."""
+    done = attempt(server, request)
+    if done.get("error") == "failed" and server.has_answered:
+        server.disconnect()
+        done = attempt(server, request)
+    server.has_answered = done.get("error") != "failed"
+    return done
+
+
+def attempt(server: Server, request: dict[str, Any]) -> dict[str, Any]:
+    place = request["place"]
     try:
-        what = request.pop("do")
-        if what == "list":
-            return {"names": server.names(request["place"])}
-        if what == "get":
-            server.get(request["place"], request["name"], request["to"], request["limit"])
-        if what == "put":
-            server.put(request["place"], request["object"], request["files"], request["statement"], request["text"])
-    except FileNotFoundError as error:
-        return {"error": "missing", "text": said(error)}
+        if request["do"] == "list":
+            return {"names": server.names(place)}
+        if request["do"] == "get":
+            server.get(place, request["name"], request["to"], request["limit"])
+        if request["do"] == "put":
+            server.put(place, request["object"], request["files"], request["statement"], request["text"])
+        if request["do"] == "index":
+            server.write_index(place)
     except Exception as error:
-        kind = "too large" if getattr(error, "errno", None) == errno.EFBIG else "failed"
-        return {"error": kind, "text": said(error)}
+        return {"error": kind_of(error), "text": said(error)}
     return {}
+
+
+def kind_of(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if number == errno.EFBIG:
+        return "too large"
+    if number in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+        return "local"
+    if isinstance(error, FileNotFoundError):
+        return "missing"
+    if isinstance(error, PermissionError) or getattr(error, "status", None) in (401, 403):
+        return "denied"
+    return "failed"
 
 
 def said(error: BaseException) -> str:
@@ -191,14 +232,18 @@ def say(value: dict[str, Any]) -> None:
         os.write(sys.stdout.fileno(), json.dumps(value).encode() + b"\n")
 
 
-def main(url: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's Ctrl-C; what it does not want any more, it ends
+def main() -> None:
+    # the parent's Ctrl-C; what it does not want any more, it ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
     lines = reading()
+    url = lines.get().strip()
     try:
         from fsspec import get_filesystem_class
-        from fsspec.core import split_protocol
 
-        get_filesystem_class(split_protocol(url)[0])
+        for part in url.split("::"):
+            get_filesystem_class(part.partition("://")[0] if "://" in part else part)
     except (ImportError, ValueError) as error:
         say({"error": "unusable", "text": said(error)})
         return
@@ -210,6 +255,7 @@ def main(url: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # this file's directory, whose modules are no packages
-    main(sys.argv[1])
+    # this file's directory, whose modules are no packages
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
+    main()
     os._exit(0)  # threads of a library do not keep it

@@ -12,7 +12,7 @@ import pytest
 from support.fake_builder import ABI, RECIPE, Builder, below, recipe_with_part, write
 from support.remote_caches import objects, reader, statements, writer
 
-from tkjit.cache import Cache, fingerprints
+from tkjit.cache import Cache
 from tkjit.cache.remote.remote import Remote
 from tkjit.errors import CacheError
 
@@ -123,6 +123,17 @@ def test_who_only_reads_writes_nothing(machine, header, url, key, remote, settin
         machine(replace(writer(url, key), trust=trust, **settings)).remote.push(entry.directory)
 
 
+@pytest.mark.parametrize("gone", ["*.z", "index.json", "*[0-9a-f].json"])
+def test_push_makes_up_for_what_is_lost(machine, header, url, key, remote, gone):
+    cache = machine(writer(url, key))
+    _, entry = built(cache, header)
+    (path,) = remote.rglob(gone)
+    content = path.read_bytes()
+    path.unlink()
+    assert cache.remote.push(entry.directory) is (gone != "index.json")
+    assert path.read_bytes() == content
+
+
 def test_push_writes_what_is_not_there(machine, header, url, key, remote):
     _, entry = built(machine(reader(url, key)), header)
     pushing = machine(writer(url, key)).remote
@@ -131,21 +142,18 @@ def test_push_writes_what_is_not_there(machine, header, url, key, remote):
     assert built(machine(reader(url, key)), header)[0].calls == 0
 
 
-def build_with_header(root, url, key, number):
-    fingerprints._digests.clear()
-    header = root / f"{number}/gl.h"
-    header.parent.mkdir()
-    write(header, f"struct gl {{ int v{number}; }};")
+def build_with_compiler(root, url, key, header, number):
     cache = Cache(root / f"cache-{number}", ABI, remote=writer(url, key))
-    cache.build(RECIPE, Builder(header))
-    os._exit(cache.remote.finish(60))
+    cache.build(replace(RECIPE, tools=(("cxx", f"g++ {number}"),)), builder := Builder(header))
+    os._exit(cache.remote.finish(60) + builder.calls - 1)
 
 
-def test_writers_at_once_lose_nothing(tmp_path, url, key, remote):
+def test_writers_at_once_lose_nothing(tmp_path, header, url, key, remote):
     context = multiprocessing.get_context("fork")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads, which pytest has
-        writers = [context.Process(target=build_with_header, args=(tmp_path, url, key, number)) for number in range(8)]
+        arguments = [(tmp_path, url, key, header, number) for number in range(8)]
+        writers = [context.Process(target=build_with_compiler, args=given) for given in arguments]
         for process in writers:
             process.start()
     for process in writers:

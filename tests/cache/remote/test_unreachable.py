@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from support.fake_builder import RECIPE, Builder, below, recipe_with_part
@@ -77,6 +79,56 @@ def test_it_is_remembered_by_all_processes_for_a_minute(machine, header, key, tm
         assert len(asked) > first
 
 
+def test_threads_wait_for_it_once(machine, header, key, threads):
+    with serving(silent) as url:
+        cache = machine(reader(url, key))
+        begun = time.monotonic()
+        for flags in ("-O0", "-O1", "-O2", "-O3"):
+            threads.start(lambda flags=flags: cache.fetch(recipe_with_part("flags", flags)))
+        with pytest.warns(TkjitWarning):
+            assert threads.join() == [None] * 4
+        assert time.monotonic() - begun < 2.0 + 3.0
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+def test_a_server_that_denies_what_it_lacks(machine, header, key, status):
+    """S3 does so of a missing key, for those who may not list."""
+    asked = []
+
+    def answer(connection):
+        asked.append(path_of(connection.recv(65536)))
+        connection.sendall(http(status, b""))
+
+    with serving(answer) as url:
+        cache = machine(reader(url, key))
+        with pytest.warns(TkjitWarning, match="denies access to an object, or does not have it"):
+            assert cache.fetch(RECIPE) is None
+        assert cache.fetch(OTHER) is None  # it is asked again, and warned of once
+    assert len(asked) == 2
+
+
+def test_many_open_files(machine, header, key, url):
+    limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+    try:
+        cache = machine(writer(url, key))
+        cache.build(RECIPE, Builder(header))
+        assert cache.remote.finish(60) == 0
+        assert machine(reader(url, key)).fetch(RECIPE) is not None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+
+
+def test_nobody_sees_its_url(machine, key):
+    cache = machine(reader("http://somebody:secret@127.0.0.1:1/kernels", key))
+    with serving(silent):
+        process = cache.remote._reader._started()
+        assert b"secret" not in Path(f"/proc/{process.pid}/cmdline").read_bytes()
+
+
 def test_another_server_is_asked(machine, header, key, url, remote):
     build_without(machine(reader("http://127.0.0.1:1/kernels", key), "here"), header)
     cache = machine(writer(url, key), "here")
@@ -135,6 +187,25 @@ def test_what_comes_slowly_but_comes(machine, header, key, url, remote, monkeypa
 
     with serving(answer) as http_url:
         assert machine(reader(http_url, key)).fetch(RECIPE) is not None
+
+
+def test_what_comes_too_slowly(machine, header, key, url, remote, monkeypatch):
+    """It grows and grows, and a compiler is sooner done."""
+    monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
+    cache = machine(writer(url, key))
+    cache.build(RECIPE, Builder(header))
+    assert cache.remote.finish(60) == 0
+
+    def answer(connection):
+        path = path_of(connection.recv(65536))
+        body = (remote / path.lstrip("/")).read_bytes()
+        connection.sendall(http("200 OK", b"" if path.endswith(".z") else body, length=len(body)))
+        for byte in body if path.endswith(".z") else b"":
+            connection.sendall(bytes([byte]))
+            time.sleep(0.2)
+
+    with serving(answer) as http_url:
+        assert build_without(machine(reader(http_url, key)), header) < 8
 
 
 def _add(cache, blob):

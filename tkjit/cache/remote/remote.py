@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,21 +14,23 @@ from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import LAYOUT, check_intact
 from tkjit.cache.recipe import Product, Recipe
 from tkjit.cache.remote import signing, statement
+from tkjit.cache.remote.outage import Outage, Warnings
 from tkjit.cache.remote.packing import unpack
 from tkjit.cache.remote.signing import RefusedError
 from tkjit.cache.remote.statement import MAX_STATEMENT_BYTES, NAME, Statement
 from tkjit.config import RemoteSettings
-from tkjit.errors import CacheError, TkjitWarning
+from tkjit.errors import CacheError
 from tkjit.system import files
-from tkjit.system.fork_safe import cached_property
-from tkjit.system.transfer import Patience, TransferProcess, UnreachableError
+from tkjit.system.fork_safe import ForkSafeLock, cached_property
+from tkjit.system.transfer import Growing, Patience, TransferProcess, UnreachableError
 
 PATIENCE_S = 2.0  # without an answer, after which a server is unreachable
-FORGET_S = 60.0  # after which a server that was unreachable is asked again
 EXIT_S = 10.0  # the most that a process waits at its end for what it has written
 PUSH_S = 120.0  # the most that one entry takes to be written, when somebody has asked for that
+LEAST_RATE = 64 << 10  # bytes a second, below which an entry is sooner compiled
 MAX_STATEMENTS = 16  # that are read for one lookup
 _PACKED = ".packed"
+_POLL_S = 0.02
 
 
 class Fetched(NamedTuple):
@@ -56,12 +56,12 @@ class Remote:
         self._settings = settings
         self._keys = signing.Keyring(settings)
         self._abi = abi
-        self._shared = shared
         self._shown = settings.shown
-        self._memo = memo_directory / f"unreachable-{hashlib.sha256(settings.url.encode()).hexdigest()[:16]}"
         self._reader = TransferProcess(settings.url)
         self._writer = TransferProcess(settings.url)
-        self._warned: set[str] = set()
+        self._asking = ForkSafeLock()
+        self._warnings = Warnings()
+        self._outage = Outage(settings.url, memo_directory, self._warnings, shared=shared)
         atexit.register(self.finish)
 
     @cached_property
@@ -96,21 +96,43 @@ class Remote:
         CacheError
             If the settings are no good.
         """
-        # settings that contradict are an error before the build, and not after it
-        assert self._keys.trusted is not None and self.writes is not None
-        if self._is_unreachable():
+        self.check_settings()
+        with self._one_at_a_time(check):
+            if self._outage.is_recent():
+                return None
+            place = self.place(recipe)
+            try:
+                for found in self._fitting(recipe, place, Patience(PATIENCE_S, check)):
+                    with self._refusing(place, f"{found.deps_key}.json"):
+                        return self._take(found, place, recipe, staging, check)
+            except UnreachableError as error:
+                self._outage.begin(str(error))
+            except OSError as error:
+                self._warnings.warn(
+                    "disk", f"an entry of {self._shown} cannot be written here: {error.strerror or error}"
+                )
             return None
-        place = self.place(recipe)
-        patience = Patience(PATIENCE_S, check)
+
+    def check_settings(self) -> None:
+        """Refuse settings that contradict, before anything is built.
+
+        Raises
+        ------
+        CacheError
+        """
+        self._keys.trusted  # noqa: B018
+        self.writes  # noqa: B018
+
+    @contextmanager
+    def _one_at_a_time(self, check: Callable[[], None]) -> Iterator[None]:
+        """Let one thread ask at a time: the others see what it found of the server."""
+        while not self._asking.acquire(blocking=False):
+            check()
+            time.sleep(_POLL_S)
         try:
-            for found in self._fitting(recipe, place, patience):
-                with self._refusing(place, f"{found.deps_key}.json"):
-                    return self._take(found, place, recipe, staging, check)
-        except UnreachableError as error:
-            self._set_unreachable(str(error))
-        except OSError as error:
-            self._warn(f"an entry of the remote cache {self._shown} cannot be written here: {error.strerror or error}")
-        return None
+            yield
+        finally:
+            self._asking.release()
 
     def place(self, recipe: Recipe) -> str:
         return f"{self._abi}/{recipe.arch}/{recipe.name}-{recipe.build_key[:16]}"
@@ -118,6 +140,7 @@ class Remote:
     def _fitting(self, recipe: Recipe, place: str, patience: Patience) -> Iterator[Statement]:
         """The statements of a place that fit. A statement that does not fit says which name might."""
         answer = self._reader.ask({"do": "list", "place": f"{LAYOUT}/{place}"}, patience)
+        self._warn_if_denied(answer)
         names = [name for name in answer.get("names", []) if NAME.fullmatch(name)]
         for _ in range(min(len(names), MAX_STATEMENTS)):
             name = names.pop(0)
@@ -136,7 +159,7 @@ class Remote:
         """A statement whose signature is that of a trusted key; None if it was removed."""
         with tempfile.TemporaryDirectory(prefix="tkjit-") as directory:
             path = Path(directory, name)
-            if self._get(place, name, path, MAX_STATEMENT_BYTES, patience) == "missing":
+            if not self._get(place, name, path, MAX_STATEMENT_BYTES, patience, None):
                 return None
             return statement.from_json(self._keys.checked(files.read(path)))
 
@@ -148,8 +171,8 @@ class Remote:
         try:
             # what cannot be made smaller grows by less than a thousandth
             limit = found.size_bytes + found.size_bytes // 1000 + 4096
-            answer = self._get(place, found.object_name, packed, limit, Patience(PATIENCE_S, check))
-            if answer == "missing":
+            growing = Growing(packed, PATIENCE_S + limit / LEAST_RATE)
+            if not self._get(place, found.object_name, packed, limit, Patience(PATIENCE_S, check), growing):
                 raise RefusedError(f"its files ({found.object_name}) are not there")
             unpack(packed, found, staging)
             packed.unlink()
@@ -160,12 +183,31 @@ class Remote:
             raise
         return Fetched(Product(found.shared_object, (), {"module": found.module}), found.deps_key)
 
-    def _get(self, place: str, name: str, to: Path, limit: int, patience: Patience) -> str:
+    def _get(self, place: str, name: str, to: Path, limit: int, patience: Patience, growing: Growing | None) -> bool:
+        """Fetch an object; whether it is there.
+
+        Raises
+        ------
+        RefusedError
+            If it is too large.
+        OSError
+            If it cannot be written here.
+        """
         request = {"do": "get", "place": f"{LAYOUT}/{place}", "name": name, "to": str(to), "limit": limit}
-        answer = self._reader.ask(request, patience, to)
+        answer = self._reader.ask(request, patience, growing)
         if answer.get("error") == "too large":
             raise RefusedError(f"{name} is larger than {limit} bytes")
-        return str(answer.get("error", ""))
+        if answer.get("error") == "local":
+            raise OSError(answer["text"])
+        self._warn_if_denied(answer)
+        return "error" not in answer
+
+    def _warn_if_denied(self, answer: dict[str, Any]) -> None:
+        """A server that must not tell what it has denies what it has not: that is a miss."""
+        if answer.get("error") == "denied":
+            self._warnings.warn(
+                "denied", f"{self._shown} denies access to an object, or does not have it: {answer['text']}"
+            )
 
     @contextmanager
     def _refusing(self, place: str, name: str) -> Iterator[None]:
@@ -173,20 +215,21 @@ class Remote:
         try:
             yield
         except DamagedError as error:
-            self._warn(f"{self._shown}/{LAYOUT}/{place}/{name} is refused: {error}")
+            where = f"{self._shown}/{LAYOUT}/{place}/{name}"
+            self._warnings.warn(where, f"{where} is refused: {error}")
 
     # ---- writing
 
     def offer(self, directory: Path) -> None:
         """Write an entry to the server, beside what this process does next. It only warns if that fails."""
-        if not self.writes or self._is_unreachable():
+        if not self.writes or self._outage.is_recent():
             return
         try:
             if (request := self.request_of(directory)) is None:
                 return
             self._note_answers(self._writer.send(request))
         except UnreachableError as error:
-            self._set_unreachable(str(error))
+            self._outage.begin(str(error))
             return
         except (DamagedError, OSError):  # it was removed
             return
@@ -213,21 +256,30 @@ class Remote:
             )
         if (request := self.request_of(directory)) is None:
             return None
+        patience = Patience(PUSH_S)
         try:
-            answer = self._writer.ask({"do": "list", "place": request["place"]}, Patience(PUSH_S))
-            if request["statement"] in answer.get("names", []):
-                return False
-            answer = self._writer.ask(request, Patience(PUSH_S))
+            names = self._writer.ask({"do": "list", "place": request["place"]}, patience).get("names", [])
+            is_there = {request["statement"], request["object"]}.issubset(names)
+            # the index too, which a writer that was killed may not have written
+            what = {"do": "index", "place": request["place"]} if is_there else request
+            answer = self._writer.ask(what, patience)
         except UnreachableError as error:
-            raise CacheError(f"the remote cache {self._shown} does not take entries: {error}") from None
+            raise CacheError(f"{self._shown} does not take entries: {error}") from None
+        if answer.get("error") == "missing":  # the entry, which was removed here
+            return None
         if answer:
-            raise CacheError(f"the remote cache {self._shown} does not take entries: {answer['text']}")
-        return True
+            raise CacheError(f"{self._shown} does not take entries: {answer['text']}")
+        return not is_there
 
     def finish(self, seconds: float = EXIT_S) -> int:
-        """Wait for what was offered, end the processes, and return how many entries did not come there."""
+        """Wait for what was offered, end the processes, and return how many entries have not come there."""
         self._reader.finish(0.0)
-        return self._note_answers(self._writer.finish(seconds))
+        answers, left = self._writer.finish(seconds)
+        if left:
+            self._warnings.warn(
+                "left", f"{self._shown} has not taken {left} entries in {seconds:.0f} s; it is still being asked"
+            )
+        return self._note_answers(answers) + left
 
     def request_of(self, directory: Path) -> dict[str, Any] | None:
         """What writes an entry; None of one that is of no use elsewhere.
@@ -254,33 +306,5 @@ class Remote:
     def _note_answers(self, answers: list[dict[str, Any]]) -> int:
         failed = [answer for answer in answers if answer.get("error") not in (None, "missing")]
         for answer in failed:
-            self._warn(f"the remote cache {self._shown} does not take entries: {answer['text']}")
+            self._warnings.warn("written", f"{self._shown} does not take entries: {answer['text']}")
         return len(failed)
-
-    # ---- a server that does not answer
-
-    def _is_unreachable(self) -> bool:
-        """Whether a process of this cache has found the server unreachable in the last minute."""
-        try:
-            age_s = time.time() - self._memo.stat().st_mtime
-        except OSError:
-            return False
-        if not 0 <= age_s < FORGET_S:
-            return False
-        self._warn(f"the remote cache {self._shown} is not asked: it did not answer {age_s:.0f} s ago")
-        return True
-
-    def _set_unreachable(self, why: str) -> None:
-        with suppress(OSError):
-            files.write(self._memo, why + "\n", shared=self._shared)
-        self._warn(
-            f"the remote cache {self._shown} does not answer: {why}; what is missing is compiled here, and it is not "
-            f"asked again for {FORGET_S:.0f} s"
-        )
-        self._warned.add(f"the remote cache {self._shown} is not asked")
-
-    def _warn(self, text: str) -> None:
-        """Warn, once of each thing."""
-        if (thing := text.partition(":")[0]) not in self._warned or "is refused" in text:
-            self._warned.add(thing)
-            warnings.warn(text, TkjitWarning, stacklevel=2)

@@ -183,5 +183,5 @@ def _checked_file(value: Any) -> File:
     if not isinstance(name, str) or not _FILE.fullmatch(name):
         raise RefusedError(f"{name!r} is no name of a file of an entry")
     if type(size) is not int or size < 0 or not re.fullmatch("[0-9a-f]{64}", digest) or type(is_program) is not bool:
-        raise RefusedError(f"{name}: its size or hash is none")
+        raise RefusedError(f"{name}: its size or its hash is not one")
     return File(name, size, digest, is_program)
