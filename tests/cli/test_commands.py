@@ -140,7 +140,7 @@ def test_doctor_finds_everything(capsys, session_cache):
     code = main(["doctor"])
     printed = capsys.readouterr().out
     lines = {line.split()[1]: line for line in printed.splitlines()}
-    names = "Python Python.h torch ninja C++ nvcc GPU driver sanitizer binutils gdb cache"
+    names = "Python Python.h torch ninja C++ nvcc NVRTC GPU driver sanitizer binutils gdb cache"
     assert set(lines) == set(names.split())
     assert code == (1 if "MISSING" in printed else 0)
     for what in ("Python", "Python.h", "torch", "ninja", "C++", "cache"):
@@ -176,6 +176,20 @@ def test_doctor_with_a_cache_that_cannot_be_written(capsys, tmp_path, monkeypatc
     assert main(["doctor"]) == 1
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "MISSING" in line]
     assert line.split()[1] == "cache" and "set TKJIT_CACHE to a directory that can be written" in line
+
+
+def test_doctor_asks_the_remote_cache(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("TKJIT_CACHE_REMOTE", f"file://{tmp_path}")
+    monkeypatch.setenv("TKJIT_CACHE_REMOTE_UNSIGNED", "1")
+    for url, state, text in (
+        (f"file://{tmp_path}", "ok", "read and written"),
+        ("http://127.0.0.1:1/kernels", "MISSING", "http://127.0.0.1:1/kernels does not answer: "),
+        ("gopher://host", "MISSING", "Protocol not known: gopher"),
+    ):
+        monkeypatch.setenv("TKJIT_CACHE_REMOTE", url)
+        main(["doctor"])
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "remote cache" in line]
+        assert line.split()[0] == state and text in line
 
 
 def test_doctor_creates_nothing(capsys, cache):

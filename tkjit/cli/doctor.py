@@ -61,19 +61,22 @@ def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None
         The CUDA version that the driver can run; None without one.
     """
     gpus = _gpus()
+    nvrtc = _nvrtc(tools)
     return [
         Finding("Python", FOUND, f"{sys.version.split()[0]}, {sys.executable}"),
         _tool("Python.h", lambda: str(tools.check_python_headers())),
         _torch(),
         _ninja(),
         _tool("C++", lambda: f"{tools.cxx.version}, {tools.cxx.path} ({tools.cxx.origin})"),
-        _nvcc(tools, driver, needed=bool(gpus)),
+        _nvcc(tools, driver, needed=bool(gpus) and nvrtc.state == ABSENT),
+        nvrtc,
         Finding("GPU", FOUND if gpus else ABSENT, ", ".join(gpus) or "none that torch can use: kernels run on the CPU"),
         Finding(
             "driver", FOUND if driver else ABSENT, f"runs CUDA {driver[0]}.{driver[1]}" if driver else "no libcuda.so.1"
         ),
         *_for_checking(tools),
         _cache(settings),
+        *_remote(settings),
     ]
 
 
@@ -120,6 +123,23 @@ def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, *, needed: bool) -> 
             f"or set CUDA_HOME to a toolkit of version {driver[0]}",
         )
     return Finding("nvcc", FOUND, text)
+
+
+def _nvrtc(tools: Toolchain) -> Finding:
+    try:
+        found = tools.nvrtc
+    except ToolchainError as error:
+        return Finding("NVRTC", ABSENT, str(error))
+    return Finding("NVRTC", FOUND, f"{found.version}, {found.path}")
+
+
+def _remote(settings: Settings) -> list[Finding]:
+    """The cache on a server, if there is one."""
+    try:
+        remote = loader_for(settings).cache.remote
+        return [] if remote is None else [Finding("remote cache", FOUND, remote.examine())]
+    except CacheError as error:
+        return [Finding("remote cache", MISSING, str(error))]
 
 
 def _for_checking(tools: Toolchain) -> list[Finding]:

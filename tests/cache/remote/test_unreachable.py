@@ -229,6 +229,28 @@ def test_it_says_what_cannot_be_read(machine, header, key, monkeypatch, line):
     build_without(machine(reader("file:///nowhere", key)), header)
 
 
+def test_a_fork_while_a_request_is_written(key, monkeypatch, threads):
+    """The child closes its end of a pipe to which another thread of the parent is writing."""
+    path = key.with_name("transfer.py")
+    path.write_text("import sys, time; print('{}', flush=True); sys.stdin.readline(); time.sleep(30)")
+    monkeypatch.setattr(transfer, "SCRIPT", path)
+    asking = transfer.TransferProcess("file:///nowhere")
+    threads.start(lambda: asking.send({"text": "x" * (1 << 20)}))
+    time.sleep(0.5)
+    assert not threads.are_over
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # a fork of a process with threads
+        pid = os.fork()
+    if pid == 0:
+        os._exit(0 if asking._process is None else 1)
+    until = time.monotonic() + 10
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert ended == (pid, 0)
+    asking._process.kill()
+    assert isinstance(threads.join()[0], transfer.UnreachableError)
+
+
 def test_what_cannot_be_written_there(machine, header, key, remote, url):
     remote.parent.mkdir(exist_ok=True)
     remote.write_text("a file")

@@ -218,6 +218,22 @@ class Remote:
             where = f"{self._shown}/{LAYOUT}/{place}/{name}"
             self._warnings.warn(where, f"{where} is refused: {error}")
 
+    def examine(self) -> str:
+        """Ask the server for anything, and say what this process may do there.
+
+        Raises
+        ------
+        CacheError
+            If it does not answer, or the settings are no good.
+        """
+        self.check_settings()
+        try:
+            answer = self._reader.ask({"do": "list", "place": LAYOUT}, Patience(PATIENCE_S))
+        except UnreachableError as error:
+            raise CacheError(f"{self._shown} does not answer: {error}") from None
+        self._warn_if_denied(answer)
+        return f"{self._shown}, {'read and written' if self.writes else 'read only'}"
+
     # ---- writing
 
     def offer(self, directory: Path) -> None:
