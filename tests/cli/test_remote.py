@@ -78,6 +78,19 @@ def test_sync_moves_both_ways(remote, filled, fresh):
     assert len(statements(remote)) == 4
 
 
+def test_warmup_waits_for_what_it_writes(remote, cache_with_runtime, operators, fresh):
+    operators(cache_with_runtime)
+    fresh.tkjit("warmup", *NAMED).printed()
+    assert sorted(path.parents[1].name[:4] for path in statements(remote)) == ["cpu-", "glue"]
+
+
+def test_warmup_says_what_did_not_come_there(remote, cache_with_runtime, operators, fresh):
+    operators(cache_with_runtime)
+    remote.write_text("no directory")
+    child = fresh.tkjit("warmup", *NAMED)
+    assert child.code == 1 and "have not reached the remote cache; python -m tkjit cache push" in child.stderr
+
+
 def test_without_a_remote_cache(fresh, monkeypatch):
     monkeypatch.delenv("TKJIT_CACHE_REMOTE", raising=False)
     child = fresh.tkjit("cache", "push")

@@ -15,6 +15,7 @@ from typing import Any
 from tkjit.bindings.ahead import build_calls
 from tkjit.bindings.record import read_calls
 from tkjit.cache import bundle
+from tkjit.cache.remote.remote import PUSH_S
 from tkjit.cli.export import add_library_options, builder, languages_of
 from tkjit.cli.output import size_text
 from tkjit.cli.pool import Outcome, build_all
@@ -70,8 +71,13 @@ def _warmup(arguments: argparse.Namespace) -> int:
             raise SpecError("--record runs a command and builds nothing by itself; its options stand behind --")
         return _run_recorded(arguments.record, arguments.names)
     start = time.monotonic()
-    _, outcomes = _build_selected(_loader(), arguments)
-    return _summary(outcomes, time.monotonic() - start)
+    loader = _loader()
+    _, outcomes = _build_selected(loader, arguments)
+    status = _summary(outcomes, time.monotonic() - start)
+    if (remote := loader.cache.remote) is not None and (left := remote.finish(PUSH_S)):
+        print(f"{left} entries have not reached the remote cache; python -m tkjit cache push", file=sys.stderr)
+        return 1
+    return status
 
 
 def _build_selected(loader: Loader, arguments: argparse.Namespace) -> tuple[list[Plan], list[Outcome]]:

@@ -59,6 +59,7 @@ class Remote:
         self._shown = settings.shown
         self._reader = TransferProcess(settings.url)
         self._writer = TransferProcess(settings.url)
+        self._missed = 0  # entries that were not offered, since the server did not answer
         self._asking = ForkSafeLock()
         self._warnings = Warnings()
         self._outage = Outage(settings.url, memo_directory, self._warnings, shared=shared)
@@ -238,15 +239,18 @@ class Remote:
 
     def offer(self, directory: Path) -> None:
         """Write an entry to the server, beside what this process does next. It only warns if that fails."""
-        if not self.writes or self._outage.is_recent():
+        if not self.writes:
+            return
+        if self._outage.is_recent():
+            self._missed += 1
             return
         try:
             if (request := self.request_of(directory)) is None:
                 return
             self._note_answers(self._writer.send(request))
         except UnreachableError as error:
+            self._missed += 1
             self._outage.begin(str(error))
-            return
         except (DamagedError, OSError):  # it was removed
             return
 
@@ -295,7 +299,8 @@ class Remote:
             self._warnings.warn(
                 "left", f"{self._shown} has not taken {left} entries in {seconds:.0f} s; it is still being asked"
             )
-        return self._note_answers(answers) + left
+        missed, self._missed = self._missed, 0
+        return self._note_answers(answers) + left + missed
 
     def request_of(self, directory: Path) -> dict[str, Any] | None:
         """What writes an entry; None of one that is of no use elsewhere.
