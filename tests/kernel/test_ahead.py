@@ -32,6 +32,7 @@ def test_examples_of_two_variants(cache_with_runtime, fresh):
     assert {"axpy (T=float32)", "axpy (T=float16)"} <= built(cache_with_runtime)
 
 
+@pytest.mark.slow  # a compilation for each
 def test_without_examples_every_variant(cache_with_runtime, fresh):
     code = AXPY + "b = k.warm_up(); b.wait(); print(len(b.names))"
     variants = len(tkjit.load("axpy").variants)

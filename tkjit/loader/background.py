@@ -127,9 +127,10 @@ class Background:
         given += [(what, Job(what, work)) for what, work in more]
         jobs: dict[str, Job] = {}
         with self._lock:
+            self._waiting = {key: job for key, job in self._waiting.items() if not job.is_over}
             for key, job in given:
-                known = jobs.get(key) or self._waiting.get(key)
-                if known is None or known.is_over:
+                known = self._waiting.get(key)
+                if known is None:
                     known = self._waiting[key] = job
                     self._queue.put(job)
                 jobs[key] = known

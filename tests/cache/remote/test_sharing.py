@@ -87,7 +87,7 @@ def test_without_compilers_the_keys_and_own_files_count(machine, header, url, ke
 
 
 def test_of_many_statements_two_are_read(machine, header, url, key, monkeypatch):
-    texts = [f"struct gl {{ int v{number}; }};" for number in range(12)]
+    texts = [f"struct gl {{ int v{number}; }};" for number in range(6)]
     for text in texts:
         write(header, text)
         built(machine(writer(url, key)), header)
