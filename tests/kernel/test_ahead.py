@@ -87,11 +87,16 @@ def test_a_forked_child_builds_for_itself(cache_with_runtime, fresh):
         AXPY
         + """
 import os
-k.warm_up((h, h)).wait()
+begun = k.warm_up((h, h))
 pid = os.fork()
 if not pid:
+    try:
+        begun.wait()
+    except tkjit.CacheError as error:
+        assert "forked" in str(error)
     k.warm_up((x, x)).wait()
     os._exit(0 if k(x, x, 2.0).sum() == 9 else 1)
+begun.wait()
 print(os.waitpid(pid, 0)[1])
 """
     )

@@ -1,6 +1,7 @@
 """Forks beside other threads: a child finds no half-imported module, and holds no pipe of a process being started."""
 
 import functools
+import importlib
 import os
 import signal
 import subprocess
@@ -71,31 +72,47 @@ def test_a_fork_waits_for_a_process_that_another_thread_starts(beside, monkeypat
     assert exit_code_of_child(lambda: all(map(is_closed, pipe))) == 0
 
 
-def test_a_fork_waits_for_an_import_of_another_thread(beside, tmp_path, monkeypatch):
+@pytest.fixture
+def slow_modules(tmp_path, monkeypatch):
+    """Two modules of tkjit whose import takes a while."""
     import tkjit
 
-    (tmp_path / "imported_slowly.py").write_text(
-        f"import threading, time\nREACHED = threading.Event()\nREACHED.set()\ntime.sleep({PAUSE_S})\nVALUE = 3\n"
-    )
+    names = ("imported_slowly", "imported_next")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"import time\ntime.sleep({PAUSE_S})\nVALUE = 3\n")
     monkeypatch.setattr(tkjit, "__path__", [*tkjit.__path__, str(tmp_path)])
+    yield [f"tkjit.{name}" for name in names]
+    for name in names:
+        sys.modules.pop(f"tkjit.{name}", None)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_fork_waits_for_imports_of_another_thread(beside, slow_modules, which):
+    """For the one that has begun, and for the next one, which begins as soon as that has ended."""
     reached = threading.Event()
 
     def load():
         reached.set()
-        __import__("tkjit.imported_slowly")
-
-    def value():
-        from tkjit.imported_slowly import VALUE
-
-        return VALUE == 3
+        for name in slow_modules:
+            __import__(name)
 
     beside(load, reached)
-    while "tkjit.imported_slowly" not in sys.modules:
+    while slow_modules[0] not in sys.modules:
         time.sleep(0.001)
-    try:
-        assert exit_code_of_child(value) == 0
-    finally:
-        sys.modules.pop("tkjit.imported_slowly", None)
+    assert exit_code_of_child(lambda: importlib.import_module(slow_modules[which]).VALUE == 3) == 0
+
+
+def test_a_fork_does_not_wait_for_a_program_that_runs_in_an_import(beside, tmp_path, monkeypatch):
+    (tmp_path / "imported_program.py").write_text("import sys\nsys.reached.set()\nsys.go_on.wait(20)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    reached, go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(sys, "reached", reached, raising=False)
+    monkeypatch.setattr(sys, "go_on", go_on, raising=False)
+    beside(lambda: __import__("imported_program"), reached)
+    begun = time.monotonic()
+    assert exit_code_of_child(lambda: True) == 0
+    assert time.monotonic() - begun < 5
+    go_on.set()
 
 
 def test_a_child_computes_an_attribute_that_another_thread_was_computing(beside):

@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
@@ -61,29 +61,44 @@ else:
 
 # imported when a thread first builds; a child would find them half imported, by a thread that it does not have
 _IMPORTED_LATE = ("tkjit.", "torch.utils.cpp_extension", "ninja")
-_PATIENCE_S = 10.0  # a process is started within milliseconds
+_PATIENCE_S = 10.0  # an import takes less, and a process is started within milliseconds
+_POLL_S = 0.001
 
 
-def _wait_for_imports() -> None:
-    """Let other threads finish an import before this one forks."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(_IMPORTED_LATE) and getattr(getattr(module, "__spec__", None), "_initializing", False):
-            with suppress(Exception):  # the thread that imports it gets its error
-                importlib.import_module(name)
+def _wait_for_threads() -> None:
+    """Let other threads finish what a child could not: an import, and the start of a process.
 
-
-def _wait_for_starting_processes() -> None:
-    """Let other threads finish starting a process before this one forks.
-
-    A child would hold the pipe's end by whose closing ``Popen`` knows that the process has started. If the child then
-    waits for the build lock of that thread, both wait forever.
+    A child would wait forever for the lock of a module that a thread imports which the child does not have. It would
+    also hold the pipe's end by whose closing ``Popen`` knows that the process has started: if the child then waits for
+    the build lock of that thread, both wait forever. A thread that has finished may begin the next import, so all are
+    looked at again until none is at one.
     """
-    if (subprocess := sys.modules.get("subprocess")) is None:
-        return
-    starting = subprocess.Popen.__init__.__code__
+    starting = _code_of_starting()
     until = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < until and any(starting in _codes(frame) for frame in _frames_of_others()):
-        time.sleep(0.001)
+    while any(_must_finish(frame, starting) for frame in _frames_of_others()) and time.monotonic() < until:
+        time.sleep(_POLL_S)
+
+
+def _code_of_starting() -> CodeType | None:
+    subprocess = sys.modules.get("subprocess")
+    return subprocess.Popen.__init__.__code__ if subprocess else None
+
+
+def _must_finish(frame: FrameType | None, starting: CodeType | None) -> bool:
+    """Whether a thread starts a process, or imports something late or for tkjit."""
+    importing = False
+    while frame is not None:
+        if frame.f_code is starting:
+            return True
+        if frame.f_code is _IMPORTING:
+            importing = True
+            if str(frame.f_locals.get("name")).startswith(_IMPORTED_LATE):
+                return True
+        # not any import: a program may run inside one, for as long as it lives
+        elif importing and str(frame.f_globals.get("__name__")).startswith("tkjit."):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _frames_of_others() -> list[FrameType]:
@@ -91,12 +106,5 @@ def _frames_of_others() -> list[FrameType]:
     return [frame for thread, frame in sys._current_frames().items() if thread != this]
 
 
-def _codes(frame: FrameType | None) -> Iterator[CodeType]:
-    while frame is not None:
-        yield frame.f_code
-        frame = frame.f_back
-
-
-# the last one that is registered runs first: an import may start a process
-os.register_at_fork(before=_wait_for_starting_processes)
-os.register_at_fork(before=_wait_for_imports)
+_IMPORTING: CodeType = importlib._bootstrap._find_and_load.__code__  # type: ignore[attr-defined]
+os.register_at_fork(before=_wait_for_threads)
