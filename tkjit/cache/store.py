@@ -195,11 +195,13 @@ class Cache(Directory):
         return entry if entry is not None and self.use(entry) else None
 
     def _prepare(self, recipe: Recipe) -> None:
-        """Make the root, and check who can write to it and to a recipe's directory."""
+        """Make the root, and check who can write to it and to a recipe's directory, and how a server is set."""
         with self.writing():
             self.make_directory(self.root)
         self.trust.check(str(self.root))  # now that it is there: somebody else may have been first
         self.trust.check(str(self.directory(recipe)))
+        if self.remote is not None:
+            self.remote.check_settings()
 
     def build(
         self,
@@ -237,8 +239,6 @@ class Cache(Directory):
         from tkjit.cache import building
 
         self._prepare(recipe)
-        if self.remote is not None:
-            self.remote.check_settings()
         if self.shared and not self._warned_of_private_root:
             self._warned_of_private_root = True
             warn_of_no_sharing(self.root)

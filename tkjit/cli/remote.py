@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,6 @@ class Moved:
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
-    def as_json(self) -> dict[str, Any]:
-        return {"moved": self.moved, "there": self.there, "missing": self.missing, "failed": self.failed}
-
 
 def _push(arguments: argparse.Namespace) -> int:
     loader, remote = _loader()
@@ -70,8 +67,7 @@ def _sync(arguments: argparse.Namespace) -> int:
     loader, remote = _loader()
     pulled = _pulled(loader, arguments)
     pulled.missing.clear()  # it is no mistake that nobody has built it yet
-    names = arguments.names
-    return _report(arguments, pulled=pulled, pushed=_pushed(loader, remote, names))
+    return _report(arguments, pulled=pulled, pushed=_pushed(loader, remote, arguments.names))
 
 
 def _pushed(loader: Loader, remote: Remote, names: list[str]) -> Moved:
@@ -93,10 +89,9 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
     moved = Moved()
     for plan in _plans(loader, arguments, moved):
         try:
-            known = loader.find(plan)
-            if known is not None:
+            if loader.find(plan) is not None:
                 moved.there += 1
-            elif loader.find_or_fetch(plan) is not None:
+            elif loader.fetch(plan) is not None:
                 moved.moved += 1
             elif plan is not loader.operators_plan:  # which few calls need
                 moved.missing.append(plan.what)
@@ -106,7 +101,7 @@ def _pulled(loader: Loader, arguments: argparse.Namespace) -> Moved:
 
 
 def _plans(loader: Loader, arguments: argparse.Namespace, moved: Moved) -> list[Plan]:
-    """The plans of what is named, and of what all kernels share; what has none is missing."""
+    """The plans of what is named, and of what all kernels share; what has none has failed."""
     if arguments.from_file is not None:
         if arguments.names or arguments.arch or arguments.device or arguments.types:
             raise SpecError("--from-file says which variants; give no names, --arch, --device or --types with it")
@@ -129,7 +124,7 @@ def _loader() -> tuple[Loader, Remote]:
 
 def _report(arguments: argparse.Namespace, **moved: Moved) -> int:
     if arguments.json:
-        print_json({what: one.as_json() for what, one in moved.items()})
+        print_json({what: asdict(one) for what, one in moved.items()})
     else:
         for what, one in moved.items():
             bad = [*(f"{missing}: missing" for missing in one.missing), *one.failed]

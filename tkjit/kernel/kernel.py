@@ -15,6 +15,7 @@ from tkjit.cache import fingerprints
 from tkjit.config import Settings
 from tkjit.errors import SpecError, ToolchainError
 from tkjit.headers import locate
+from tkjit.kernel import ahead
 from tkjit.kernel.loaded import LoadedMixin
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.kernel.tokens import token_for
@@ -255,8 +256,6 @@ class Kernel:
         >>> builds = tkjit.load("axpy").warm_up((torch.empty(1), torch.empty(1)))
         >>> builds.wait()
         """
-        from tkjit.kernel import ahead
-
         return ahead.warm_up(self, examples)
 
     def load_with(self, loader: Loader) -> Kernel:

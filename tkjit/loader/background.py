@@ -27,12 +27,8 @@ class Job:
     def __init__(self, what: str, work: Callable[[], object]) -> None:
         self.what = what
         self.error: BaseException | None = None
+        self.is_over = False
         self._work = work
-        self._over = threading.Event()
-
-    @property
-    def is_over(self) -> bool:
-        return self._over.is_set()
 
     def run(self) -> None:
         try:
@@ -40,13 +36,13 @@ class Job:
         except BaseException as error:  # whoever waits gets it
             self.error = error
         finally:
-            self._over.set()
+            self.is_over = True
 
     def cancel(self, error: BaseException) -> None:
         """End a build that nobody will begin any more; nothing if it has ended."""
         if not self.is_over:
             self.error = error
-            self._over.set()
+            self.is_over = True
 
 
 class Builds:

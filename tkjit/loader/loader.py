@@ -311,8 +311,12 @@ class Loader:
 
     def find_or_fetch(self, plan: Plan) -> Entry | None:
         """A plan's entry, if it is in the cache or the remote cache has it."""
-        if (found := self.find(plan)) is not None or self.cache.remote is None:
-            return found
+        return self.find(plan) or self.fetch(plan)
+
+    def fetch(self, plan: Plan) -> Entry | None:
+        """A plan's entry, if the remote cache has it."""
+        if self.cache.remote is None:
+            return None
         recipe, inputs = plan.rendered
         with show_progress(plan.what) as say:
             fetched = self.cache.fetch(recipe, what=plan.what, report_wait=say)

@@ -6,18 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.fake_builder import ABI, forget_leases, write
+from support.fake_builder import ABI, forget_leases
 from support.remote_caches import write_key
 
 from tkjit.cache import Cache
 from tkjit.config import RemoteSettings
-
-
-@pytest.fixture
-def header(tmp_path: Path) -> Path:
-    path = tmp_path / "include/gl.h"
-    write(path, "struct gl {};")
-    return path
 
 
 @pytest.fixture

@@ -136,81 +136,81 @@ def test_another_server_is_asked(machine, header, key, url, remote):
     assert cache.remote.finish(60) == 0 and len(statements(remote)) == 1
 
 
-def test_a_connection_that_ends_in_the_midst(machine, header, key, url, remote):
+# ---- in the midst of an object
+
+
+@pytest.fixture
+def half_way(machine, header, key, url, remote):
+    """Serves a remote cache that has an entry of a MiB, whose object a function sends."""
     cache = machine(writer(url, key))
-    cache.build(RECIPE, Builder(header))
+
+    def add_more():
+        (staging,) = cache.building
+        (staging / "more.bin").write_bytes(os.urandom(1 << 20))
+
+    cache.build(RECIPE, Builder(header, during=add_more))
     assert cache.remote.finish(60) == 0
 
-    def answer(connection):
-        path = path_of(connection.recv(65536))
-        body = (remote / path.lstrip("/")).read_bytes()
-        connection.sendall(http("200 OK", body[: len(body) // 2 if path.endswith(".z") else None], length=len(body)))
+    def serve(send):
+        def answer(connection):
+            path = path_of(connection.recv(65536))
+            body = (remote / path.lstrip("/")).read_bytes()
+            if not path.endswith(".z"):
+                connection.sendall(http("200 OK", body))
+                return
+            connection.sendall(http("200 OK", b"", length=len(body)))
+            send(connection, body)
 
-    with serving(answer) as http_url:
-        cache = machine(reader(http_url, key))
+        return serving(answer)
+
+    return serve
+
+
+def in_parts(count, pause_s):
+    """Sends an object in parts, with pauses."""
+
+    def send(connection, body):
+        for number in range(count):
+            connection.sendall(body[len(body) * number // count : len(body) * (number + 1) // count])
+            time.sleep(pause_s)
+
+    return send
+
+
+def stopping(connection, body):
+    connection.sendall(body[:-1])
+    time.sleep(30)
+
+
+def test_the_connection_ends(machine, header, key, half_way):
+    with half_way(lambda connection, body: connection.sendall(body[: len(body) // 2])) as url:
+        cache = machine(reader(url, key))
         build_without(cache, header)
         assert below(cache.root, ".staging*") == []
 
 
-def test_a_connection_that_stops_in_the_midst(machine, header, key, url, remote, monkeypatch):
+def test_nothing_more_comes(machine, header, key, half_way, monkeypatch):
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 0.5)
-    cache = machine(writer(url, key))
-    cache.build(RECIPE, Builder(header))
-    assert cache.remote.finish(60) == 0
-
-    def answer(connection):
-        path = path_of(connection.recv(65536))
-        body = (remote / path.lstrip("/")).read_bytes()
-        connection.sendall(http("200 OK", body[: -1 if path.endswith(".z") else None], length=len(body)))
-        time.sleep(30 if path.endswith(".z") else 0)
-
-    with serving(answer) as http_url:
-        assert build_without(machine(reader(http_url, key)), header) < 5
+    with half_way(stopping) as url:
+        assert build_without(machine(reader(url, key)), header) < 5
 
 
-def test_what_comes_slowly_but_comes(machine, header, key, url, remote, monkeypatch):
+def test_it_comes_slowly(machine, header, key, half_way, monkeypatch):
     """A server answers while the file grows."""
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
-    cache = machine(writer(url, key))
-    blob = os.urandom(1 << 20)
-    cache.build(RECIPE, Builder(header, during=lambda: below(cache.root, ".staging*") and _add(cache, blob)))
-    assert cache.remote.finish(60) == 0
-
-    def answer(connection):
-        path = path_of(connection.recv(65536))
-        body = (remote / path.lstrip("/")).read_bytes()
-        connection.sendall(http("200 OK", b"", length=len(body)))
-        parts = 8 if path.endswith(".z") else 1
-        for number in range(parts):
-            connection.sendall(body[len(body) * number // parts : len(body) * (number + 1) // parts])
-            time.sleep(0.3 if parts > 1 else 0)
-
-    with serving(answer) as http_url:
-        assert machine(reader(http_url, key)).fetch(RECIPE) is not None
+    with half_way(in_parts(8, 0.3)) as url:
+        assert machine(reader(url, key)).fetch(RECIPE) is not None
 
 
-def test_what_comes_too_slowly(machine, header, key, url, remote, monkeypatch):
-    """It grows and grows, and a compiler is sooner done."""
+def test_it_comes_too_slowly(machine, header, key, half_way, monkeypatch):
+    """It grows all the time, and a compiler is sooner done."""
     monkeypatch.setattr("tkjit.cache.remote.remote.PATIENCE_S", 1.0)
-    cache = machine(writer(url, key))
-    cache.build(RECIPE, Builder(header))
-    assert cache.remote.finish(60) == 0
-
-    def answer(connection):
-        path = path_of(connection.recv(65536))
-        body = (remote / path.lstrip("/")).read_bytes()
-        connection.sendall(http("200 OK", b"" if path.endswith(".z") else body, length=len(body)))
-        for byte in body if path.endswith(".z") else b"":
-            connection.sendall(bytes([byte]))
-            time.sleep(0.2)
-
-    with serving(answer) as http_url:
-        assert build_without(machine(reader(http_url, key)), header) < 8
+    monkeypatch.setattr("tkjit.cache.remote.remote.LEAST_RATE", 1 << 20)
+    with half_way(in_parts(64, 0.3)) as url:
+        assert build_without(machine(reader(url, key)), header) < 8
 
 
-def _add(cache, blob):
-    (staging,) = cache.building
-    (staging / "more.bin").write_bytes(blob)
+# ---- the process that asks
 
 
 def test_the_process_that_asks_is_killed(machine, header, key, monkeypatch):

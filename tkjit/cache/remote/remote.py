@@ -95,13 +95,12 @@ class Remote:
         Raises
         ------
         CacheError
-            If the settings are no good.
+            If no installed package reads the URL.
         """
-        self.check_settings()
         with self._one_at_a_time(check):
             if self._outage.is_recent():
                 return None
-            place = self.place(recipe)
+            place = f"{self._abi}/{recipe.arch}/{recipe.name}-{recipe.build_key[:16]}"
             try:
                 for found in self._fitting(recipe, place, Patience(PATIENCE_S, check)):
                     with self._refusing(place, f"{found.deps_key}.json"):
@@ -134,9 +133,6 @@ class Remote:
             yield
         finally:
             self._asking.release()
-
-    def place(self, recipe: Recipe) -> str:
-        return f"{self._abi}/{recipe.arch}/{recipe.name}-{recipe.build_key[:16]}"
 
     def _fitting(self, recipe: Recipe, place: str, patience: Patience) -> Iterator[Statement]:
         """The statements of a place that fit. A statement that does not fit says which name might."""
@@ -312,9 +308,8 @@ class Remote:
         OSError
             If it was removed.
         """
-        if statement.stays_here(directory):
+        if (made := statement.of_entry(directory)) is None:
             return None
-        made = statement.of_entry(directory)
         return {
             "do": "put",
             "place": f"{LAYOUT}/{made.place}",

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tkjit.cache import checked_json
 from tkjit.cache.entry import DEPENDENCIES, MANIFEST, deps_key_here, input_changes, read_dependencies, read_manifest
 from tkjit.cache.recipe import Recipe, digest_of, digest_of_file
 from tkjit.cache.remote.signing import RefusedError
@@ -102,8 +101,8 @@ class Statement:
         return json.dumps(value, sort_keys=True).encode()
 
 
-def of_entry(directory: Path) -> Statement:
-    """The statement of an entry of the cache.
+def of_entry(directory: Path) -> Statement | None:
+    """The statement of an entry of the cache; None of one that is of no use elsewhere, or sooner made than fetched.
 
     Raises
     ------
@@ -113,6 +112,8 @@ def of_entry(directory: Path) -> Statement:
         If it was removed.
     """
     manifest = read_manifest(directory)
+    if manifest.get("stays_here"):
+        return None
     digests = {**manifest["files"], MANIFEST: digest_of_file(directory / MANIFEST)}
     return Statement(
         place="/".join(directory.parts[-4:-1]),
@@ -129,17 +130,6 @@ def of_entry(directory: Path) -> Statement:
 def _file(path: Path, digest: str) -> File:
     status = path.stat()
     return File(path.name, status.st_size, digest, bool(status.st_mode & 0o100))
-
-
-def stays_here(directory: Path) -> bool:
-    """Whether an entry is of no use elsewhere, or quicker made than fetched.
-
-    Raises
-    ------
-    DamagedError
-        If it is not whole.
-    """
-    return bool(checked_json.read(directory / MANIFEST).get("stays_here"))
 
 
 def from_json(text: bytes) -> Statement:
