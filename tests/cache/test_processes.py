@@ -19,6 +19,7 @@ from support.caches import at_locks, compilers, entries, stagings
 from support.sampling import sample
 from support.waiting import wait_until
 
+from tkjit.cache.staging import make_staging, remove_staging
 from tkjit.system.process import working_in
 
 pytestmark = pytest.mark.compiles
@@ -378,3 +379,16 @@ def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, cache_with_r
     for line in waiter.stderr.splitlines():
         assert re.fullmatch(rf"tkjit: waiting for axpy \(T=float32\) for cpu-\S+: {by}", line)
     assert builder.stderr == ""
+
+
+def test_a_compiler_that_still_writes_does_not_keep_its_directory(tmp_path):
+    staging = make_staging(tmp_path / "staging", shared=False)
+    code = "import itertools\nfor n in itertools.count(): open(f'object{n}', 'w').close()"
+    compiler = subprocess.Popen([sys.executable, "-c", code], cwd=staging)
+    try:
+        wait_until(lambda: (staging / "object9").exists())
+        remove_staging(staging)
+        assert not staging.exists()
+    finally:
+        compiler.kill()
+        compiler.wait()

@@ -23,7 +23,7 @@ from tkjit.cache.entry import MANIFEST, Entry, check_intact, complete, files_and
 from tkjit.cache.failures import failure_of, leave_failure
 from tkjit.cache.locks import Holder, Lock, hold_build_lock
 from tkjit.cache.recipe import Product, Recipe
-from tkjit.cache.staging import STAGING, make_staging, sweep
+from tkjit.cache.staging import STAGING, make_staging, remove_staging, sweep
 from tkjit.errors import CacheError, CompileError, TkjitWarning
 from tkjit.system import files, watchdog
 from tkjit.system.process import end_working_in, name_of, working_in
@@ -220,7 +220,7 @@ def _staged(cache: Directory, recipe: Recipe, lock: Lock) -> Iterator[Path]:
         yield staging
     finally:
         cache.building.discard(staging)
-        shutil.rmtree(staging, ignore_errors=True)
+        remove_staging(staging)
 
 
 def _filesystem_time_ns(directory: Path) -> int:

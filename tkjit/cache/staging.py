@@ -11,6 +11,7 @@ from tkjit.system import files
 from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
+REMOVE_TRIES = 5
 ABANDONED_S = 86400.0  # the age at which another machine's staging directory is abandoned
 
 
@@ -26,8 +27,16 @@ def sweep(base: Path) -> None:
     """Remove the staging directories of builders that have ended, and end their compilers."""
     for staging in files.below(base, "*", "*", f"{STAGING}*"):
         if is_abandoned(staging):
-            end_working_in(staging)
-            shutil.rmtree(staging, ignore_errors=True)
+            remove_staging(staging)
+
+
+def remove_staging(staging: Path) -> None:
+    """Remove a staging directory. Compilers at work in it are ended first: what they write would keep it."""
+    for _ in range(REMOVE_TRIES):
+        if not staging.exists():  # after a build it has got another name
+            return
+        end_working_in(staging)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def is_abandoned(staging: Path) -> bool:

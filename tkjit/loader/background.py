@@ -113,7 +113,6 @@ class Background:
         self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
         self._waiting = {}
         self._threads: list[threading.Thread] = []
-        self._running: set[Job] = set()
         self._lock = threading.Lock()
         self._budget = MemoryBudget(available_memory_bytes())
 
@@ -142,9 +141,7 @@ class Background:
         while True:
             job = jobs.get()
             if not job.is_over:
-                self._running.add(job)
                 job.run()
-                self._running.discard(job)
 
     def _build(self, plan: Plan) -> None:
         if self._find(plan) is not None:
@@ -158,8 +155,12 @@ class Background:
             while True:
                 self._queue.get_nowait().cancel(KeyboardInterrupt())
         until = time.monotonic() + END_S
-        self._cache.interrupt(lambda: not self._running or time.monotonic() > until)
+        self._cache.interrupt(lambda: self._is_idle or time.monotonic() > until)
+
+    @property
+    def _is_idle(self) -> bool:
+        return all(job.is_over for job in list(self._waiting.values()))
 
     def _end(self) -> None:
-        if self._running or not self._queue.empty():
+        if not self._is_idle:
             self.interrupt()
