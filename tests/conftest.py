@@ -71,6 +71,7 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     root = tmp_path_factory.mktemp("tkjit_cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TKJIT_CACHE", str(root))
+        patch.setenv("TKJIT_QUIET", "1")  # how long a build takes is another matter on each machine
         names = "CACHE_READONLY CACHE_SHARED CACHE_LIMIT CACHE_REMOTE COMPILER JIT KERNEL_PATH MODEL_ARCH RECORD"
         for name in [*names.split(), "SIM_NUMERICS"]:
             patch.delenv(f"TKJIT_{name}", raising=False)

@@ -123,6 +123,8 @@ class Settings:
         ``TORCH_CUDA_ARCH_LIST``: the GPU architecture of extensions; that of the current GPU without it.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
+    quiet : bool
+        ``TKJIT_QUIET``: whether builds show no progress.
     """
 
     cache_root: Path
@@ -147,6 +149,7 @@ class Settings:
     header_roots: tuple[tuple[str, Path], ...] = ()
     cuda_archs: str = ""
     sync: bool = False
+    quiet: bool = False
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
@@ -179,11 +182,17 @@ class Settings:
             ),
             cuda_archs=environ.get("TORCH_CUDA_ARCH_LIST", "").strip(),
             sync=_flag("TKJIT_SYNC", environ.get("TKJIT_SYNC"), default=False),
+            quiet=_flag("TKJIT_QUIET", environ.get("TKJIT_QUIET"), default=False),
             cuda_home=Path(cuda_home) if cuda_home else None,
             cxx=environ.get("CXX") or None,
             search_path=environ.get("PATH", os.defpath),
             compiler_environment="\n".join(of_compilers),
         )
+
+
+def is_completing() -> bool:
+    """Whether a shell runs the command line to complete a word."""
+    return "_ARGCOMPLETE" in os.environ
 
 
 def environment_with(**changes: str) -> dict[str, str]:

@@ -305,7 +305,7 @@ def test_an_interrupted_build_is_no_error_of_those_who_wait_for_it(python, fresh
     compiler.hold()
     process = python("-c", CALL.format(factor=2))
     wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
-    waiter = fresh.start(CALL.format(factor=2))
+    waiter = fresh.start(CALL.format(factor=2), TKJIT_QUIET="0")
     wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
     interrupt(process, group=True)
     compiler.release()
@@ -361,26 +361,6 @@ def test_ctrl_c_ends_a_warm_up(group, memory, python, cache_with_runtime, operat
     interrupted_leaves_nothing(cache_with_runtime)
 
 
-# ---- waiting is visible
-
-
-def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, cache_with_runtime, compiler):
-    compiler.hold()
-    builder = fresh.start(CALL.format(factor=2))
-    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
-    waiter = fresh.start(CALL.format(factor=2))
-    wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
-    time.sleep(0.3)
-    assert waiter.stderr == "", "a short wait is not worth a word"
-    wait_until(lambda: "waiting" in waiter.stderr, 30, "it says for whom it waits")
-    compiler.release()
-    assert waiter.printed() == builder.printed() == "[3.0, 3.0, 3.0]\n"
-    by = rf"process {builder.pid} on {re.escape(os.uname().nodename)} has been building it for \d+ s, \w+ is running"
-    for line in waiter.stderr.splitlines():
-        assert re.fullmatch(rf"tkjit: waiting for axpy \(T=float32\) for cpu-\S+: {by}", line)
-    assert builder.stderr == ""
-
-
 def test_a_compiler_that_still_writes_does_not_keep_its_directory(tmp_path):
     staging = make_staging(tmp_path / "staging", shared=False)
     code = "import itertools\nfor n in itertools.count(): open(f'object{n}', 'w').close()"
@@ -392,3 +372,23 @@ def test_a_compiler_that_still_writes_does_not_keep_its_directory(tmp_path):
     finally:
         compiler.kill()
         compiler.wait()
+
+
+# ---- waiting is visible
+
+
+def test_a_waiter_says_who_builds_for_how_long_and_what_runs(fresh, cache_with_runtime, compiler):
+    compiler.hold()
+    builder = fresh.start(CALL.format(factor=2))
+    wait_until(lambda: len(compiler.compiled) == 2, 30, "both compilers are at work")
+    waiter = fresh.start(CALL.format(factor=2), TKJIT_QUIET="0")
+    wait_until(lambda: len(at_locks(waiter.pid, cache_with_runtime)) == 2, 30, "it waits for both")
+    time.sleep(0.3)
+    assert waiter.stderr == "", "a short wait is not worth a word"
+    wait_until(lambda: "waiting" in waiter.stderr, 30, "it says for whom it waits")
+    compiler.release()
+    assert waiter.printed() == builder.printed() == "[3.0, 3.0, 3.0]\n"
+    by = rf"process {builder.pid} on {re.escape(os.uname().nodename)} has been building it for \d+ s, \w+ is running"
+    for line in waiter.stderr.splitlines():
+        assert re.fullmatch(rf"tkjit: waiting for axpy \(T=float32\) for cpu-\S+: {by}", line)
+    assert builder.stderr == ""

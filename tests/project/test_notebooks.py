@@ -31,8 +31,10 @@ def _read(name):
 
 
 def _execute(name):
-    # an error in a cell raises CellExecutionError here
-    return NotebookClient(_read(name), timeout=300, kernel_name="python3").execute()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TKJIT_QUIET", "0")
+        # an error in a cell raises CellExecutionError here
+        return NotebookClient(_read(name), timeout=300, kernel_name="python3").execute()
 
 
 def _code(notebook):

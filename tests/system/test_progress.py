@@ -1,4 +1,4 @@
-"""Progress: one line that is replaced, in a terminal and in a notebook; nothing in a pipe."""
+"""Progress: one line that is replaced, in a terminal and in a notebook; in a log a line for what takes long."""
 
 import io
 import re
@@ -60,24 +60,52 @@ def test_a_build_inside_another_shows_nothing_of_its_own(terminal):
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
-def test_a_pipe_gets_nothing(monkeypatch, stream):
+def test_a_log_has_nothing_of_a_short_build(monkeypatch, stream):
     watch(monkeypatch, stream)
     with show_progress("axpy"):
         time.sleep(0.05)
     assert stream is None or stream.getvalue() == ""
 
 
-def test_a_pipe_of_a_real_process_gets_nothing(python):
-    code = (
-        "import sys, time\n"
-        "sys.stderr = sys.stdout\n"
-        "import tkjit.system.progress as progress\n"
-        "progress.TICK_S = 0.01\n"
-        "with progress.show_progress('axpy'):\n"
-        "    time.sleep(0.05)\n"
-        "print('done')"
-    )
-    assert python(code) == "done\n"
+def test_a_log_has_one_line_of_a_long_build(monkeypatch):
+    log = watch(monkeypatch, io.StringIO())
+    monkeypatch.setattr(progress, "LONG_S", 0.02)
+    with show_progress("the runtime"), show_progress("axpy"):
+        wait_until(log.getvalue, what="a line")
+        time.sleep(0.1)
+    assert log.getvalue() == "tkjit: compiling the runtime ...\n"
+
+
+def test_a_closed_log_stops_no_build(monkeypatch):
+    log = watch(monkeypatch, io.StringIO())
+    log.close()
+    monkeypatch.setattr(progress, "LONG_S", 0.02)
+    with show_progress("axpy") as say:
+        say("process 7 builds it")
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_quiet(monkeypatch, stream):
+    watch(monkeypatch, stream)
+    monkeypatch.setattr(progress, "LONG_S", 0.02)
+    with show_progress("axpy", quiet=True) as say:
+        say("process 7 builds it")
+        time.sleep(0.1)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.compiles
+@pytest.mark.parametrize(("quiet", "printed"), [("0", "tkjit: compiling "), ("1", "")])
+def test_a_process_with_a_log(cache_with_runtime, fresh, quiet, printed):
+    code = """
+import torch, tkjit
+from tkjit.system import progress
+progress.LONG_S = 0.0
+tkjit.load("axpy").warm_up((torch.ones(1), torch.ones(1))).wait()
+"""
+    process = fresh.start(code, TKJIT_QUIET=quiet).wait()
+    assert process.code == 0 and printed in process.stderr and (printed or not process.stderr)
 
 
 def test_a_notebook_gets_one_display_that_is_updated(monkeypatch):

@@ -31,7 +31,7 @@ from tkjit.system.process import end_working_in, name_of, working_in
 BROKEN = ".broken-"
 ATTEMPTS = 4  # at a build during which a header is edited
 DIRECTORY_TRIES = 100  # attempts in a recipe's directory: each one fails if the directory is removed meanwhile
-REPORT_S = 2.0  # after which a waiter reports the holder
+REPORT_S = 1.5  # after which a waiter reports the holder; sooner than the progress says that this process compiles
 INTERRUPT_S = 0.1
 EVICTION_S = 10.0  # the most that the removal of one entry takes
 

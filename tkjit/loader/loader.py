@@ -286,7 +286,8 @@ class Loader:
         self.record_built()
         _preload_sysconfig()
         other = concurrent() if concurrent else None
-        with show_progress(other.what if other else plan.what) as say, running_beside(other, self.cache):
+        shown = show_progress(other.what if other else plan.what, quiet=self.settings.quiet)
+        with shown as say, running_beside(other, self.cache):
             recipe, inputs = plan.rendered
             try:
                 built = self.cache.build(
@@ -318,7 +319,7 @@ class Loader:
         if self.cache.remote is None:
             return None
         recipe, inputs = plan.rendered
-        with show_progress(plan.what) as say:
+        with show_progress(plan.what, quiet=self.settings.quiet) as say:
             fetched = self.cache.fetch(recipe, what=plan.what, report_wait=say)
         return replace(fetched, fingerprint=inputs + fetched.fingerprint) if fetched else None
 

@@ -1,4 +1,4 @@
-"""Shows one line of progress during a build, in a terminal and in a notebook only."""
+"""Shows a line of progress during a build: in a terminal and in a notebook, and in a log if the build takes long."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from tkjit.system.fork_safe import ForkSafeLock
 
 TICK_S = 0.2
+LONG_S = 2.0  # a build that takes longer is mentioned in a log
 STALE_S = 0.5  # a reason for waiting that was not repeated for so long holds no more
 REMIND_S = 30.0
 _busy = ForkSafeLock()
 
 
 @contextmanager
-def show_progress(what: str) -> Iterator[Callable[[str], None]]:
+def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """Show what is built and for how long, until the block ends; a build inside another shows nothing of its own.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether to show nothing.
 
     Yields
     ------
@@ -28,16 +34,15 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
         Takes the reason for which this process waits instead of compiling. Where nobody watches a line, each reason
         goes to standard error once in a while: whoever reads the log of a job should see what it waits for.
     """
+    if quiet:
+        yield lambda reason: None
+        return
     log = _Log(what)
     if not _busy.acquire(blocking=False):
         yield log.say
         return
     show = _display()
-    if show is None:
-        _busy.release()
-        yield log.say
-        return
-    line = _Line(what, show)
+    line = _Line(what, show) if show else log
     thread = threading.Thread(target=line.tick, daemon=True)
     thread.start()
     outcome = "failed to compile"
@@ -47,7 +52,7 @@ def show_progress(what: str) -> Iterator[Callable[[str], None]]:
     finally:
         line.done.set()
         thread.join()
-        show(f"tkjit: {outcome} {what} in {line.seconds:.1f} s", True)
+        line.end(outcome)
         _busy.release()
 
 
@@ -82,19 +87,36 @@ class _Line:
             waiting = f"waiting for {self._what}: {self._reason}"
             self._show(f"tkjit: {waiting if self._is_waiting else compiling}", False)
 
+    def end(self, outcome: str) -> None:
+        self._show(f"tkjit: {outcome} {self._what} in {self.seconds:.1f} s", True)
+
 
 class _Log:
-    """Says on standard error what is waited for, now and then."""
+    """Says on standard error that a build takes long, once, and what is waited for, now and then."""
+
+    outcome = ""  # which nobody is told
 
     def __init__(self, what: str) -> None:
+        self.done = threading.Event()
         self._what = what
         self._said = -math.inf
 
     def say(self, reason: str) -> None:
-        if time.monotonic() - self._said < REMIND_S or sys.stderr is None:
-            return
+        if time.monotonic() - self._said >= REMIND_S:
+            self._write(f"waiting for {self._what}: {reason}")
+
+    def tick(self) -> None:
+        if not self.done.wait(LONG_S) and self._said == -math.inf:
+            self._write(f"compiling {self._what} ...")
+
+    def end(self, outcome: str) -> None:
+        """What failed raises an error, which the log has."""
+
+    def _write(self, text: str) -> None:
         self._said = time.monotonic()
-        print(f"tkjit: waiting for {self._what}: {reason}", file=sys.stderr, flush=True)
+        if sys.stderr is not None:
+            with suppress(OSError, ValueError):  # a pipe that nobody reads, a closed file
+                print(f"tkjit: {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -109,7 +131,7 @@ def _display() -> Callable[[str, bool], None] | None:
     if (notebook := _notebook_display()) is not None:
         return notebook
     stream = sys.stderr
-    if stream is None or not stream.isatty():
+    if stream is None or getattr(stream, "closed", False) or not stream.isatty():
         return None
 
     def show(text: str, last: bool) -> None:
