@@ -1,29 +1,44 @@
-"""The command line: ``python -m tkjit COMMAND``."""
+"""The command line: ``tkjit COMMAND``, or ``python -m tkjit COMMAND``."""
 
 from __future__ import annotations
 
 import argparse
-import os
+import errno
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from tkjit import __version__
+from tkjit.cli import completion
+from tkjit.cli.output import claim_standard_streams, give_up_output
 from tkjit.config import model_chosen
 from tkjit.errors import TkjitError
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
+    claim_standard_streams()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
         words[words.index("--")] = "--args"
-    arguments = _parser().parse_args(words)
+    parser = _parser()
+    completion.answer(parser)
+    arguments = parser.parse_args(words)
     try:
         with model_chosen(getattr(arguments, "model_arch", "")):
             status = int(arguments.run(arguments))
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader has seen enough: tkjit show gemm | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up_output()
+        return 1
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        give_up_output()
+        print(f"tkjit: standard output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
     except TkjitError as error:
         print(f"tkjit: {error}", file=sys.stderr)
@@ -51,7 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         why,
     )
 
-    parser = argparse.ArgumentParser(prog="python -m tkjit", description="Compile and look after tkjit's kernels.")
+    program = "tkjit" if Path(sys.argv[0]).name == "tkjit" else "python -m tkjit"
+    parser = argparse.ArgumentParser(prog=program, description="Compile and look after tkjit's kernels.")
+    parser.add_argument("--version", action="version", version=f"tkjit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (
         inspection,
@@ -69,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         debug,
         doctor,
         demo,
+        completion,
     ):
         command.register(commands)
     return parser

@@ -11,10 +11,11 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tkjit.cache.listing import list_entries
+from tkjit.cli.output import add_json, print_json
 from tkjit.compile.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
@@ -41,13 +42,17 @@ class Finding:
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    commands.add_parser("doctor", help="what was found, and what is missing").set_defaults(run=_doctor)
+    parser = commands.add_parser("doctor", help="what was found, and what is missing")
+    add_json(parser)
+    parser.set_defaults(run=_doctor)
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     findings = examine(settings, loader_for(settings).toolchain, driver_version())
-    for finding in findings:
+    if arguments.json:
+        print_json([asdict(finding) for finding in findings])
+    for finding in [] if arguments.json else findings:
         print(f"{finding.state:>7}  {finding.what:<12}  {finding.text}")
     return 1 if any(finding.state == MISSING for finding in findings) else 0
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from tkjit.spec import LIBRARIES, HeaderLibrary
 if TYPE_CHECKING:
     from tkjit.importer import Written
 
+DEEPEST = 5000
 _INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 
 
@@ -104,9 +106,19 @@ def _file_beside(source: Path, text: str) -> Iterator[Path]:
 
 
 def _existing(path: Path) -> Path:
+    if path.is_dir():
+        raise SpecError(f"{path} is a directory; expected a CUDA source")
     if not path.is_file():
         raise SpecError(f"{path}: there is no such file")
+    if (depth := _depth_of_brackets(path)) > DEEPEST:
+        raise SpecError(f"{path}: brackets {depth:,} deep; the parser takes {DEEPEST:,}")
     return path.absolute()
+
+
+def _depth_of_brackets(path: Path) -> int:
+    """How deep brackets are nested: libclang's stack has an end, and with it the process."""
+    brackets = re.sub(rb"[^][(){}]", b"", path.read_bytes())
+    return max(accumulate((1 if bracket in b"([{" else -1 for bracket in brackets), initial=0))
 
 
 def _around(path: Path, settings: Settings) -> list[str]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
 from tkjit.cache.listing import list_entries
+from tkjit.cli.headers import where
+from tkjit.cli.output import add_json, print_json
 from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target, modelled_arch
 from tkjit.config import Settings
@@ -16,13 +20,14 @@ from tkjit.kernel import find, kernels
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import loader_for
 from tkjit.render.text import field_text
-from tkjit.spec import CExpr, Spec
+from tkjit.spec import LIBRARIES, CExpr, Spec
 from tkjit.spec.expr import Expr
 
 
 def register(commands: Any) -> None:
     """Add the commands to the parser."""
     listing = commands.add_parser("list", help="the kernels that load finds")
+    add_json(listing)
     listing.set_defaults(run=_list)
     show = commands.add_parser("show", help="a kernel's spec and what is rendered from it")
     show.add_argument("name", metavar="NAME")
@@ -31,17 +36,54 @@ def register(commands: Any) -> None:
     show.set_defaults(run=_show)
 
 
+@dataclass(frozen=True)
+class Listed:
+    """One kernel of the list.
+
+    Parameters
+    ----------
+    summary : str
+        The first line of its docstring; empty if it cannot be read.
+    error : str
+        Why not.
+    missing : tuple of str
+        The header libraries that it needs, and that are not installed.
+    """
+
+    name: str
+    summary: str = ""
+    error: str = ""
+    missing: tuple[str, ...] = ()
+
+
 def _list(arguments: argparse.Namespace) -> int:
-    names = kernels()
-    width = max(map(len, names), default=0)
-    failed = False
-    for name in names:
-        try:
-            about = find(name).summary
-        except TkjitError as error:
-            about, failed = f"cannot be read: {error}", True
-        print(f"{name:<{width}}  {about}".rstrip())
-    return int(failed)
+    settings = Settings.from_environment()
+    missing = {name for name, library in LIBRARIES.items() if not where(library, settings)}
+    listed = [_listed(name, missing) for name in kernels()]
+    if arguments.json:
+        print_json([asdict(one) for one in listed])
+    else:
+        _print_list(listed)
+    return int(any(one.error for one in listed))
+
+
+def _listed(name: str, missing: set[str]) -> Listed:
+    try:
+        found = find(name)
+        needed = () if isinstance(found, HostKernel) else {one.name for spec in found.specs for one in spec.headers}
+        return Listed(name, found.summary, missing=tuple(sorted(missing.intersection(needed))))
+    except TkjitError as error:
+        return Listed(name, error=str(error))
+
+
+def _print_list(listed: list[Listed]) -> None:
+    """The kernels that can be compiled, and apart those whose header libraries are not installed."""
+    width = max((len(one.name) for one in listed), default=0)
+    for missing, ones in groupby(sorted(listed, key=lambda one: one.missing), key=lambda one: one.missing):
+        if missing:
+            print(f"\nOnce their headers are installed (python -m tkjit headers add {' '.join(missing)}):\n")
+        for one in ones:
+            print(f"{one.name:<{width}}  {f'cannot be read: {one.error}' if one.error else one.summary}".rstrip())
 
 
 def _show(arguments: argparse.Namespace) -> int:

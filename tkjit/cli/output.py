@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -16,6 +19,22 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 def add_model_arch(parser: argparse.ArgumentParser) -> None:
     """An option that ``main`` puts into the environment, where processes that are started find it too."""
     parser.add_argument("--model-arch", default="", metavar="80", help="the GPU architecture that the simulator is")
+
+
+def claim_standard_streams() -> None:
+    """Open what of the standard streams was closed: the next file would get its number, and compilers write to that."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(opened, True)
+    os.close(opened)
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+
+
+def give_up_output() -> None:
+    """Let what is still to be printed go nowhere: Python prints it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_json(content: Any) -> None:

@@ -36,7 +36,9 @@ def find_used(name: str, module: str) -> Kernel:
     try:
         found = getattr(import_module(module), name, None)
     except ImportError as error:
-        raise SpecError(f"{name} was defined in {module}, which cannot be imported: {error}") from None
+        raise SpecError(
+            f"{name} was defined in {module}, which cannot be imported: {error}; PYTHONPATH says where modules lie"
+        ) from None
     if not isinstance(found, Kernel):
         raise SpecError(f"{module} defines no kernel {name}")
     return found

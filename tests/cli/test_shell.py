@@ -1,0 +1,138 @@
+"""The command line as a shell meets it: names, standard streams, completion, JSON, and the modules that it imports."""
+
+import json
+import shutil
+import subprocess
+import sys
+import sysconfig
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit.cli import main
+from tkjit.loader.record import Used
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "tkjit"
+MODULE = f"{sys.executable} -m tkjit"
+
+
+def shell(line: str, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+@pytest.mark.parametrize("program", [str(SCRIPT), MODULE])
+def test_the_script_and_the_module(program):
+    assert shell(f"{program} --version").stdout == f"tkjit {tkjit.__version__}\n"
+    named = "tkjit" if program == str(SCRIPT) else "python -m tkjit"
+    assert shell(f"{program} nonsense").stderr.startswith(f"usage: {named} [-h]")
+
+
+# ---- standard streams
+
+
+@pytest.mark.parametrize("command", ["list", "doctor", "show gemm"])
+def test_a_full_disk(command):
+    ended = shell(f"{MODULE} {command} > /dev/full")
+    assert ended.returncode == 1
+    assert ended.stderr == "tkjit: standard output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(closed):
+    ended = shell(f"{MODULE} show gemm {closed}")
+    assert ended.returncode == 0 and ended.stderr == ""
+    assert bool(ended.stdout) == (">&-" not in closed.replace("2>&-", ""))
+
+
+@pytest.mark.compiles
+def test_a_compiler_writes_to_no_file_of_ours(cache_with_runtime):
+    """Where standard output is closed, the first file that is opened would have its number."""
+    assert shell(f"{MODULE} warmup axpy --device cpu --types float32 <&- >&- 2>&-").returncode == 0
+    assert shell(f"{MODULE} cache verify").returncode == 0
+
+
+def test_a_reader_that_has_seen_enough():
+    ended = shell(f"{MODULE} list | head -1; exit ${{PIPESTATUS[0]}}")
+    assert ended.stderr == "" and ended.stdout.startswith("all_gather ")
+
+
+# ---- completion
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("tkjit show gem", ["gemm", "gemm_all_reduce"]),
+        ("tkjit cache list gem", ["gemm", "gemm_all_reduce"]),
+        ("tkjit verify axpy --dev", ["--device"]),
+        ("tkjit doc", ["doctor"]),
+        ("tkjit completion z", ["zsh"]),
+    ],
+)
+def test_bash_completes(line, expected):
+    code = f"""
+        PATH={SCRIPT.parent}:$PATH
+        eval "$(tkjit completion bash)"
+        COMP_LINE="{line}"; COMP_POINT=${{#COMP_LINE}}; COMP_TYPE=9
+        read -a COMP_WORDS <<< "$COMP_LINE"; COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+        _python_argcomplete tkjit
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    assert [word.strip() for word in shell(code).stdout.splitlines()] == expected
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+def test_a_shell_reads_its_lines(capsys, name):
+    assert main(["completion", name]) == 0
+    printed = capsys.readouterr().out
+    assert "tkjit" in printed
+    if found := shutil.which(name):
+        subprocess.run([found, "-n", "-c", printed], check=True, timeout=60)
+
+
+# ---- JSON
+
+
+def test_the_list_as_json(capsys):
+    assert main(["list", "--json"]) == 0
+    by_name = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert by_name["axpy"] == {"name": "axpy", "summary": "y <- alpha * x + y, in place.", "error": "", "missing": []}
+
+
+def test_kernels_without_their_headers_are_apart(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path))
+    monkeypatch.delenv("THUNDERKITTENS_ROOT", raising=False)
+    assert main(["list"]) == 0
+    ready, others = capsys.readouterr().out.split(
+        "\nOnce their headers are installed (python -m tkjit headers add thunderkittens):\n\n"
+    )
+    assert "\naxpy " in f"\n{ready}" and "\ntk_rotary " not in ready
+    assert "\ntk_rotary " in f"\n{others}" and "\naxpy " not in others
+
+
+def test_the_doctor_as_json(capsys):
+    main(["doctor", "--json"])
+    findings = {one["what"]: one for one in json.loads(capsys.readouterr().out)}
+    assert findings["Python"]["state"] == "ok" and sys.executable in findings["Python"]["text"]
+
+
+# ---- what is read
+
+
+def test_records_import_nothing_from_the_working_directory(tmp_path):
+    (tmp_path / "theirs.py").write_text("open('was-imported', 'w').close()")
+    (tmp_path / "used.jsonl").write_text(json.dumps(asdict(Used("k", "theirs", 0, (), "cpu", "x86-64-v3", ""))) + "\n")
+    ended = shell(f"{MODULE} warmup --from-file used.jsonl", cwd=tmp_path)
+    assert ended.returncode == 1 and not (tmp_path / "was-imported").exists()
+    assert "PYTHONPATH says where modules lie" in ended.stderr + ended.stdout
+
+
+def test_sources_that_are_none(capsys, tmp_path):
+    assert main(["import", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"tkjit: {tmp_path} is a directory; expected a CUDA source\n"
+    deep = tmp_path / "deep.cu"
+    deep.write_text(f"__global__ void f(float* x) {{ x[0] = {'(' * 100_000}1{')' * 100_000}; }}")
+    assert main(["import", str(deep)]) == 1
+    assert capsys.readouterr().err == f"tkjit: {deep}: brackets 100,001 deep; the parser takes 5,000\n"
