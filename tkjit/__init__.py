@@ -3,6 +3,8 @@
 The import is light: torch, the cache's directories and environment variables are used only later.
 """
 
+from typing import TYPE_CHECKING
+
 from tkjit.bindings import batch, bind, char_ptr, move, ptr
 from tkjit.errors import (
     ArgumentError,
@@ -89,3 +91,13 @@ __all__ = [
     "require",
     "warming",
 ]
+
+if not TYPE_CHECKING:  # for which each attribute would be there
+
+    def __getattr__(name: str) -> object:
+        """The modules that ``import tkjit`` does not load: ``tkjit.testing``, ``tkjit.cpp_extension``."""
+        if name in ("testing", "cpp_extension"):
+            from importlib import import_module
+
+            return import_module(f"tkjit.{name}")
+        raise AttributeError(f"module 'tkjit' has no attribute {name!r}")

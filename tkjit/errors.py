@@ -68,6 +68,11 @@ class CompileError(TkjitError, RuntimeError):
         self.log_path = log_path
         self.command = command
 
+    def because(self, reason: str) -> CompileError:
+        """The same error with a reason in front, in the words of a spec."""
+        summary = f"{reason}\n{self.summary}"
+        return CompileError(summary, what=self.what, log=self.log, log_path=self.log_path, command=self.command)
+
     def __reduce__(self) -> tuple[object, ...]:
         # the default calls the class with the message alone, which a worker process could not unpickle
         parts: dict[str, Any] = {"what": self.what, "log": self.log, "log_path": self.log_path, "command": self.command}

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from support.specs import F32, SOURCE, read, refusal
 
 from tkjit import Align, CType, In, InOut, Out, Scalar, Tensor
@@ -211,6 +212,7 @@ def bare_marker(x: In[Tensor, F32], stray: In): ...
 def not_hashable(x: In[Tensor, F32], stray: [1, 2]): ...
 def no_tensor(x: In[Tensor, F32], stray: In[float, F32, "N"]): ...
 def no_dtype(x: In[Tensor, F32], stray: In[Tensor]): ...
+def torch_dtype(x: In[Tensor, F32], stray: In[Tensor, torch.float32, "N"]): ...
 def dtype_is_a_dim(x: In[Tensor, F32], stray: Out[Tensor, 64]): ...
 def late_dots(x: In[Tensor, F32], stray: In[Tensor, F32, "N", "..."]): ...
 def dots_twice(x: In[Tensor, F32], stray: In[Tensor, F32, "...", "..."]): ...
@@ -245,6 +247,7 @@ def divided_dim(x: In[Tensor, F32, "N"], stray: In[Tensor, F32, "N / 2"]): ...
         (not_hashable, "is annotated [1, 2]; expected In[...]"),
         (no_tensor, "expected Tensor"),
         (no_dtype, "says no dtype; expected In[Tensor, dtype, dims...]"),
+        (torch_dtype, 'a spec names its dtypes: "float32" instead of torch.float32'),
         (dtype_is_a_dim, "says no dtype; expected Out[Tensor, dtype, dims...]"),
         (late_dots, "'...' can only stand before the other dims"),
         (dots_twice, "'...' can only stand before the other dims"),
@@ -298,3 +301,17 @@ def test_an_expression_that_cannot_be_read_is_said_with_kernel_and_place(option)
     text = refusal(lambda: read(f, **{option: "N / 2"}))
     assert "'N / 2' is not in the expression language" in text
     assert text.startswith("f: ") and option in text
+
+
+def test_a_grid_that_is_a_function():
+    def f(x: In[Tensor, F32, "N"]): ...
+
+    said = "grid: it is a function; expected expressions over dims and integers"
+    assert said in refusal(lambda: read(f, grid=lambda n: (n,)))
+
+
+def test_torch_dtypes_as_variants():
+    def f(x: In[Tensor, "T", "N"]): ...
+
+    text = refusal(lambda: read(f, variants={"T": (torch.float32, torch.bfloat16)}))
+    assert "variants['T']: a spec names its dtypes: ('float32', 'bfloat16')" in text

@@ -23,11 +23,17 @@ from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
-from tkjit.spec import HeaderLibrary, Source, Spec, Variant
+from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
+
+
+def _is_missing(header: str, log: str) -> bool:
+    """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
+    return f"{header}: No such file" in log or f'open source file "{header}"' in log
+
 
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
@@ -249,12 +255,30 @@ class LauncherPlan(Plan):
                 )
         if _TORCH_IS_MISSING.search(error.log) and "torch" not in [library.name for library in self.spec.headers]:
             return ToolchainError(f'{self.what}: its source includes torch\'s headers: headers="torch"\n{error}')
+        for library in LIBRARIES.values():
+            if library not in self.spec.headers and _is_missing(library.proof.removeprefix("include/"), error.log):
+                install = f"python -m tkjit headers add {library.name}"
+                return ToolchainError(
+                    f'{self.what}: its source includes headers of {library.name}: headers="{library.name}" in the '
+                    f"spec, and {install} installs them\n{error}"
+                )
+        text = self._source.read()
+        if reason := self._why_not_the_entry(text, error.log):
+            return error.because(f"{self.spec.name}: {reason}")
         if not self.target.is_cpu:
             return error
         from tkjit.source.unsupported import why_not_on_the_cpu
 
-        reason = why_not_on_the_cpu(self._source.read(), str(self._source.path or self._source.name), error.log)
+        reason = why_not_on_the_cpu(text, str(self._source.path or self._source.name), error.log)
         return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}") if reason else error
+
+    def _why_not_the_entry(self, text: str, log: str) -> str:
+        from tkjit.source.entries import why_not_the_entry
+
+        if self.spec.host or self.spec.struct:
+            return ""
+        passed = [field.name for field in self.spec.fields]
+        return why_not_the_entry(text, self.spec.entry, takes_arguments=self.spec.args, passed=passed, log=log)
 
     @cached_property
     def _flags(self) -> Flags:

@@ -143,10 +143,23 @@ def _check_names(spec: Description) -> None:
             _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
 
 
+def _advice_on_dim(spec: Description, name: str, where: str, expr: Expr) -> str:
+    """How a dim is defined that no argument has alone; nothing of a name that is another thing."""
+    if "." in name or name in [f.name for f in spec.fields]:
+        return ""
+    multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", expr.text)
+    if where.endswith("'s dims") and multiple:
+        whole = "W" if name != "W" else "V"
+        return f'; name the whole dim, "{whole}", and say dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
+    return f'; dims={{"{name}": ...}} defines it by the others'
+
+
 def _check_variants(spec: Description) -> None:
     fields = {f.name: f for f in spec.fields}
     for name, options in spec.variants:
         if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int, bool):
+            if dtypes := [str(option)[6:] for option in options if str(option).startswith("torch.")]:
+                _fail(spec, f"variants[{name!r}]: a spec names its dtypes: {tuple(dtypes)!r}")
             _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers, or (False, True)")
         if len(set(options)) != len(options):
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
@@ -232,7 +245,8 @@ def _check_dims(spec: Description) -> None:
             if ".stride(" in name:
                 _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
-            _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}")
+            advice = _advice_on_dim(spec, name, where, expr)
+            _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}{advice}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:
         if name not in spec.dim_names and name not in integer_fields:

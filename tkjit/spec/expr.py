@@ -117,6 +117,8 @@ class Expr:
 def parse_list(text: str | int | Sequence[str | int]) -> tuple[Expr, ...]:
     """Parse up to three expressions: ``"cdiv(N, 64), M"``, ``256``, ``(16, 16)``."""
     parts: tuple[Expr, ...]
+    if callable(text):
+        raise SpecError('it is a function; expected expressions over dims and integers, such as "cdiv(N, 256)"')
     if isinstance(text, int) or (isinstance(text, str) and not {"(", ","} & set(text)):
         parts = (Expr.parse(text),)
     elif isinstance(text, str):

@@ -198,6 +198,8 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
             common["max_length"] = item.items
         else:
             plain.append(item)
+    if plain and str(plain[0]).startswith("torch."):
+        raise SpecError(f'{kernel}: {name}: a spec names its dtypes: "{str(plain[0])[6:]}" instead of {plain[0]}')
     if not plain or not isinstance(plain[0], str):
         raise SpecError(f"{kernel}: {name} says no dtype; expected {marker.direction.title()}[Tensor, dtype, dims...]")
     dtype, *dims = plain

@@ -1,0 +1,62 @@
+"""Common mistakes in a spec: the error says in the spec's words what to change, and then what the compiler said."""
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Tensor
+
+pytestmark = pytest.mark.compiles
+TEMPLATE = "template <typename T> __global__ void relu(const __grid_constant__ Globals g) {}"
+PLAIN = "__global__ void add(const float* x, float* y, int n) {}"
+RANDOM = "#include <curand_kernel.h>\n__global__ void draw(Globals g) {}"
+
+
+def error_of(source: str, entry: str, **options) -> tkjit.TkjitError:
+    @tkjit.kernel(source, entry=entry, grid=1, block=1, **options)
+    def kernel(x: In[Tensor, "float32", "N"], y: InOut[Tensor, "float32", "N"]) -> None: ...
+
+    with pytest.raises((tkjit.CompileError, tkjit.ToolchainError)) as caught:
+        kernel(torch.ones(1), torch.ones(1))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("source", "entry", "options", "expected"),
+    [
+        (TEMPLATE, "rellu<float>", {}, "kernel: the source has no __global__ function rellu; it has relu<typename T>("),
+        (TEMPLATE, "relu", {}, 'kernel: relu is a template, <typename T>: entry="relu<T>"'),
+        (PLAIN, "add", {}, "kernel: add(const float* x, float* y, int n) takes plain arguments, and no struct of them"),
+        (PLAIN, "add", {"args": True}, "kernel: add(const float* x, float* y, int n) has 3 parameters, and the spec"),
+    ],
+)
+def test_an_entry(session_cache, source, entry, options, expected):
+    error = error_of(source, entry, **options)
+    assert isinstance(error, tkjit.CompileError)
+    assert error.summary.startswith(expected) and "error: " in error.summary and error.summary in str(error)
+
+
+def test_a_header_that_can_be_installed(session_cache, monkeypatch):
+    monkeypatch.delenv("CURAND_ROOT", raising=False)
+    text = str(error_of(RANDOM, "draw"))
+    assert 'headers="curand" in the spec, and python -m tkjit headers add curand installs them' in text
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
+def test_an_entry_for_a_gpu(session_cache, fresh, compiler):
+    code = f"""
+import tkjit
+from tkjit.compile.targets import gpu_target
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+@tkjit.kernel({TEMPLATE!r}, entry="rellu<float>", grid=1, block=1)
+def kernel(x: tkjit.InOut[tkjit.Tensor, "float32", "N"]) -> None: ...
+loader, spec = loader_for(Settings.from_environment()), kernel.specs[0]
+try:
+    loader.find_or_build(loader.launcher_plan(spec, tkjit.spec.variants_of(spec)[0], gpu_target("90a")))
+except tkjit.CompileError as error:
+    print(error.summary.splitlines()[0])
+"""
+    printed = fresh.run(code, TKJIT_COMPILER=compiler)
+    assert printed.startswith("kernel: the source has no __global__ function rellu; it has relu<typename T>(")
