@@ -41,7 +41,7 @@ def load(
     build_directory : str or Path, optional
         A directory for a copy of the shared object. What is kept lies in tkjit's cache.
     verbose, keep_intermediates : bool
-        Nothing depends on them: progress is always shown, and the cache keeps sources and logs.
+        Nothing depends on them: TKJIT_QUIET says whether progress is shown, and the cache keeps sources and logs.
     with_cuda : bool, optional
         Whether a source is CUDA's is told by its name; True without such a source is refused.
     is_python_module : bool

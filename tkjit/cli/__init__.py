@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         give_up_output()
         return 1
     except OSError as error:
-        if error.filename is not None or error.errno not in UNWRITABLE:
+        if error.filename is not None or error.errno not in UNWRITABLE:  # a full disk of the cache is a CacheError
             raise
         give_up_output()
         print(f"tkjit: standard output cannot be written: {error.strerror}", file=sys.stderr)

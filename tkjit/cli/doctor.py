@@ -52,8 +52,9 @@ def _doctor(arguments: argparse.Namespace) -> int:
     findings = examine(settings, loader_for(settings).toolchain, driver_version())
     if arguments.json:
         print_json([asdict(finding) for finding in findings])
-    for finding in [] if arguments.json else findings:
-        print(f"{finding.state:>7}  {finding.what:<12}  {finding.text}")
+    else:
+        for finding in findings:
+            print(f"{finding.state:>7}  {finding.what:<12}  {finding.text}")
     return 1 if any(finding.state == MISSING for finding in findings) else 0
 
 

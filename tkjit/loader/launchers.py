@@ -29,12 +29,6 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
 
-
-def _is_missing(header: str, log: str) -> bool:
-    """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
-    return f"{header}: No such file" in log or f'open source file "{header}"' in log
-
-
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
@@ -256,7 +250,8 @@ class LauncherPlan(Plan):
         if _TORCH_IS_MISSING.search(error.log) and "torch" not in [library.name for library in self.spec.headers]:
             return ToolchainError(f'{self.what}: its source includes torch\'s headers: headers="torch"\n{error}')
         for library in LIBRARIES.values():
-            if library not in self.spec.headers and _is_missing(library.proof.removeprefix("include/"), error.log):
+            is_given = library in self.spec.headers or library.package
+            if not is_given and _is_missing(library.proof.removeprefix("include/"), error.log):
                 install = f"python -m tkjit headers add {library.name}"
                 return ToolchainError(
                     f'{self.what}: its source includes headers of {library.name}: headers="{library.name}" in the '
@@ -315,3 +310,8 @@ def _source(spec: Spec, target: Target) -> Source:
         known = ", ".join(arch for arch, _ in spec.sources)
         raise ToolchainError(f"{spec.name} has no source for {target.name}; it has sources for {known}")
     return source
+
+
+def _is_missing(header: str, log: str) -> bool:
+    """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
+    return f"{header}: No such file" in log or f'open source file "{header}"' in log

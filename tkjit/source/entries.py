@@ -73,7 +73,7 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
         return f'{name} is a template, <{kernel.template}>: entry="{name}<{", ".join(_names(kernel.template))}>"'
     if angle and not kernel.template:
         return f'{name} is no template: entry="{name}"'
-    if len(kernel.parameters) != 1 and not takes_arguments:
+    if len(kernel.parameters) > 1 and not takes_arguments:
         return f"{kernel} takes plain arguments, and no struct of them: args=True"
     if len(kernel.parameters) != len(passed) and f"the parameters of {entry}" in log:
         few = f"{len(kernel.parameters)} parameters, and the spec describes {len(passed)}: {', '.join(passed)}"
