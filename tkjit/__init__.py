@@ -92,12 +92,14 @@ __all__ = [
     "warming",
 ]
 
-if not TYPE_CHECKING:  # for which each attribute would be there
+if TYPE_CHECKING:
+    from tkjit import testing as testing
+else:
 
     def __getattr__(name: str) -> object:
-        """The modules that ``import tkjit`` does not load: ``tkjit.testing``, ``tkjit.cpp_extension``."""
-        if name in ("testing", "cpp_extension"):
+        """``tkjit.testing``, which ``import tkjit`` does not load."""
+        if name == "testing":
             from importlib import import_module
 
-            return import_module(f"tkjit.{name}")
+            return import_module("tkjit.testing")
         raise AttributeError(f"module 'tkjit' has no attribute {name!r}")

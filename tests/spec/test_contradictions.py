@@ -39,12 +39,12 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "undefined dim of an input": (
         [field("x", "in", F32, "N + Q")],
         {},
-        "x's dims: undefined dim N in 'N + Q'; defined are none; dims={\"N\": ...} defines it by the others",
+        "x's dims: undefined dim N in 'N + Q'; defined are none; dims={\"N\": ...} defines one by others",
     ),
     "a multiple of a dim": (
         [field("x", "in", F32, "2 * D")],
         {},
-        'undefined dim D in \'2 * D\'; defined are none; name the whole dim, "W", and say dims={"D": "W // 2"}',
+        'undefined dim D in \'2 * D\'; defined are none; name the whole dim, "D_all", and say dims={"D": "D_all // 2"}',
     ),
     "undefined dim in grid": ([field()], {"grid": (Expr("cdiv(Q, 2)"),)}, "grid: undefined dim Q in 'cdiv(Q, 2)'"),
     "undefined dim in block": ([field()], {"block": (Expr("Q"),)}, "block: undefined dim Q"),

@@ -11,7 +11,7 @@ from tkjit.system import files
 from tkjit.system.process import Process, end_working_in
 
 STAGING = ".staging-"
-REMOVE_TRIES = 5
+REMOVE_TRIES, REMOVE_S = 5, 2.0  # a compiler that waits for a disk cannot be ended
 ABANDONED_S = 86400.0  # the age at which another machine's staging directory is abandoned
 
 
@@ -32,8 +32,9 @@ def sweep(base: Path) -> None:
 
 def remove_staging(staging: Path) -> None:
     """Remove a staging directory. Compilers at work in it are ended first: what they write would keep it."""
+    deadline = time.monotonic() + REMOVE_S
     for _ in range(REMOVE_TRIES):
-        if not staging.exists():  # after a build it has got another name
+        if not staging.exists() or time.monotonic() > deadline:  # after a build it has got another name
             return
         end_working_in(staging)
         shutil.rmtree(staging, ignore_errors=True)

@@ -70,7 +70,11 @@ def _list(arguments: argparse.Namespace) -> int:
 def _listed(name: str, missing: set[str]) -> Listed:
     try:
         found = find(name)
-        needed = () if isinstance(found, HostKernel) else {one.name for spec in found.specs for one in spec.headers}
+        needed = (
+            ()
+            if isinstance(found, HostKernel)
+            else {one.name for spec in found.specs for one in spec.headers if one.root is None}
+        )
         return Listed(name, found.summary, missing=tuple(sorted(missing.intersection(needed))))
     except TkjitError as error:
         return Listed(name, error=str(error))

@@ -82,7 +82,7 @@ def _import_module(given: str) -> ModuleType:
     path = Path(given) if given.endswith(".py") else None
     if path is not None and not path.is_file():
         raise SpecError(f"there is no file {path}")
-    name, root = _name_and_root(path) if path else (given, None)
+    name, root = _name_and_root(path) if path else (given, Path.cwd())
     try:
         with _search_also(root):
             module = importlib.import_module(name)

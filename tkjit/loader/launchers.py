@@ -258,22 +258,21 @@ class LauncherPlan(Plan):
                     f"spec, and {install} installs them\n{error}"
                 )
         text = self._source.read()
-        if reason := self._why_not_the_entry(text, error.log):
-            return error.because(f"{self.spec.name}: {reason}")
-        if not self.target.is_cpu:
-            return error
-        from tkjit.source.unsupported import why_not_on_the_cpu
+        if self.target.is_cpu:
+            from tkjit.source.unsupported import why_not_on_the_cpu
 
-        reason = why_not_on_the_cpu(text, str(self._source.path or self._source.name), error.log)
-        return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}") if reason else error
+            if reason := why_not_on_the_cpu(text, str(self._source.path or self._source.name), error.log):
+                return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}")
+        reason = self._why_not_the_entry(text, error.log)
+        return error.because(f"{self.spec.name}: {reason}") if reason else error
 
     def _why_not_the_entry(self, text: str, log: str) -> str:
         from tkjit.source.entries import why_not_the_entry
 
-        if self.spec.host or self.spec.struct:
+        spec = self.spec
+        if spec.host or spec.struct or spec.behind:
             return ""
-        passed = [field.name for field in self.spec.fields]
-        return why_not_the_entry(text, self.spec.entry, takes_arguments=self.spec.args, passed=passed, log=log)
+        return why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
 
     @cached_property
     def _flags(self) -> Flags:
@@ -314,4 +313,4 @@ def _source(spec: Spec, target: Target) -> Source:
 
 def _is_missing(header: str, log: str) -> bool:
     """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
-    return f"{header}: No such file" in log or f'open source file "{header}"' in log
+    return f" {header}: No such file" in log or f'open source file "{header}"' in log

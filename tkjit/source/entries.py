@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.source.lexer import Token, closing, macros, tokens_of
 from tkjit.source.scopes import closing_angle, outline
 
 _ATTRIBUTES = frozenset(
@@ -50,39 +50,59 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
     takes_arguments : bool
         Whether the kernel takes plain arguments, and no struct.
     passed : sequence of str
-        The names of the spec's fields.
+        The names of what the launch passes.
     log : str
         What the compiler has printed.
 
     Examples
     --------
     >>> source = "template <class T> __global__ void relu(Globals g) {}"
-    >>> why_not_the_entry(source, "relu", takes_arguments=False, passed=["x"], log="")
+    >>> log = "launcher.cu:40:29: error: no matches converting function"
+    >>> why_not_the_entry(source, "relu", takes_arguments=False, passed=["x"], log=log)
     'relu is a template, <class T>: entry="relu<T>"'
     """
+    if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens_of(text))):
+        return ""  # a macro may define kernels
     found = list(kernel_functions(text))
     name, angle, _ = entry.partition("<")
-    named = [kernel for kernel in found if kernel.name == name or kernel.name.endswith(f"::{name}")]
-    if not named:
-        is_unknown = re.search(rf"\b{re.escape(name.rpartition('::')[2])}\b\W+(?:was not declared|is undefined)", log)
-        return _no_such_kernel(name, found) if is_unknown and found else ""
-    if len(named) > 1:
+    if found and _is_undeclared(name, log):
+        return _no_such_kernel(name, found)
+    named = [kernel for kernel in found if kernel.name == name]
+    if len(named) != 1 or not _is_ours(log):
         return ""
-    kernel = named[0]
+    (kernel,) = named
     if kernel.template and not angle:
-        return f'{name} is a template, <{kernel.template}>: entry="{name}<{", ".join(_names(kernel.template))}>"'
+        wanted = ", ".join(_names(kernel.template))
+        return f'{name} is a template, <{kernel.template}>: entry="{name}<{wanted}>"' if wanted else ""
     if angle and not kernel.template:
         return f'{name} is no template: entry="{name}"'
-    if len(kernel.parameters) > 1 and not takes_arguments:
+    given = kernel.parameters
+    if any("..." in parameter or parameter == "void" for parameter in given):
+        return ""
+    if len(given) > 1 and not takes_arguments:
         return f"{kernel} takes plain arguments, and no struct of them: args=True"
-    if len(kernel.parameters) != len(passed) and f"the parameters of {entry}" in log:
-        few = f"{len(kernel.parameters)} parameters, and the spec describes {len(passed)}: {', '.join(passed)}"
-        return f"{kernel} has {few}"
+    if len(given) != len(passed) and f"the parameters of {entry}" in log:
+        few = f"{len(given)} parameter{'s' * (len(given) != 1)}"
+        return f"{kernel} has {few}, and the spec describes {len(passed)}: {', '.join(passed)}"
     return ""
 
 
+def _is_undeclared(name: str, log: str) -> bool:
+    """Whether a compiler does not know a function: g++, clang, nvcc and NVRTC, with a namespace and without."""
+    quoted = rf"\W(?:\w*::)*{re.escape(name.rpartition('::')[2])}\W+"
+    known = r"(?:was not declared|is undefined|is not a member of|has not been declared)"
+    return bool(re.search(rf"{quoted}{known}|undeclared identifier {quoted}|has no member {quoted}", log))
+
+
+def _is_ours(log: str) -> bool:
+    """Whether the first error is on a line of the launcher that was rendered, and not on one of the source."""
+    first = re.search(r"^(\S+?)[:(]\d+[^\n]*?\berror\b", log, re.MULTILINE)
+    return bool(first and re.search(r"(?:^|/)launcher\.cu$|/tkjit/\w+\.h$", first[1]))
+
+
 def _no_such_kernel(name: str, found: list[KernelFunction]) -> str:
-    near = difflib.get_close_matches(name, [kernel.name for kernel in found], 1)
+    inside = [kernel for kernel in found if kernel.name.endswith(f"::{name}")]
+    near = [kernel.name for kernel in inside] or difflib.get_close_matches(name, [kernel.name for kernel in found], 1)
     question = f"; did you mean {near[0]}?" if near else ""
     return f"the source has no __global__ function {name}; it has {', '.join(map(str, found))}{question}"
 
@@ -98,15 +118,7 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
         words = [token.text for token in head]
         if "__global__" not in words or function.is_member:
             continue
-        bracket = next(
-            (
-                i
-                for i, token in enumerate(head)
-                if token.text == "(" and i > words.index("__global__") and head[i - 1].kind == "word"
-                and words[i - 1] not in _ATTRIBUTES
-            ),
-            None,
-        )  # fmt: skip
+        bracket = _parameters_at(head, words)
         if bracket is None or (end := closing(head, bracket)) is None:
             continue
         template = ""
@@ -116,12 +128,27 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
         yield KernelFunction(function.namespace + words[bracket - 1], _plain(template), parameters)
 
 
+def _parameters_at(head: list[Token], words: list[str]) -> int | None:
+    """Where the bracket of a function's parameters is: the last one that no attribute has."""
+    found = None
+    i = words.index("__global__")
+    while i < len(head):
+        if words[i] == "(":
+            if head[i - 1].kind == "word" and words[i - 1] not in _ATTRIBUTES:
+                found = i
+            i = closing(head, i) or len(head)
+        i += 1
+    return found
+
+
 def _parts(tokens: list[Token]) -> Iterator[list[Token]]:
     """What stands between commas, those in brackets and angles aside."""
     depth = 0
     part: list[Token] = []
     for token in tokens:
-        depth += (token.text in _OPENING) - (token.text in _CLOSING) if token.kind == "mark" else 0
+        if token.kind == "mark":
+            closed = len(token.text) if token.text in (">>", ">>>") else token.text in _CLOSING
+            depth += (token.text in _OPENING) - closed
         if token.text == "," and depth == 0:
             yield part
             part = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Set
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 
@@ -143,15 +145,18 @@ def _check_names(spec: Description) -> None:
             _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
 
 
-def _advice_on_dim(spec: Description, name: str, where: str, expr: Expr) -> str:
+def _advice_on_dim(spec: Description, name: str, where: str, expr: Expr, known: Set[str]) -> str:
     """How a dim is defined that no argument has alone; nothing of a name that is another thing."""
     if "." in name or name in [f.name for f in spec.fields]:
         return ""
     multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", expr.text)
-    if where.endswith("'s dims") and multiple:
-        whole = "W" if name != "W" else "V"
-        return f'; name the whole dim, "{whole}", and say dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
-    return f'; dims={{"{name}": ...}} defines it by the others'
+    if multiple and where in [f"{f.name}'s dims" for f in spec.inputs]:
+        whole = next(letter for letter in (f"{name}_all", f"all_of_{name}") if letter not in known)
+        dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
+        return f'; name the whole dim, "{whole}", and say {dims}'
+    if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
+        return f"; did you mean {near[0]}?"
+    return f'; dims={{"{name}": ...}} defines one by others'
 
 
 def _check_variants(spec: Description) -> None:
@@ -245,7 +250,7 @@ def _check_dims(spec: Description) -> None:
             if ".stride(" in name:
                 _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
-            advice = _advice_on_dim(spec, name, where, expr)
+            advice = _advice_on_dim(spec, name, where, expr, known)
             _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}{advice}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:

@@ -36,13 +36,20 @@ def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str],
     """
     if quiet:
         yield lambda reason: None
-        return
-    log = _Log(what)
-    if not _busy.acquire(blocking=False):
-        yield log.say
-        return
+    elif not _busy.acquire(blocking=False):
+        yield _Log(what).say
+    else:
+        try:
+            with _shown(what) as say:
+                yield say
+        finally:
+            _busy.release()
+
+
+@contextmanager
+def _shown(what: str) -> Iterator[Callable[[str], None]]:
     show = _display()
-    line = _Line(what, show) if show else log
+    line = _Line(what, show) if show else _Log(what)
     thread = threading.Thread(target=line.tick, daemon=True)
     thread.start()
     outcome = "failed to compile"
@@ -53,7 +60,6 @@ def show_progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[str],
         line.done.set()
         thread.join()
         line.end(outcome)
-        _busy.release()
 
 
 class _Line:
