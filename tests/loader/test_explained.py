@@ -42,6 +42,12 @@ def test_a_header_that_can_be_installed(session_cache, monkeypatch):
     assert 'headers="curand" in the spec, and python -m tkjit headers add curand installs them' in text
 
 
+def test_the_module_for_tests_needs_no_import_of_its_own(fresh):
+    assert fresh.run("import tkjit; print(tkjit.testing.verify.__name__)") == "verify\n"
+    with pytest.raises(AttributeError, match="module 'tkjit' has no attribute 'testing_'"):
+        tkjit.testing_  # noqa: B018
+
+
 @pytest.mark.nvcc
 @pytest.mark.parametrize("compiler", ["nvcc", "nvrtc"])
 def test_an_entry_for_a_gpu(session_cache, fresh, compiler):

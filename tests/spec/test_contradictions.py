@@ -46,6 +46,11 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
         {},
         'undefined dim D in \'2 * D\'; defined are none; name the whole dim, "D_all", and say dims={"D": "D_all // 2"}',
     ),
+    "another dim is meant": (
+        [field("x", "in", F32, "rows")],
+        {"grid": (Expr("cdiv(row, 2)"),)},
+        "grid: undefined dim row in 'cdiv(row, 2)'; defined are rows; did you mean rows?",
+    ),
     "undefined dim in grid": ([field()], {"grid": (Expr("cdiv(Q, 2)"),)}, "grid: undefined dim Q in 'cdiv(Q, 2)'"),
     "undefined dim in block": ([field()], {"block": (Expr("Q"),)}, "block: undefined dim Q"),
     "undefined dim in shared memory": ([field()], {"shared_memory": Expr("Q")}, "shared_memory: undefined dim Q"),

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tkjit.importer.tokens import closing_angle, spell, split, with_angles_apart
 from tkjit.source.lexer import Token, closing, tokens_of
 from tkjit.source.scopes import Function, outline, without_brackets
+from tkjit.source.tokens import closing_angle, spell, split, with_angles_apart
 
 _SPECIFIERS = frozenset(["static", "inline", "constexpr", "extern", "const", "__host__", "__forceinline__", "struct"])
 _NO_TYPE = _SPECIFIERS - {"const", "struct"}

@@ -14,12 +14,11 @@ from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import Extension, Source
-from tkjit.importer import tokens
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
-from tkjit.source import lexer, scopes
+from tkjit.source import lexer, scopes, tokens
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from tkjit.importer.model import Launch
-from tkjit.importer.tokens import spell
 from tkjit.source.lexer import tokens_of
+from tkjit.source.tokens import spell
 
 # spelled tokens: a comment is none
 _BINDING = re.compile(r'\bbind_(kernel|function)\s*<([^;"]*?)>\s*\(\s*\w+\s*,\s*"(\w+)"')

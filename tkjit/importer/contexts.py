@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tkjit.importer.host_functions import Host, mark
-from tkjit.importer.tokens import closing_angle, replace_names, split, words
 from tkjit.source.lexer import Token, closing
+from tkjit.source.tokens import closing_angle, replace_names, split, words
 
 _MAX_CONTEXTS = 4096  # more is a source that calls itself in circles
 _MAX_DEPTH = 8

@@ -13,10 +13,10 @@ from tkjit.importer.model import CONSTANT_PARTS, Found, Instance, Part
 from tkjit.importer.parameters import Parameters
 from tkjit.importer.shapes import Shape, shape_of
 from tkjit.importer.text import comments, dict_text, list_text, tuple_text
-from tkjit.importer.tokens import replace_names, spell
 from tkjit.importer.variants import Described, merge_instances
 from tkjit.render.text import repr_text
 from tkjit.source.lexer import Token, tokens_of
+from tkjit.source.tokens import replace_names, spell
 
 # what a part of the launch is until somebody has said it: it can be loaded, and not compiled
 _OPEN = Shape("TODO", is_cpp=True)

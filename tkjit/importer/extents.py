@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from tkjit.importer.dtypes import is_integer
 from tkjit.importer.model import Launch, Part, Type
 from tkjit.importer.shapes import integers_of
-from tkjit.importer.tokens import spell, split
 from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.source.tokens import spell, split
 from tkjit.spec.expr import EXTENTS
 
 _SIZE = re.compile(r"\b(?P<tensor>\w+)\.(?:size\((?P<axis>-?\d+)\)|sizes\(\)\[(?P<index>\d+)\]|(?P<all>numel)\(\))")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tkjit.importer.tokens import closing_angle, split
 from tkjit.source.lexer import Token, closing
 from tkjit.source.scopes import Function
+from tkjit.source.tokens import closing_angle, split
 
 _VALUE_WORDS = frozenset(
     "const constexpr static auto dim3 int long short unsigned signed size_t std "

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TypedDict
 
 from tkjit.importer.contexts import Context, close_over
-from tkjit.importer.tokens import closing_angle, spell, split
 from tkjit.source.lexer import Token, closing, opening
+from tkjit.source.tokens import closing_angle, spell, split
 
 
 class Arguments(TypedDict):

@@ -14,9 +14,9 @@ from tkjit.importer.launch_arguments import arguments_of, names_of, without_oute
 from tkjit.importer.macros import HostText
 from tkjit.importer.model import Launch, Part
 from tkjit.importer.shapes import integers_of
-from tkjit.importer.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, opening_angle, tokens_of
 from tkjit.source.scopes import outline
+from tkjit.source.tokens import closing_angle, replace_names, spell, split, with_angles_apart, words
 
 _PARTS = ("grid", "block", "shared_memory")
 # what ThunderKittens' LaunchConfig is made of: a stream is among it, and, of six, a cluster that it may not get

@@ -10,8 +10,8 @@ from typing import Any
 
 from tkjit.importer.clang import Error, Parsed, children_of_template, line_of_question, parse, wrapper_of
 from tkjit.importer.model import CONSTANT_PARTS, LAUNCH_MEMBERS, Instance, Launch, Part, Type
-from tkjit.importer.tokens import replace_names, spell
 from tkjit.source.lexer import Token, tokens_of
+from tkjit.source.tokens import replace_names, spell
 
 _NUMBERS = frozenset(
     "BOOL CHAR_U CHAR_S UCHAR SCHAR SHORT USHORT INT UINT LONG ULONG LONGLONG ULONGLONG FLOAT DOUBLE".split()

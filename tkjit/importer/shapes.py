@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from tkjit.errors import SpecError
 from tkjit.importer.model import Part
-from tkjit.importer.tokens import spell, split, with_angles_apart, words
 from tkjit.source.lexer import Token, closing, tokens_of
+from tkjit.source.tokens import spell, split, with_angles_apart, words
 from tkjit.spec.expr import Expr, parse_list
 
 _SIZES = {"char": 1, "bool": 1, "short": 2, "half": 2, "__half": 2, "bf16": 2, "__nv_bfloat16": 2}

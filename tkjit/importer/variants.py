@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from tkjit.importer.dtypes import dtype_of_cpp
 from tkjit.importer.model import Instance, Part, Type
-from tkjit.importer.tokens import spell, split, with_angles_apart
 from tkjit.source.lexer import Token, tokens_of
+from tkjit.source.tokens import spell, split, with_angles_apart
 
 
 @dataclass(frozen=True)

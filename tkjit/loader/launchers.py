@@ -241,22 +241,8 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
-        for library in self.spec.headers:  # a library that belongs to the toolkit
-            if library.root is None and f"{library.proof}: No such file" in error.log:
-                install = f"python -m tkjit headers add {library.name}"
-                return ToolchainError(
-                    f"{self.what}: the toolkit lacks the headers of {library.name}: {install}\n{error}"
-                )
-        if _TORCH_IS_MISSING.search(error.log) and "torch" not in [library.name for library in self.spec.headers]:
-            return ToolchainError(f'{self.what}: its source includes torch\'s headers: headers="torch"\n{error}')
-        for library in LIBRARIES.values():
-            is_given = library in self.spec.headers or library.package
-            if not is_given and _is_missing(library.proof.removeprefix("include/"), error.log):
-                install = f"python -m tkjit headers add {library.name}"
-                return ToolchainError(
-                    f'{self.what}: its source includes headers of {library.name}: headers="{library.name}" in the '
-                    f"spec, and {install} installs them\n{error}"
-                )
+        if reason := self._which_headers(error.log):
+            return ToolchainError(f"{self.what}: {reason}\n{error}")
         text = self._source.read()
         if self.target.is_cpu:
             from tkjit.source.unsupported import why_not_on_the_cpu
@@ -265,6 +251,22 @@ class LauncherPlan(Plan):
                 return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}")
         reason = self._why_not_the_entry(text, error.log)
         return error.because(f"{self.spec.name}: {reason}") if reason else error
+
+    def _which_headers(self, log: str) -> str:
+        """The library whose headers a compiler has not found, and what brings them."""
+        roots = {library.name: library.root for library in self.spec.headers}
+        if _TORCH_IS_MISSING.search(log) and "torch" not in roots:
+            return 'its source includes torch\'s headers: headers="torch"'
+        for library in LIBRARIES.values():
+            if library.package or not _is_missing(library.proof.removeprefix("include/"), log):
+                continue
+            install = f"python -m tkjit headers add {library.name}"
+            if library.name not in roots:
+                headers = f'headers="{library.name}" in the spec, and {install} installs them'
+                return f"its source includes headers of {library.name}: {headers}"
+            if roots[library.name] is None:  # it belongs to the toolkit
+                return f"the toolkit lacks the headers of {library.name}: {install}"
+        return ""
 
     def _why_not_the_entry(self, text: str, log: str) -> str:
         from tkjit.source.entries import why_not_the_entry

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tkjit.source.lexer import Token, closing, macros, tokens_of
-from tkjit.source.scopes import closing_angle, outline
+from tkjit.source.scopes import Function, outline
+from tkjit.source.tokens import closing_angle, split, with_angles_apart
 
 _ATTRIBUTES = frozenset(
     ["__launch_bounds__", "__cluster_dims__", "__block_size__", "__maxnreg__", "__attribute__", "alignas", "__align__"]
 )
-_OPENING, _CLOSING = "([{<", ")]}>"
+_UNSAID = frozenset(["__grid_constant__", "__restrict__"])  # of a parameter, where it is shown
 
 
 class KernelFunction(NamedTuple):
@@ -114,59 +115,42 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
     ['f<int N>(float* x, int n)']
     """
     for function in outline(tokens_of(text)).functions:
-        head = function.head
-        words = [token.text for token in head]
-        if "__global__" not in words or function.is_member:
-            continue
-        bracket = _parameters_at(head, words)
-        if bracket is None or (end := closing(head, bracket)) is None:
-            continue
-        template = ""
-        if words[:2] == ["template", "<"] and (angle := closing_angle(head, 1)) < len(head):
-            template = text[head[1].end : head[angle].start]
-        parameters = tuple(_spelled(text, part) for part in _parts(head[bracket + 1 : end]))
-        yield KernelFunction(function.namespace + words[bracket - 1], _plain(template), parameters)
+        if "__global__" in [token.text for token in function.head] and not function.is_member:
+            yield from _kernel(text, function)
 
 
-def _parameters_at(head: list[Token], words: list[str]) -> int | None:
+def _kernel(text: str, function: Function) -> Iterator[KernelFunction]:
+    """A kernel; nothing of what cannot be read as one."""
+    head = with_angles_apart(function.head)
+    template = ""
+    if head[0].text == "template" and (angle := closing_angle(head, 1)) is not None:
+        template = _spelled(text, head[2:angle])
+    bracket = _parameters_at(head)
+    if bracket is not None:
+        parameters = [_spelled(text, part) for part in split(head[bracket + 1 : closing(head, bracket)])]
+        yield KernelFunction(function.namespace + head[bracket - 1].text, template, tuple(parameters))
+
+
+def _parameters_at(head: list[Token]) -> int | None:
     """Where the bracket of a function's parameters is: the last one that no attribute has."""
     found = None
-    i = words.index("__global__")
+    i = [token.text for token in head].index("__global__")
     while i < len(head):
-        if words[i] == "(":
-            if head[i - 1].kind == "word" and words[i - 1] not in _ATTRIBUTES:
+        if head[i].text == "(":
+            if head[i - 1].kind == "word" and head[i - 1].text not in _ATTRIBUTES:
                 found = i
             i = closing(head, i) or len(head)
         i += 1
     return found
 
 
-def _parts(tokens: list[Token]) -> Iterator[list[Token]]:
-    """What stands between commas, those in brackets and angles aside."""
-    depth = 0
-    part: list[Token] = []
-    for token in tokens:
-        if token.kind == "mark":
-            closed = len(token.text) if token.text in (">>", ">>>") else token.text in _CLOSING
-            depth += (token.text in _OPENING) - closed
-        if token.text == "," and depth == 0:
-            yield part
-            part = []
-        else:
-            part.append(token)
-    if part:
-        yield part
-
-
 def _spelled(text: str, tokens: list[Token]) -> str:
-    return _plain(text[tokens[0].start : tokens[-1].end]) if tokens else ""
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\b__(?:grid_constant|restrict)__\s*", "", " ".join(text.split())).strip()
+    """Tokens as the source has them, on one line."""
+    words = text[tokens[0].start : tokens[-1].end].split() if tokens else []
+    return " ".join(word for word in words if word not in _UNSAID)
 
 
 def _names(template: str) -> list[str]:
     """``T`` of ``typename T, int N = 4``: what has no default."""
-    parts = [[token.text for token in part] for part in _parts(tokens_of(template))]
+    parts = [[token.text for token in part] for part in split(with_angles_apart(tokens_of(template)))]
     return [part[-1] for part in parts if "=" not in part]

@@ -156,14 +156,14 @@ def without_brackets(head: list[Token]) -> list[Token]:
         if token.text in _WITH_BRACKETS and i + 1 < len(head) and head[i + 1].text == "(":
             i = closing(head, i + 1) or len(head)
         elif token.text == "template" and i + 1 < len(head) and head[i + 1].text == "<":
-            i = closing_angle(head, i + 1)
+            i = _closing_angle(head, i + 1)
         else:
             found.append(token)
         i += 1
     return found
 
 
-def closing_angle(head: list[Token], index: int) -> int:
+def _closing_angle(head: list[Token], index: int) -> int:
     depth = 0
     for i in range(index, len(head)):
         text = head[i].text

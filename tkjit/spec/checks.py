@@ -151,7 +151,9 @@ def _advice_on_dim(spec: Description, name: str, where: str, expr: Expr, known: 
         return ""
     multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", expr.text)
     if multiple and where in [f"{f.name}'s dims" for f in spec.inputs]:
-        whole = next(letter for letter in (f"{name}_all", f"all_of_{name}") if letter not in known)
+        whole = f"{name}_all"
+        while whole in known:
+            whole += "_"
         dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
         return f'; name the whole dim, "{whole}", and say {dims}'
     if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
