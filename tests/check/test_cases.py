@@ -44,6 +44,18 @@ def test_leading_dims():
     assert [len(shape) for shape in shapes] == [1, 2, 2, 3]
 
 
+def test_any_shape_has_sizes_too():
+    """Of ``"..."`` alone the last dim is as large as that of others; and a tensor may be a number."""
+
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def f(x: In[Tensor, F32, "..."], y: Out[Tensor, F32, "..."]) -> Tensor: ...
+
+    found = cases(f)
+    assert [tuple(case.arguments["x"].shape) for case in found] == [(64,), (1, 1), (3, 53), (2, 2, 300), ()]
+    assert all(bool(case.arguments["y"].isnan().all()) for case in found)
+    assert found[-1].name == "leading ()"
+
+
 def test_constraints_are_kept():
     @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, constraints=["N % 8 == 0", "N >= 16", "N != M"])
     def f(x: In[Tensor, F32, "N", "M"], y: Out[Tensor, F32, "cdiv(N, 8)"]) -> Tensor: ...

@@ -240,3 +240,13 @@ def test_options_that_are_none(options, said):
 
         @tkjit.kernel("__global__ void f(Globals g) {}", entry="f", grid=1, block=1, **options)
         def f(y: Out[Tensor, "float32", 3]) -> Tensor: ...
+
+
+def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
+    text = ONE.format(name="refused", body="g.y[0] = undeclared;", more="", options="")
+    (directory / "refused.py").write_text(HEAD + text)
+    assert main(["verify", "refused", "--json"]) == 1
+    first, *others = json.loads(capsys.readouterr().out)
+    (problem,) = first["problems"]
+    assert problem.startswith("CompileError: ") and "undeclared" in problem and "reproduce" not in problem
+    assert [one["problems"] for one in others] == [["does not compile, as N=64"]] * 3

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tkjit.check.sizes import MAX_TRIES, SHAPES, examples_of, integers_for, is_small, sizes_near
+from tkjit.check.sizes import MAX_TRIES, examples_of, integers_for, is_small, shapes_for, sizes_near
 from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
 from tkjit.spec.model import MISSING
@@ -72,7 +72,7 @@ def cases_of(
         maker = _CaseGenerator(spec, variant, example, seed + number, leading, max_elements, absent=False)
         case = maker.of_example()
         found.setdefault(case.name, case)
-    for number, (sizes, steps, leading) in enumerate(() if spec.verification.examples else SHAPES):
+    for number, (sizes, steps, leading) in enumerate(shapes_for(spec)):
         maker = _CaseGenerator(spec, variant, given, seed + number, leading, max_elements, absent=number % 2 == 1)
         made = maker.first_that_fits(sizes, steps)
         if made is not None:
@@ -100,7 +100,7 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, 
         if output.dtype == torch.bool:
             output.zero_()
         elif output.numel():
-            output.view(torch.uint8).fill_(0xFF)
+            (output if output.dim() else output.view(1)).view(torch.uint8).fill_(0xFF)
         filled[name] = output
     return filled
 
@@ -265,7 +265,8 @@ class _CaseGenerator:
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
         """What tells the case from others: numbers that are given have no other place."""
-        leading = [f"leading {self._leading}"] if any(f.leading for f in self._spec.tensors) and self._leading else []
+        is_leading = any(f.leading and (self._leading or not f.dims) for f in self._spec.tensors)
+        leading = [f"leading {self._leading}"] if is_leading else []
         absent = [f"no {f.name}" for f in self._spec.fields if f.optional and self._absent]
         sizes = [f"{name}={size}" for name, size in {**extents, **integers, **self._chosen}.items()]
         return ", ".join([*sizes, *leading, *absent]) or "its only call"

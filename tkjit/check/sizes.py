@@ -29,6 +29,18 @@ _A_MULTIPLE = re.compile(r"(\w+) % (\w+|\(.+\)) == 0")
 MAX_TRIES = 4000
 
 
+def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple[int, ...]]]:
+    """Sizes of dims, their multiples of a tile, and the extents of leading dims, of each case; none if it has examples.
+
+    Where a tensor has leading dims alone, the last of them has the size of a dim; and it can be a number.
+    """
+    if spec.verification.examples:
+        return ()
+    if not any(f.leading and not f.dims for f in spec.tensors):
+        return SHAPES
+    return [*((sizes, tiles, (*leading, sizes[0])) for sizes, tiles, leading in SHAPES), (_ORDINARY, (1,), ())]
+
+
 def sizes_near(
     spec: Spec, wanted: Sequence[int], tiles: Sequence[int], fixed: Mapping[str, Any]
 ) -> Iterator[dict[str, int]]:

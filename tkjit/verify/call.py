@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import resource
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 
 from tkjit.check.cases import Case, cases_of
-from tkjit.errors import SpecError, TkjitError, ToolchainError
+from tkjit.errors import CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel import Kernel, load
 from tkjit.loader import Loader
@@ -43,6 +43,8 @@ class Outcome:
         The largest that is allowed.
     in_float64 : bool
         Whether the reference was computed in float64, and not as it is written.
+    is_compiled : bool
+        Whether the variant compiles.
     compile_cpu_s, call_cpu_s, call_s : float
         CPU seconds of the compilers, which the first call of a variant pays for, and of the call; its seconds.
     """
@@ -55,6 +57,7 @@ class Outcome:
     errors: dict[str, float] = field(default_factory=dict)
     tolerance: float = 0.0
     in_float64: bool = False
+    is_compiled: bool = True
     compile_cpu_s: float = 0.0
     call_cpu_s: float = 0.0
     call_s: float = 0.0
@@ -137,12 +140,29 @@ def planned(
         raise SpecError(f"{kernel.name} has no variant for {', '.join(asked) or 'any call'}")
 
 
+def call_kernels(calls: Iterable[Planned], kernel: Kernel, loader: Loader, device: str) -> Iterator[Outcome]:
+    """Make calls, and say what came of each; of a variant that does not compile only the first is tried."""
+    uncompiled: dict[tuple[str, str], Outcome] = {}
+    for call in calls:
+        variant = (str(call.spec.entry), str(call.variant))
+        if (first := uncompiled.get(variant)) is not None:
+            yield replace(call.outcome, problems=(f"does not compile, as {first.case}",), is_compiled=False)
+            continue
+        outcome = call_kernel(call, kernel, loader, device)
+        if not outcome.is_compiled:
+            uncompiled[variant] = outcome
+        yield outcome
+
+
 def call_kernel(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome:
     """Make a call on a device, between guards and with outputs of NaN, and say what came of it."""
     try:
         return _call(call, kernel, loader, device)
     except ToolchainError as error:
         return replace(call.outcome, refused=str(error))
+    except CompileError as error:
+        problem = f"CompileError: {error.summary}\n  whole log: {error.log_path}"
+        return replace(call.outcome, problems=(problem,), is_compiled=False)
     except TkjitError as error:
         return replace(call.outcome, problems=(f"{type(error).__name__}: {error}",))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 
@@ -17,7 +18,7 @@ from tkjit.errors import TkjitError
 from tkjit.headers import locate
 from tkjit.kernel import find
 from tkjit.loader import loader_for
-from tkjit.verify.call import Outcome, call_kernel, planned
+from tkjit.verify.call import Outcome, Planned, call_kernels, planned
 from tkjit.verify.task import BEGIN, END, REFUSED, Task
 
 
@@ -27,13 +28,18 @@ def work(task: Task, descriptor: int) -> None:
     def write(event: str, outcome: Outcome) -> None:
         os.write(descriptor, json.dumps({"event": event, **asdict(outcome)}).encode() + b"\n")
 
+    def announced(calls: Iterator[Planned]) -> Iterator[Planned]:
+        for call in calls:
+            write(BEGIN, call.outcome)
+            yield call
+
     try:
         kernel, loader = find(task.kernel), loader_for(Settings.from_environment())
         for spec in kernel.specs:
             locate(spec, loader.settings)  # where a library is missing, no call needs to say so
-        for call in islice(planned(kernel, task.types, task.given, task.seed, task.device), task.skipped, None):
-            write(BEGIN, call.outcome)
-            write(END, call_kernel(call, kernel, loader, task.device))
+        calls = islice(planned(kernel, task.types, task.given, task.seed, task.device), task.skipped, None)
+        for outcome in call_kernels(announced(calls), kernel, loader, task.device):
+            write(END, outcome)
     except TkjitError as error:
         write(REFUSED, Outcome(task.kernel, refused=str(error)))
 
