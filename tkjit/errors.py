@@ -2,13 +2,64 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import partial
 from pathlib import Path
+from types import TracebackType
 from typing import Any
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
+# the standard library, and where packages are installed
+_LIBRARIES = (f"{Path(os.__file__).parent}{os.sep}", f"{sys.prefix}{os.sep}", "<frozen ", "<string>")
 
 
 class TkjitError(Exception):
     """Base of every error that tkjit raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of it, in a notebook too: the user's own lines, and none of tkjit's."""
+        traceback = _users_part(self.__traceback__)
+        cause, suppresses = self.__cause__, self.__suppress_context__
+        behind = None if cause is None else cause.__traceback__
+        users = _users_part(behind)
+        self.__cause__ = cause if users else None  # which also suppresses the context
+        try:
+            if cause is not None:
+                cause.__traceback__ = users
+            ipython: Any = sys.modules.get("IPython")
+            shell = ipython.get_ipython() if ipython is not None else None
+            if shell is None:
+                from traceback import format_exception  # 25 ms, which importing tkjit does not take
+
+                return format_exception(type(self), self, traceback)
+            formatter = shell.InteractiveTB
+            if traceback is None:  # of a magic command
+                return list(formatter.get_exception_only(type(self), self))
+            return list(formatter.structured_traceback(type(self), self, traceback, tb_offset=0))
+        finally:
+            if cause is not None:
+                cause.__traceback__ = behind
+            self.__cause__, self.__suppress_context__ = cause, suppresses
+
+
+def _users_part(traceback: TracebackType | None) -> TracebackType | None:
+    """A traceback without the frames of tkjit, of IPython and what called it, and of other libraries behind them."""
+    frames: list[TracebackType] = []
+    is_behind = False
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        is_ours = file.startswith(_PACKAGE)
+        is_behind = is_behind or is_ours
+        if f"{os.sep}IPython{os.sep}core{os.sep}" in file:
+            frames.clear()  # the call of a magic command, with the text of its cell
+        elif not is_ours and not (is_behind and file.startswith(_LIBRARIES)):
+            frames.append(traceback)
+        traceback = traceback.tb_next
+    part = None
+    for one in reversed(frames):
+        part = TracebackType(part, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return part
 
 
 class SpecError(TkjitError):
@@ -68,9 +119,11 @@ class CompileError(TkjitError, RuntimeError):
         self.log_path = log_path
         self.command = command
 
-    def because(self, reason: str) -> CompileError:
-        """The same error with a reason in front, in the words of a spec."""
-        summary = f"{reason}\n{self.summary}"
+    def about(self, summary: str, *, because: str = "") -> CompileError:
+        """The same error with another summary, and with a reason in front, in the words of a spec."""
+        summary = f"{because}\n{summary}" if because else summary
+        if summary == self.summary:
+            return self
         return CompileError(summary, what=self.what, log=self.log, log_path=self.log_path, command=self.command)
 
     def __reduce__(self) -> tuple[object, ...]:

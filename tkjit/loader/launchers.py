@@ -241,6 +241,8 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
+        from tkjit.source.excerpt import with_excerpt
+
         if reason := self._which_headers(error.log):
             return ToolchainError(f"{self.what}: {reason}\n{error}")
         text = self._source.read()
@@ -250,7 +252,10 @@ class LauncherPlan(Plan):
             if reason := why_not_on_the_cpu(text, str(self._source.path or self._source.name), error.log):
                 return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}")
         reason = self._why_not_the_entry(text, error.log)
-        return error.because(f"{self.spec.name}: {reason}") if reason else error
+        return error.about(
+            with_excerpt(error.summary, text, (str(self._source.path), self._source.name)),
+            because=f"{self.spec.name}: {reason}" if reason else "",
+        )
 
     def _which_headers(self, log: str) -> str:
         """The library whose headers a compiler has not found, and what brings them."""
@@ -270,11 +275,13 @@ class LauncherPlan(Plan):
 
     def _why_not_the_entry(self, text: str, log: str) -> str:
         from tkjit.source.entries import why_not_the_entry
+        from tkjit.source.members import why_no_member
 
         spec = self.spec
         if spec.host or spec.struct or spec.behind:
             return ""
-        return why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
+        reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
+        return reason or why_no_member(text, spec.entry, spec.order, log)
 
     @cached_property
     def _flags(self) -> Flags:

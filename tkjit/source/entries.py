@@ -73,7 +73,7 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
         return ""
     (kernel,) = named
     if kernel.template and not angle:
-        wanted = ", ".join(_names(kernel.template))
+        wanted = ", ".join(template_names(kernel.template))
         return f'{name} is a template, <{kernel.template}>: entry="{name}<{wanted}>"' if wanted else ""
     if angle and not kernel.template:
         return f'{name} is no template: entry="{name}"'
@@ -150,7 +150,11 @@ def _spelled(text: str, tokens: list[Token]) -> str:
     return " ".join(word for word in words if word not in _UNSAID)
 
 
-def _names(template: str) -> list[str]:
-    """``T`` of ``typename T, int N = 4``: what has no default."""
+def template_names(template: str) -> list[str]:
+    """The parameters of a template that have no default.
+
+    >>> template_names("typename T, int N = 4")
+    ['T']
+    """
     parts = [[token.text for token in part] for part in split(with_angles_apart(tokens_of(template)))]
     return [part[-1] for part in parts if "=" not in part]

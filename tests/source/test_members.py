@@ -1,0 +1,49 @@
+"""A member that is not there: the members that are."""
+
+import pytest
+
+from tkjit.source.members import why_no_member
+
+SOURCE = "__global__ void a(const __grid_constant__ Globals g) {}\n"
+LOGS = [
+    "inline.cu:2:43: error: 'const struct Globals' has no member named 'z'; did you mean 'x'?",
+    "inline.cu:2:43: error: no member named 'z' in 'Globals'",
+    'inline.cu(2): error: class "Globals" has no member "z"',
+]
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_the_fields_of_the_struct(log):
+    assert why_no_member(SOURCE, "a", ["x", "y"], log) == "Globals has the fields x, y"
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_a_source_of_two_kernels(log):
+    other = "template <class T> __global__ void b(Globals g) {}\n__global__ void plain(float* x) {}\n"
+    said = why_no_member(SOURCE + other, "a", ["x"], log)
+    assert said.endswith("and the source has b too: give each a file")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "a.cu:2:1: error: 'const struct tkjit::gl<float>' has no member named 'size'",
+        'a.cu(2): error: class "tkjit::gl<float>" has no member "size"',
+        "a.cu:2:1: error: no member named 'size' in 'tkjit::gl<float>'",
+    ],
+)
+def test_the_members_of_a_global_layout(log):
+    assert "batch(), depth(), rows(), cols(), numel()" in why_no_member(SOURCE, "a", ["x"], log)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "",
+        "a.cu:2:1: error: 'struct Mine' has no member named 'size'",
+        "a.cu:2:1: error: 'z' was not declared in this scope",
+        "a.cu:2:1: error: expected ';'\na.cu:3:1: error: 'struct Globals' has no member named 'z'",
+    ],
+)
+def test_other_errors(log):
+    assert why_no_member(SOURCE, "a", ["x"], log) == ""

@@ -1,0 +1,45 @@
+"""Shows the line of a source that a compiler's error is about, with a caret."""
+
+from __future__ import annotations
+
+import re
+
+_PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<text>[^\n]*)\Z")
+_QUOTED = re.compile(r"['\u2018](?P<name>[^'\u2019]+)['\u2019]")
+
+
+def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
+    """The error with its line below; unchanged if it shows one already, or is about another file.
+
+    Parameters
+    ----------
+    summary : str
+        The error as g++ or clang words it: ``a.cu:2:5: error: 'z' was not declared``.
+    text : str
+        The source.
+    names : tuple of str
+        What an error calls the source.
+
+    Examples
+    --------
+    >>> print(with_excerpt("a.cu:1:7: error: 'z' was not declared", "x = y + z;", ("a.cu",)))
+    a.cu:1:7: error: 'z' was not declared
+      x = y + z;
+              ^
+    """
+    match = _PLACE.match(summary)
+    lines = text.splitlines()
+    if match is None or match["file"] not in names or not 0 < int(match["line"]) <= len(lines):
+        return summary
+    line = lines[int(match["line"]) - 1].expandtabs(4)
+    return f"{summary}\n  {line}\n  {' ' * _column(line, match)}^"
+
+
+def _column(line: str, match: re.Match[str]) -> int:
+    """Where the caret is: on the name that the error quotes, since the compiler may have seen an adapted line."""
+    column = min(int(match["column"]) - 1, max(0, len(line) - 1))
+    for quoted in _QUOTED.finditer(match["text"]):
+        places = [one.start() for one in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
+        if places:
+            return min(places, key=lambda place: abs(place - column))
+    return column
