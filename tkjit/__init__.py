@@ -97,9 +97,11 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """``tkjit.testing``, which ``import tkjit`` does not load."""
-        if name == "testing":
-            from importlib import import_module
+        """What ``import tkjit`` does not load: ``tkjit.testing``, and the extension of IPython."""
+        from importlib import import_module
 
+        if name == "testing":
             return import_module("tkjit.testing")
+        if name in ("load_ipython_extension", "unload_ipython_extension"):
+            return getattr(import_module("tkjit.notebook"), name)
         raise AttributeError(f"module 'tkjit' has no attribute {name!r}")

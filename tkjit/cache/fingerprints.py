@@ -40,6 +40,16 @@ def of(paths: Iterable[str | bytes]) -> bytes:
     return b"".join(b"%b %b\n" % (state_of(path), os.fsencode(path)) for path in paths)
 
 
+def changed(fingerprint: bytes) -> list[str]:
+    """The files of a fingerprint that are not what they were."""
+    found = []
+    for line in fingerprint.splitlines():
+        *state, path = line.split(b" ", 4)
+        if state_of(path) != b" ".join(state):
+            found.append(os.fsdecode(path))
+    return found
+
+
 def moved_since(paths: Iterable[str], begun_ns: int) -> bool:
     """Whether a directory or a link on the path of a file was put there since: the file's own times stay unchanged."""
     places: set[str] = set()

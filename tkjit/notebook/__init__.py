@@ -1,0 +1,50 @@
+"""The IPython extension: ``%load_ext tkjit``."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from tkjit.notebook.cell import CellMagic
+from tkjit.notebook.completion import complete
+from tkjit.notebook.watch import Watch
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__all__ = ["load_ipython_extension", "unload_ipython_extension"]
+
+
+class _Extension:
+    """What the extension adds to a shell: the ``%%tkjit`` cell, completion, and a note when a source has changed."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self._shell = shell
+        self._watch = Watch(shell)
+        self._complete = complete(shell)
+
+    def load(self) -> None:
+        self._shell.magics_manager.register_function(CellMagic(self._shell).run, "cell", "tkjit")
+        self._shell.Completer.custom_matchers.append(self._complete)
+        self._shell.events.register("pre_run_cell", self._watch.look)
+
+    def unload(self) -> None:
+        self._shell.events.unregister("pre_run_cell", self._watch.look)
+        self._shell.Completer.custom_matchers.remove(self._complete)
+        self._shell.magics_manager.magics["cell"].pop("tkjit", None)
+
+
+_loaded: weakref.WeakKeyDictionary[InteractiveShell, _Extension] = weakref.WeakKeyDictionary()
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """``%load_ext tkjit``; a second time changes nothing."""
+    if shell not in _loaded:
+        _loaded[shell] = _Extension(shell)
+        _loaded[shell].load()
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """``%unload_ext tkjit``."""
+    if (extension := _loaded.pop(shell, None)) is not None:
+        extension.unload()

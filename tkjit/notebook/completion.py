@@ -1,0 +1,76 @@
+"""Completes the names of kernels in ``load("``, and the arguments of a kernel's call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tkjit import packages
+from tkjit.kernel import Kernel, kernels
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+_NAME = re.compile(r"""\b(?:load|find)\(\s*(["'])(?P<begun>[\w.]*)$""")
+_CALL = re.compile(r"(?P<callable>[A-Za-z_][\w.]*)\($")
+_BEGUN = re.compile(r"(?:[(,]\s*)(?P<begun>[A-Za-z_]\w*|)$")
+
+
+def complete(shell: InteractiveShell) -> Callable[[Any], Any]:
+    """A matcher for a shell's completer."""
+    from IPython.core.completer import SimpleCompletion, completion_matcher
+
+    def matcher(context: Any) -> Any:
+        begun, found, kind = completions(context.text_until_cursor, shell.user_ns)
+        fitting = [SimpleCompletion(text=one, type=kind) for one in found if one.startswith(begun)]
+        return {"completions": fitting, "matched_fragment": begun, "suppress": bool(fitting) and kind == "kernel"}
+
+    decorated: Callable[[Any], Any] = completion_matcher(identifier="tkjit", api_version=2)(matcher)
+    return decorated
+
+
+def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], str]:
+    """What has been begun at the end of a text, what it may become, and what that is.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> completions('tkjit.load("gem', {})[1][:1], completions("f(x, ", {"f": tkjit.find("axpy")})[1]
+    (['all_gather'], ['x=', 'y=', 'alpha=', 'stream='])
+    """
+    if match := _NAME.search(text):
+        return match["begun"], [*kernels(), *packages.packages()], "kernel"
+    match = _BEGUN.search(text)
+    call = _innermost_call(text)
+    if match is None or call is None:
+        return "", [], ""
+    name, inside = call
+    kernel = _variable(name, variables)
+    if kernel is None:
+        return "", [], ""
+    names = [one for one in kernel.signature.parameters if not re.search(rf"\b{one}\s*=", inside)]
+    return match["begun"], [f"{one}=" for one in names], "param"
+
+
+def _innermost_call(text: str) -> tuple[str, str] | None:
+    """The callable whose bracket is still open at the end, and what stands in it."""
+    depth = 0
+    for position in range(len(text) - 1, -1, -1):
+        if text[position] in ")]}":
+            depth += 1
+        elif text[position] in "([{":
+            depth -= 1
+        if depth < 0:
+            match = _CALL.search(text[: position + 1])
+            return (match["callable"], text[position + 1 :]) if match else None
+    return None
+
+
+def _variable(name: str, variables: dict[str, Any]) -> Kernel | None:
+    """A variable, or an attribute of one, that is a kernel; nothing is called for it."""
+    first, *attributes = name.split(".")
+    value = variables.get(first)
+    for attribute in attributes:
+        value = getattr(value, "__dict__", {}).get(attribute)
+    return value if isinstance(value, Kernel) else None

@@ -1,0 +1,91 @@
+"""Proposes the Python part of a cell that has CUDA alone."""
+
+from __future__ import annotations
+
+import re
+
+from tkjit.errors import SpecError
+from tkjit.source.entries import KernelFunction, kernel_functions, template_names
+
+# as a source spells the element of a pointer
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "__half": "float16",
+    "__nv_bfloat16": "bfloat16",
+    "nv_bfloat16": "bfloat16",
+    "int": "int32",
+    "int32_t": "int32",
+    "long": "int64",
+    "int64_t": "int64",
+    "uint8_t": "uint8",
+    "unsigned char": "uint8",
+    "int8_t": "int8",
+    "bool": "bool",
+}
+_NUMBERS = {"float": "float", "double": 'Scalar[float, "double"]', "bool": "bool", "int": "int", "int32_t": "int"}
+
+
+def entry_of(source: str, name: str) -> str:
+    """The entry of a source with one kernel, or of the one that has the function's name.
+
+    Raises
+    ------
+    SpecError
+        If it has none, or several of which no one has the name.
+    """
+    found = list(kernel_functions(source))
+    named = [one for one in found if one.name == name] or found
+    if len(named) != 1:
+        has = f"it has {', '.join(map(str, found))}; say which with entry=" if found else "it has none"
+        raise SpecError(f"{name}: the cell's source needs one __global__ function; {has}")
+    (kernel,) = named
+    names = template_names(kernel.template) if kernel.template else []
+    return f"{kernel.name}<{', '.join(names)}>" if names else kernel.name
+
+
+def propose(source: str) -> str:
+    """A function for the first kernel of a source.
+
+    Raises
+    ------
+    SpecError
+        If it has none.
+
+    Examples
+    --------
+    >>> print(propose("__global__ void twice(const float* x, float* y, int n) {}"))
+    @tkjit.kernel(grid="cdiv(n, 256)", block=256, args=True)
+    def twice(x: In[Tensor, "float32", "..."], y: InOut[Tensor, "float32", "..."], n: int): ...
+    """
+    kernel = next(kernel_functions(source), None)
+    if kernel is None:
+        raise SpecError("the cell has no __global__ function")
+    parameters = [_parameter(one) for one in kernel.parameters]
+    takes_struct = any("Globals" in one for one in kernel.parameters)
+    names = ["x", "y"] if takes_struct else [name for name, _ in parameters]
+    if takes_struct:
+        parameters = [("x", 'In[Tensor, "float32", "..."]'), ("y", 'Out[Tensor, "float32", "..."]')]
+    size = next((name for name, kind in parameters if kind == "int"), f"{names[0]}.numel" if names else "1")
+    variants = "".join(f', variants={{"{name}": ("float32", "bfloat16")}}' for name in _types_of(kernel))
+    args = "" if takes_struct else ", args=True"
+    signature = ", ".join(f"{name}: {kind}" for name, kind in parameters)
+    return (
+        f'@tkjit.kernel(grid="cdiv({size}, 256)", block=256{variants}{args})\n'
+        f"def {kernel.name.rpartition('::')[2]}({signature}): ..."
+    )
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    """The name of a parameter of a kernel, and an annotation for it."""
+    kind, name = re.fullmatch(r"(.*?)(\w+)(?:\[\d*\])?", text).groups()  # type: ignore[union-attr]
+    base = " ".join(word for word in re.sub(r"[*&]", " ", kind).split() if word not in ("const", "volatile"))
+    if "*" in kind:
+        direction = "In" if re.match(r"\s*const\b|.*\bconst\s*\*", kind) else "InOut"
+        return name, f'{direction}[Tensor, "{_DTYPES.get(base, base)}", "..."]'
+    return name, _NUMBERS.get(base, f'Scalar[int, "{base}"]')
+
+
+def _types_of(kernel: KernelFunction) -> list[str]:
+    return re.findall(r"\b(?:typename|class) (\w+)", kernel.template)
