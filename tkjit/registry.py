@@ -1,22 +1,22 @@
-"""Finds specs by name: the bundled kernels, entry points, and the directories of ``TKJIT_KERNEL_PATH``.
+"""Finds specs by name: the directories of ``TKJIT_KERNEL_PATH``, the bundled kernels, and those of packages.
 
 ``NAME.py`` defines the kernel NAME. Other files may define several kernels. tkjit parses these files for the names.
+``PACKAGE.NAME`` is a kernel of an installed package (``packages.py``).
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from tkjit import packages
 from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
-ENTRY_POINTS = "tkjit.kernels"
 SPEC_MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -42,63 +42,139 @@ def is_spec_module(module: str) -> bool:
     return module.startswith(f"{SPEC_MODULES}.")
 
 
+class Found(NamedTuple):
+    """Where a kernel is defined.
+
+    Parameters
+    ----------
+    name : str
+        By which the file defines it: the last part of ``PACKAGE.NAME``.
+    module : str
+        What the file's module is called.
+    """
+
+    path: Path
+    name: str
+    module: str
+
+
 def kernel_files(settings: Settings) -> dict[str, Path]:
-    """Every kernel's spec file; of two kernels with one name the user's own wins, then the bundled one."""
+    """Every kernel's spec file; of two kernels with one name the user's own wins, then the bundled one.
+
+    Those of packages are ``PACKAGE.NAME``.
+    """
     files: dict[str, Path] = {}
-    for directory in (*settings.kernel_path, *_bundled_directories(), *_entry_point_directories()):
-        found = {name: Path(places[0][0]) for name, places in definitions(directory).items()}
-        own = {name: path for name in found if (path := directory / f"{name}.py").is_file()}
-        files = {**found, **own, **files}
+    for directory in (*settings.kernel_path, *_bundled_directories()):
+        files = {**_files_in(directory), **files}
+    for one in packages.packages().values():
+        own = {} if one.problem else _files_in(one.place)
+        files.update({f"{one.name}.{name}": path for name, path in own.items()})
     return files
 
 
-def spec_files(directory: Path) -> list[Path]:
-    """The files of a directory that may define kernels."""
-    return [path for path in sorted(directory.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
+def _files_in(place: Path) -> dict[str, Path]:
+    found = {name: Path(places[0][0]) for name, places in definitions(place).items()}
+    own = {name: path for name in found if (path := place / f"{name}.py").is_file()}
+    return {**found, **own}
 
 
-def definitions(directory: Path) -> Definitions:
+def spec_files(place: Path) -> list[Path]:
+    """The files of a directory that may define kernels; a file stands for itself."""
+    if place.is_file():
+        return [place]
+    return [path for path in sorted(place.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
+
+
+def definitions(place: Path) -> Definitions:
     """The kernels that a directory's files define, by their texts. No file is run."""
     found: Definitions = {}
-    for path in spec_files(directory):
+    for path in spec_files(place):
         for name, line in _names_in_file(path):
             found.setdefault(name, []).append((str(path), line))
     return found
 
 
-def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], Definitions] = definitions) -> Path:
+def summary_in_text(path: Path, name: str) -> str:
+    """The first line of a kernel's docstring, by its file's text; empty if there is none. The file is not run."""
+    try:
+        statements = ast.parse(path.read_bytes()).body
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    found = (one for one in statements if isinstance(one, ast.FunctionDef) and one.name == name)
+    return next((doc.partition("\n")[0] for one in found if (doc := ast.get_docstring(one))), "")
+
+
+def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], Definitions] = definitions) -> Found:
     """The spec file of a kernel: ``NAME.py``, or another file of the same directory that defines it.
 
     Parameters
     ----------
+    name : str
+        ``NAME``, or ``PACKAGE.NAME``.
     definitions_of : callable
         ``definitions``, or a function that knows the result from earlier.
 
     Raises
     ------
     SpecError
-        If no kernel has that name, with near names; or if a directory has two, with both places.
+        If no kernel has that name, with near names; or if there are two, with both places.
     """
-    # lazily: entry points take a walk through all installed packages
-    directories = chain(settings.kernel_path, _bundled_directories(), _entry_point_directories())
-    for directory in directories if name.isidentifier() else ():
-        path = directory / f"{name}.py"
-        if path.is_file():
-            return path
-        if places := definitions_of(directory).get(name):
-            if len(places) > 1:
-                raise SpecError(f"{name} is defined twice: {' and '.join(f'{file}:{line}' for file, line in places)}")
-            return Path(places[0][0])
+    brought_by, _, own = name.rpartition(".")
+    if "." in name and own.isidentifier():
+        try:
+            package = packages.package(brought_by)
+        except SpecError as error:
+            raise SpecError(f"no kernel is named {name!r}: {error}") from None
+        if (path := _file_in(package.place, own, definitions_of)) is not None:
+            return Found(path, own, package.module_of(path))
+    elif own.isidentifier():
+        for directory in (*settings.kernel_path, *_bundled_directories()):
+            if (path := _file_in(directory, own, definitions_of)) is not None:
+                return Found(path, own, f"{SPEC_MODULES}.{path.stem}")
+        if (found := _find_in_packages(own, definitions_of)) is not None:
+            return found
     import difflib
 
     files = kernel_files(settings)
-    near = difflib.get_close_matches(name, files)
+    near = difflib.get_close_matches(name, files) or [one for one in files if one.endswith(f".{name}")]
     hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(files)) or 'none'}"
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
 
-def run_spec_file(path: Path, name: str) -> Any:
+def _file_in(place: Path, name: str, definitions_of: Callable[[Path], Definitions]) -> Path | None:
+    path = place / f"{name}.py"
+    if path.is_file():
+        return path
+    places = definitions_of(place).get(name, [])
+    if len(places) > 1:
+        raise SpecError(f"{name} is defined twice: {' and '.join(f'{file}:{line}' for file, line in places)}")
+    return Path(places[0][0]) if places else None
+
+
+def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) -> Found | None:
+    """The kernel of that name, if one package alone has it."""
+    usable = [one for one in packages.packages().values() if not one.problem]
+    paths = [(one, path) for one in usable if (path := _file_in(one.place, name, definitions_of)) is not None]
+    if len(paths) > 1:
+        raise SpecError(f"several packages have a kernel {name}: {', '.join(f'{one.name}.{name}' for one, _ in paths)}")
+    return next((Found(path, name, one.module_of(path)) for one, path in paths), None)
+
+
+def full_name(name: str, module: str) -> str | None:
+    """What ``load`` finds a kernel by that its module defines; None if that is no spec file."""
+    if is_spec_module(module):
+        return name
+    package = packages.package_of(module)
+    return None if package is None else f"{package.name}.{name}"
+
+
+def run_spec_file(path: Path, name: str, module: str = "") -> Any:
     """The object that a spec file defines under a kernel's name.
+
+    Parameters
+    ----------
+    module : str
+        What the file's module is called; that of a package can import from its package.
 
     Raises
     ------
@@ -106,7 +182,7 @@ def run_spec_file(path: Path, name: str) -> Any:
         If it does not define it, or fails.
     """
     status = path.stat()
-    namespace = _run(path, status.st_mtime_ns, status.st_size)
+    namespace = _run(path, module or f"{SPEC_MODULES}.{path.stem}", status.st_mtime_ns, status.st_size)
     if name not in namespace:
         others = [other for other, _ in _names_in_file(path) if other in namespace]
         raise SpecError(f"{path} defines no {name!r}; it defines {', '.join(others) or 'no kernel'}")
@@ -147,19 +223,22 @@ class Reference:
 
     path: Path
     name: str
+    module: str
     overload: int
     of_gradients: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        spec = run_spec_file(self.path, self.name).specs[self.overload]
+        spec = run_spec_file(self.path, self.name, self.module).specs[self.overload]
         function = spec.backward.function if self.of_gradients else spec.reference
         return function(*args, **kwargs)
 
 
 @cache
-def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
+def _run(path: Path, module: str, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
-    namespace: dict[str, Any] = {"__name__": f"{SPEC_MODULES}.{path.stem}", "__file__": str(path)}
+    namespace: dict[str, Any] = {"__name__": module, "__file__": str(path)}
+    if not is_spec_module(module):
+        namespace["__package__"] = module.rpartition(".")[0]
     try:
         # no bytecode: its files know an edit by the second only
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), namespace)
@@ -172,14 +251,3 @@ def _run(path: Path, mtime_ns: int, size: int) -> dict[str, Any]:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
         raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}") from error
-
-
-def _entry_point_directories() -> Iterator[Path]:
-    """Packages that bring kernels name a module whose directory holds the specs."""
-    from importlib.metadata import entry_points  # 15 ms, and a bundled or named kernel does not need it
-
-    for point in entry_points(group=ENTRY_POINTS):
-        module = point.load()
-        origin = getattr(module, "__file__", None)
-        if origin:
-            yield Path(origin).parent

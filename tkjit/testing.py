@@ -30,7 +30,7 @@ from tkjit.registry import Reference
 from tkjit.spec import Spec
 from tkjit.verify import Options as Verification
 from tkjit.verify import Outcome
-from tkjit.verify.call import call_kernel, planned
+from tkjit.verify.call import call_kernels, planned
 
 try:
     import pytest
@@ -159,7 +159,8 @@ def verify(
     Verification(device=device)
     found = _found(kernel)
     loader = loader_for(Settings.from_environment())
-    outcomes = [call_kernel(call, found, loader, device) for call in planned(found, types, dims or {}, seed, device)]
+    calls = planned(found, types, dims or {}, seed, device)
+    outcomes = list(call_kernels(calls, found, loader, device))
     if not all(outcome.is_right for outcome in outcomes):
         raise KernelVerifyError(found.name, outcomes)
     return outcomes
@@ -170,7 +171,9 @@ def _found(kernel: str | Kernel) -> Kernel:
     if isinstance(kernel, str):
         return find(kernel)
     reference = kernel.specs[0].reference
-    return kernel_of_file(reference.path, reference.name) if isinstance(reference, Reference) else kernel
+    return (
+        kernel_of_file(reference.path, reference.name, reference.module) if isinstance(reference, Reference) else kernel
+    )
 
 
 def _of_call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[tuple[Spec, ...], list[Case]]:

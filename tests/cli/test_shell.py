@@ -98,7 +98,8 @@ def test_a_shell_reads_its_lines(capsys, name):
 def test_the_list_as_json(capsys):
     assert main(["list", "--json"]) == 0
     by_name = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
-    assert by_name["axpy"] == {"name": "axpy", "summary": "y <- alpha * x + y, in place.", "error": "", "missing": []}
+    axpy = {"name": "axpy", "summary": "y <- alpha * x + y, in place.", "error": "", "missing": [], "package": ""}
+    assert by_name["axpy"] == axpy
 
 
 def test_kernels_without_their_headers_are_apart(capsys, monkeypatch, tmp_path):

@@ -27,7 +27,9 @@ def test_what_a_page_names_exists(page):
     for path, name in PLACE.findall(page.read_text()):
         if PLACEHOLDER.search(path):
             continue
-        found = [place for place in (ROOT / path, ROOT / "tkjit" / path) if place.is_file()]
+        found = [
+            place for place in (ROOT / path, ROOT / "tkjit" / path, ROOT / "examples/package" / path) if place.is_file()
+        ]
         last = re.split(r"[.:]+", name)[-1]
         if not found or not re.search(rf"\b{last}\b", found[0].read_text()):
             missing.append(f"{path}:{name}")

@@ -1,6 +1,5 @@
 """The registry: search order, and the error for an unknown name."""
 
-import importlib
 import os
 import sys
 from pathlib import Path
@@ -26,22 +25,6 @@ def write_kernel(directory: Path, name: str, doc: str = "A test's.") -> Path:
     path = directory / f"{name}.py"
     path.write_text(KERNEL.format(name=name, doc=doc))
     return path
-
-
-@pytest.fixture
-def fake_distribution(tmp_path, monkeypatch):
-    """An installed package, fake_kernels, whose entry point brings kernels."""
-    site = tmp_path / "site"
-    info = site / "fake_kernels-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-kernels\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[tkjit.kernels]\nfake = fake_kernels\n")
-    (site / "fake_kernels").mkdir()
-    (site / "fake_kernels/__init__.py").write_text("")
-    monkeypatch.syspath_prepend(str(site))
-    importlib.invalidate_caches()
-    yield site / "fake_kernels"
-    sys.modules.pop("fake_kernels", None)
 
 
 def test_the_bundled_kernels_are_found():
@@ -149,32 +132,3 @@ def test_a_spec_file_is_not_left_in_sys_modules(kernels_here):
     before = set(sys.modules)
     tkjit.find("mine")
     assert not {name for name in set(sys.modules) - before if "mine" in name}
-
-
-def test_entry_points_bring_kernels(fake_distribution):
-    write_kernel(fake_distribution, "whisper", "From afar.")
-    assert "whisper" in tkjit.kernels()
-    assert tkjit.find("whisper").specs[0].doc == "From afar."
-    with pytest.raises(SpecError, match=r"did you mean whisper\?"):
-        tkjit.find("whispers")
-
-
-def test_a_package_that_defines_a_kernel_twice_is_an_error(fake_distribution):
-    text = write_kernel(fake_distribution, "whisper", "From afar.").read_text()
-    (fake_distribution / "whisper.py").unlink()
-    for name in ("soft", "low"):
-        (fake_distribution / f"{name}.py").write_text(text)
-    with pytest.raises(SpecError, match=r"whisper is defined twice: .*low.py:\d+ and .*soft.py:\d+"):
-        tkjit.find("whisper")
-
-
-def test_a_name_in_two_places_is_one_kernel_for_list_and_for_load(fake_distribution):
-    write_kernel(fake_distribution, "axpy", "From afar.")
-    listed = registry.kernel_files(Settings.from_environment())["axpy"]
-    assert (tkjit.find("axpy").specs[0].doc == "From afar.") == (listed.parent == fake_distribution)
-
-
-def test_a_users_directory_comes_before_entry_points(fake_distribution, kernels_here):
-    write_kernel(fake_distribution, "whisper", "From afar.")
-    write_kernel(kernels_here, "whisper", "My own.")
-    assert tkjit.find("whisper").specs[0].doc == "My own."

@@ -9,7 +9,8 @@ from typing import Any
 from tkjit.cli.assignments import assignment
 from tkjit.cli.output import add_json, add_model_arch, print_json
 from tkjit.config import Settings
-from tkjit.kernel import find, kernels
+from tkjit.errors import TkjitError
+from tkjit.kernel import find, kernels, kernels_named
 from tkjit.loader import loader_for
 
 _HELP = {
@@ -59,9 +60,14 @@ def _check(arguments: argparse.Namespace) -> int:
         strict=arguments.strict,
     )
     loader = loader_for(Settings.from_environment())
-    total = Report()
-    for name in arguments.names or kernels():
-        report = check(loader, find(name).specs, options)
+    total, failed = Report(), False
+    for name in kernels_named(arguments.names) or kernels():
+        try:
+            report = check(loader, find(name).specs, options)
+        except TkjitError as error:  # another kernel's
+            print(f"{name}: {error}", file=sys.stderr)
+            failed = True
+            continue
         if not arguments.json:
             for finding in (*report.findings, *report.warnings):
                 print(finding)
@@ -73,7 +79,7 @@ def _check(arguments: argparse.Namespace) -> int:
         lists = {"findings": total.findings, "warnings": total.warnings}
         told = {name: [one.as_json() for one in ones] for name, ones in lists.items()}
         print_json({**told, "launches": total.launches})
-    return 1 if total.findings else 0
+    return 1 if total.findings or failed else 0
 
 
 def _summary(report: Any) -> str:

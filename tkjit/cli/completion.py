@@ -32,6 +32,7 @@ def answer(parser: argparse.ArgumentParser) -> None:
 
 def _complete_kernels(parser: argparse.ArgumentParser) -> None:
     """Say of every argument that is a kernel's name, of all commands, that it is."""
+    from tkjit import packages
     from tkjit.kernel import kernels
 
     for action in parser._actions:
@@ -39,7 +40,7 @@ def _complete_kernels(parser: argparse.ArgumentParser) -> None:
             for command in dict.fromkeys(action.choices.values()):
                 _complete_kernels(command)
         elif action.dest in ("name", "names") and not action.option_strings and not action.choices:
-            action.completer = lambda **_: kernels()  # type: ignore[attr-defined]
+            action.completer = lambda **_: (*kernels(), *packages.packages())  # type: ignore[attr-defined]
 
 
 def _completion(arguments: argparse.Namespace) -> int:

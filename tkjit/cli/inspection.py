@@ -6,8 +6,10 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from tkjit import registry
 from tkjit.cache.listing import list_entries
 from tkjit.cli.headers import where
 from tkjit.cli.output import add_json, print_json
@@ -19,6 +21,7 @@ from tkjit.extensions.plans import LACKING
 from tkjit.kernel import find, kernels
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import loader_for
+from tkjit.packages import packages
 from tkjit.render.text import field_text
 from tkjit.spec import LIBRARIES, CExpr, Spec
 from tkjit.spec.expr import Expr
@@ -47,19 +50,22 @@ class Listed:
     error : str
         Why not.
     missing : tuple of str
-        The header libraries that it needs, and that are not installed.
+        The header libraries that it needs, and that are not installed; unknown of a package's kernel.
+    package : str
+        The installed package that brings it, or that brings none since it is broken.
     """
 
     name: str
     summary: str = ""
     error: str = ""
     missing: tuple[str, ...] = ()
+    package: str = ""
 
 
 def _list(arguments: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     missing = {name for name, library in LIBRARIES.items() if not where(library, settings)}
-    listed = [_listed(name, missing) for name in kernels()]
+    listed = [_listed(name, missing) for name in kernels() if "." not in name] + _listed_of_packages()
     if arguments.json:
         print_json([asdict(one) for one in listed])
     else:
@@ -80,10 +86,29 @@ def _listed(name: str, missing: set[str]) -> Listed:
         return Listed(name, error=str(error))
 
 
+def _listed_of_packages() -> list[Listed]:
+    """The kernels of installed packages, by the texts of their files: nothing of a package is run."""
+    listed = []
+    for one in sorted(packages().values(), key=lambda one: one.name):
+        if one.problem:
+            listed.append(Listed(one.name, error=one.problem, package=one.distribution))
+            continue
+        for name, places in sorted(registry.definitions(one.place).items()):
+            summary = registry.summary_in_text(Path(places[0][0]), name)
+            listed.append(Listed(f"{one.name}.{name}", summary, package=one.distribution))
+    return listed
+
+
 def _print_list(listed: list[Listed]) -> None:
-    """The kernels that can be compiled, and apart those whose header libraries are not installed."""
+    """The kernels that can be compiled; apart those whose header libraries are not installed, and each package's."""
+
+    def group_of(one: Listed) -> tuple[str, tuple[str, ...]]:
+        return one.package, one.missing
+
     width = max((len(one.name) for one in listed), default=0)
-    for missing, ones in groupby(sorted(listed, key=lambda one: one.missing), key=lambda one: one.missing):
+    for (package, missing), ones in groupby(sorted(listed, key=group_of), key=group_of):
+        if package:
+            print(f"\nOf the package {package}:\n")
         if missing:
             print(f"\nOnce their headers are installed (python -m tkjit headers add {' '.join(missing)}):\n")
         for one in ones:

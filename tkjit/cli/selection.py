@@ -11,7 +11,7 @@ from tkjit.compile.targets import Target, gpu_target
 from tkjit.errors import SpecError, TkjitError, ToolchainError
 from tkjit.extensions.record import Loaded
 from tkjit.headers import find_root
-from tkjit.kernel import find, kernels
+from tkjit.kernel import find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import Loader, Plan
 from tkjit.loader.labels import describe
@@ -46,25 +46,25 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
     if unknown := set(types) - BY_NAME.keys():
         raise SpecError(f"--types: unknown dtype {', '.join(sorted(unknown))}; known are {', '.join(BY_NAME)}")
     targets = _targets(arguments, loader)
-    known = kernels()
+    selected = kernels_named(arguments.names) or kernels()
     plans: list[Plan] = []
     unusable: list[Unusable] = []
-    for name in arguments.names or known:
-        if name not in known:
-            find(name)  # a name that nobody has is a mistake of this command, and not a kernel's
+    for name in selected:
         if not arguments.names and not _has_headers(loader, name, targets):
             continue  # who asks for all asks for what this machine can build
         plans += _plans_of(loader, name, targets, types, unusable)
     launches = any(isinstance(plan, LauncherPlan) for plan in plans)
     if not unusable and not launches and not any(select_extensions(arguments, loader)):
-        raise SpecError(f"no variant of {', '.join(arguments.names or known)} has only the dtypes {arguments.types}")
+        raise SpecError(f"no variant of {', '.join(selected)} has only the dtypes {arguments.types}")
     return plans, unusable
 
 
 def select_extensions(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Loaded], list[Unusable]]:
     """The modules of the host functions that are named, for each target; those of one source are one."""
     targets = _targets(arguments, loader)
-    named = [kernel for name in arguments.names or kernels() if (kernel := _host_kernel(name)) is not None]
+    named = [
+        kernel for name in kernels_named(arguments.names) or kernels() if (kernel := _host_kernel(name)) is not None
+    ]
     found: dict[Loaded, None] = {}
     unusable = []
     for kernel, target in itertools.product(named, targets):

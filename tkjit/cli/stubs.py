@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel import Kernel, find, kernels
+from tkjit.kernel import Kernel, find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.render.stubs import MARK, render_module_stub, render_package_stub
 
@@ -41,8 +41,8 @@ def _stubs(arguments: argparse.Namespace) -> int:
     if arguments.module:
         stubs = dict(_module_stub(module, arguments.output) for module in arguments.module)
     else:
-        described = [name for name in kernels() if not isinstance(find(name), HostKernel)]
-        stubs = dict([_package_stub(arguments.names or described, arguments.output or SEARCHED)])
+        names = kernels_named(arguments.names) or _described_kernels()
+        stubs = dict([_package_stub(names, arguments.output or SEARCHED)])
     outdated = {path: text for path, text in stubs.items() if _content(path) != text}
     if arguments.check:
         for path in outdated:
@@ -52,6 +52,17 @@ def _stubs(arguments: argparse.Namespace) -> int:
     for path in stubs:
         print(path if path in outdated else f"{path} (unchanged)")
     return 0
+
+
+def _described_kernels() -> list[str]:
+    """All kernels but those whose calls nothing describes: what is broken stops no other."""
+    names = []
+    for name in kernels():
+        try:
+            names += [] if isinstance(find(name), HostKernel) else [name]
+        except TkjitError as error:
+            print(f"tkjit: {name} is left out: {error}", file=sys.stderr)
+    return names
 
 
 def _package_stub(names: Sequence[str], directory: Path) -> tuple[Path, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tkjit.cli.assignments import argument, assignment
 from tkjit.cli.output import add_json, add_model_arch, print_columns, print_json
 from tkjit.errors import TkjitError
-from tkjit.kernel import find, kernels
+from tkjit.kernel import find, kernels, kernels_named
 
 if TYPE_CHECKING:
     from tkjit.verify import Outcome
@@ -34,8 +34,7 @@ def register(commands: Any) -> None:
 def _verify(arguments: argparse.Namespace) -> int:
     from tkjit.verify import Options, verify
 
-    for name in arguments.names:
-        find(name)  # an unknown one is no outcome
+    names = kernels_named(arguments.names)  # an unknown one is no outcome
     options = Options(
         device=arguments.device,
         types=[name for name in arguments.types.split(",") if name],
@@ -44,7 +43,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         timeout_s=arguments.timeout,
     )
     outcomes = []
-    for outcome in verify(arguments.names or _all_kernels(), options):
+    for outcome in verify(names or _all_kernels(), options):
         outcomes.append(outcome)
         print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.kernel)

@@ -2,7 +2,7 @@
 
 from tkjit.kernel.ahead import warming
 from tkjit.kernel.decorator import kernel
-from tkjit.kernel.find import find, find_used, kernels
+from tkjit.kernel.find import find, find_used, kernels, kernels_named
 from tkjit.kernel.inspect import GlobalLayout, Globals, ParallelGlobalLayout, StridedLayout, make_globals
 from tkjit.kernel.kernel import Kernel, load
 from tkjit.kernel.method import method
@@ -19,6 +19,7 @@ __all__ = [
     "find_used",
     "kernel",
     "kernels",
+    "kernels_named",
     "load",
     "make_globals",
     "method",

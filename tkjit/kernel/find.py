@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tkjit import registry
+from collections.abc import Sequence
+
+from tkjit import packages, registry
 from tkjit.config import Settings
 from tkjit.errors import SpecError
 from tkjit.kernel.kernel import Kernel, kernel_of_file
@@ -16,7 +18,7 @@ def find(name: str) -> Kernel:
     SpecError
         If there is none; with near names.
     """
-    return kernel_of_file(registry.find_file(name, Settings.from_environment()), name)
+    return kernel_of_file(*registry.find_file(name, Settings.from_environment()))
 
 
 def find_used(name: str, module: str) -> Kernel:
@@ -27,8 +29,8 @@ def find_used(name: str, module: str) -> Kernel:
     SpecError
         If it is not to be found here.
     """
-    if registry.is_spec_module(module):
-        return find(name)
+    if (known := registry.full_name(name, module)) is not None:
+        return find(known)
     if module == "__main__":
         raise SpecError(f"{name} was defined in a script or a notebook; put it in a module, or in TKJIT_KERNEL_PATH")
     from importlib import import_module
@@ -45,5 +47,25 @@ def find_used(name: str, module: str) -> Kernel:
 
 
 def kernels() -> tuple[str, ...]:
-    """The names of all kernels that ``load`` finds."""
+    """The names of all kernels that ``load`` finds; those of an installed package are ``package.name``."""
     return tuple(sorted(registry.kernel_files(Settings.from_environment())))
+
+
+def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
+    """The kernels that a command's names mean: that of a package stands for all of its kernels.
+
+    Raises
+    ------
+    SpecError
+        If a name is no kernel's and no package's.
+    """
+    known = kernels()
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in known and name in packages.packages():
+            packages.package(name)  # it may be broken
+            found.update(dict.fromkeys(one for one in known if one.rpartition(".")[0] == name))
+        else:
+            registry.find_file(name, Settings.from_environment())
+            found[name] = None
+    return tuple(found)

@@ -258,6 +258,15 @@ class Kernel:
         """
         return ahead.warm_up(self, examples)
 
+    def changed_files(self) -> tuple[Path, ...]:
+        """The files that have changed since calls of this object were compiled: a new ``load`` takes them as they are.
+
+        Its source and headers, and what was built of them; empty before the first call.
+        """
+        opened = [one for known in (self, *self._loaded.values()) for one in known._opened]
+        changed = {path: None for one in opened for path in fingerprints.changed(one.entry.fingerprint)}
+        return tuple(map(Path, changed))
+
     def load_with(self, loader: Loader) -> Kernel:
         """What ``load`` returns of it."""
         return _loaded(self, loader)
@@ -284,8 +293,8 @@ class Kernel:
 
 def found_again(name: str, module: str) -> Kernel:
     """What a kernel is pickled as, as functions are: its name, and where it is defined."""
-    if registry.is_spec_module(module):
-        return load(name)
+    if (known := registry.full_name(name, module)) is not None:
+        return load(known)
     return load(getattr(import_module(module), name))
 
 
@@ -294,10 +303,10 @@ def _doc(specs: tuple[Spec, ...]) -> str:
     return f"{signatures}\n\n{specs[0].doc}".rstrip()
 
 
-def kernel_of_file(path: Path, name: str = "") -> Kernel:
+def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
     """One of the kernels that a spec file defines, by default that of the file's own name; the file is run."""
     name = name or path.stem
-    found = registry.run_spec_file(path, name)
+    found = registry.run_spec_file(path, name, module)
     if not isinstance(found, Kernel):
         raise SpecError(f"{name} is defined as {found!r}; decorate its function with @tkjit.kernel")
     return found
@@ -311,7 +320,7 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     Parameters
     ----------
     kernel : str, Kernel or Spec
-        A name, what the decorator returned, or a spec built by hand.
+        A name, ``package.name`` for one of an installed package, what the decorator returned, or a spec built by hand.
 
     Raises
     ------
@@ -338,14 +347,14 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:
     """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
-    path = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
+    path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
     origin = Origin(path, name, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
     if known is None and (warm_start := loader.warm_starts.read(path, name)) is not None:
         known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
-        known = loader.kernels[origin] = kernel_of_file(path, name)
+        known = loader.kernels[origin] = kernel_of_file(path, name, module)
         known._origin = origin
     return known.load_with(loader)
 

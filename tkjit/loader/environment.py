@@ -175,6 +175,6 @@ def rendering_files() -> list[str]:
         )
     )
     in_compile = (f"compile/{name}" for name in ("cubin", "flags", "includes", "nvrtc", "targets", "toolchain"))
-    alone = ["registry", "cache/recipe", *in_compile, *in_loader]
+    alone = ["packages", "registry", "cache/recipe", *in_compile, *in_loader]
     patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "ptx/*.py", "source/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

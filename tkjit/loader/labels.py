@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tkjit.compile.targets import Target
-from tkjit.registry import is_spec_module
+from tkjit.registry import full_name
 from tkjit.spec import Spec, Variant
 
 
@@ -16,9 +16,9 @@ def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | 
     """The command that builds a variant ahead of time; for glue, that of the whole kernel."""
     if spec.module == "__main__" or not spec.module:
         return "call it once where TKJIT_JIT is not 0; a kernel of a script or a notebook has no name to warm it up by"
-    if not is_spec_module(spec.module):
+    if (name := full_name(spec.name, spec.module)) is None:
         return "python -m tkjit warmup --record used.jsonl -- COMMAND, and then warmup --from-file used.jsonl"
-    words = ["python -m tkjit warmup", spec.name]
+    words = ["python -m tkjit warmup", name]
     if target is not None:
         words.append("--device cpu" if target.is_cpu else f"--arch {target.arch}")
     types = [str(value) for _, value in variant.values if isinstance(value, str)] if variant else []

@@ -138,15 +138,15 @@ class WarmStarts:
     def _warm_key(self, path: Path, name: str) -> str:
         return self._loader.env.warm_key(f"kernel-{name}", str(path))
 
-    def definitions(self, directory: Path) -> Definitions:
+    def definitions(self, place: Path) -> Definitions:
         """``registry.definitions``; if no file of the directory has changed, as the last process read them."""
-        warm_key = self._loader.env.warm_key(f"names-{directory.name}", str(directory))
+        warm_key = self._loader.env.warm_key(f"names-{place.name}", str(place))
         record = self._loader.cache.read_record(warm_key)
         if record is not None and self._loader.cache.unchanged(record.fingerprint):
             known: Definitions = record.more
             return known
-        fingerprint = fingerprints.of([str(directory), *map(str, registry.spec_files(directory))])
-        found = registry.definitions(directory)
+        fingerprint = fingerprints.of([str(place), *map(str, registry.spec_files(place))])
+        found = registry.definitions(place)
         self._loader.cache.write_record(warm_key, [], fingerprint, found)
         return found
 
@@ -160,8 +160,9 @@ def pack(specs: Sequence[Spec], path: Path) -> str:
 def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
     backward = spec.backward
     if backward is not None and backward.function is not None:
-        backward = replace(backward, function=Reference(path, spec.name, overload, of_gradients=True))
-    reference = None if spec.reference is None else Reference(path, spec.name, overload)
+        gradients = Reference(path, spec.name, spec.module, overload, of_gradients=True)
+        backward = replace(backward, function=gradients)
+    reference = None if spec.reference is None else Reference(path, spec.name, spec.module, overload)
     operator = replace(spec.operator, reference=reference, backward=backward, verification=Verification())
     return replace(spec, operator=operator)
 

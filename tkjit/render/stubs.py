@@ -133,8 +133,13 @@ class _Call:
     docs: tuple[str, ...]
 
 
+def _identifier(kernel: str) -> str:
+    """A kernel's name within an identifier: that of a package's has a dot."""
+    return kernel.replace(".", "_")
+
+
 def _class_name(kernel: str) -> str:
-    return f"_{kernel}_kernel"
+    return f"_{_identifier(kernel)}_kernel"
 
 
 def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
@@ -142,7 +147,7 @@ def _kernel_class(name: str, specs: Sequence[Spec], base: str) -> list[str]:
     results: dict[_Fields, str] = {}
     for fields in map(_result_fields, specs):
         if len(fields) > 1:
-            results.setdefault(fields, f"_{name}_result{len(results) + 1 if results else ''}")
+            results.setdefault(fields, f"_{_identifier(name)}_result{len(results) + 1 if results else ''}")
     lines = []
     for fields, result in results.items():
         lines += ["", f"class {result}(typing.NamedTuple):"]

@@ -1,0 +1,268 @@
+"""Packages that bring kernels: found by their entry points, and nothing of them imported."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from pathlib import Path
+
+import pytest
+
+import tkjit
+from tkjit import SpecError, packages
+from tkjit.cli import main
+from tkjit.kernel import find_used, kernels_named
+from tkjit.loader.labels import warmup_command
+
+KERNEL = """
+import tkjit
+from tkjit import In, Tensor
+{more}
+
+@tkjit.kernel("__global__ void {name}(Globals g) {{}}", entry="{name}", grid=1, block=1)
+def {name}(x: In[Tensor, "float32", "N"]):
+    '''{doc}'''
+    return x
+"""
+BROKEN = "raise RuntimeError('imported')\n"
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs a distribution with an entry point, and files of kernels."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    before = set(sys.modules)
+
+    def write(name: str, value: str, files: dict[str, str], distribution: str = "") -> Path:
+        distribution = distribution or name
+        info = site / f"{distribution}-1.0.dist-info"
+        info.mkdir(exist_ok=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{packages.GROUP}]\n{name} = {value}\n")
+        for place, text in files.items():
+            (site / place).parent.mkdir(parents=True, exist_ok=True)
+            (site / place).write_text(text)
+        packages._packages.cache_clear()
+        return site
+
+    yield write
+    packages._packages.cache_clear()
+    for module in set(sys.modules) - before:
+        if str(getattr(sys.modules[module], "__file__", "")).startswith(str(site)):
+            del sys.modules[module]
+
+
+def kernel_text(name: str, doc: str = "From afar.", more: str = "") -> str:
+    return KERNEL.format(name=name, doc=doc, more=more)
+
+
+@pytest.fixture
+def fake(install):
+    """A package with one kernel, which raises an error if it is imported."""
+    files = {"fake_kernels/__init__.py": BROKEN, "fake_kernels/low.py": kernel_text("whisper")}
+    return install("fake", "fake_kernels", files)
+
+
+# ---- names
+
+
+def test_a_package_brings_kernels(fake):
+    kernel = tkjit.find("fake.whisper")
+    assert kernel.name == "whisper" and kernel.specs[0].doc == "From afar."
+    assert kernel.specs[0].module == "fake_kernels.low"
+    assert "fake.whisper" in tkjit.kernels() and "whisper" not in tkjit.kernels()
+    assert not {"fake_kernels", "fake_kernels.low"} & set(sys.modules)
+
+
+def test_a_short_name_is_found_too(fake, tmp_path, monkeypatch):
+    assert tkjit.find("whisper").specs[0].module == "fake_kernels.low"
+    monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
+    (tmp_path / "whisper.py").write_text(kernel_text("whisper", "My own."))
+    assert tkjit.find("whisper").specs[0].doc == "My own."
+    assert tkjit.find("fake.whisper").specs[0].doc == "From afar."
+
+
+def test_a_short_name_of_two_packages(fake, install):
+    install("other", "other", {"other/__init__.py": "", "other/loud.py": kernel_text("whisper")})
+    with pytest.raises(SpecError, match=r"several packages have a kernel whisper: fake\.whisper, other\.whisper"):
+        tkjit.find("whisper")
+    assert tkjit.find("other.whisper").specs[0].module == "other.loud"
+
+
+def test_a_spec_file_imports_from_its_package(install):
+    files = {"near/__init__.py": "", "near/sizes.py": "N = 3\n"}
+    files["near/_more.py"] = "from .sizes import N\n"
+    files["near/low.py"] = kernel_text("whisper", more="from . import _more\nfrom .sizes import N\nassert N == _more.N")
+    install("near", "near", files)
+    assert tkjit.find("near.whisper").name == "whisper"
+    assert "near.sizes" in sys.modules and "near.low" not in sys.modules
+
+
+def test_a_package_below_another(install):
+    files = {"acme/__init__.py": BROKEN, "acme/gpu/__init__.py": BROKEN, "acme/gpu/kernels/__init__.py": ""}
+    install("acme", "acme.gpu.kernels", {**files, "acme/gpu/kernels/low.py": kernel_text("f")})
+    assert tkjit.find("acme.f").specs[0].module == "acme.gpu.kernels.low"
+    assert "acme" not in sys.modules
+
+
+def test_a_single_module(install):
+    install("one", "one_file", {"one_file.py": kernel_text("f"), "beside.py": kernel_text("g")})
+    assert kernels_named(["one"]) == ("one.f",)
+    assert tkjit.find("one.f").specs[0].module == "one_file"
+
+
+def test_a_kernel_is_defined_twice(install):
+    install("fake", "fake", {"fake/__init__.py": "", "fake/a.py": kernel_text("f"), "fake/b.py": kernel_text("f")})
+    with pytest.raises(SpecError, match=r"f is defined twice: .*a.py:\d+ and .*b.py:\d+"):
+        tkjit.find("fake.f")
+
+
+def test_a_bundled_kernel_reads_no_metadata(fake, monkeypatch):
+    monkeypatch.setattr(packages, "packages", lambda: pytest.fail("reads metadata"))
+    assert tkjit.find("axpy").name == "axpy"
+
+
+def test_what_is_installed_later_is_seen(fake, install):
+    assert "later" not in packages.packages()
+    site = install("later", "later", {"later/__init__.py": "", "later/a.py": kernel_text("f")})
+    assert site and tkjit.find("later.f").name == "f"
+
+
+# ---- names that are wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fake.whispers", r"no kernel is named 'fake.whispers'; did you mean fake.whisper\?"),
+        ("whispers", r"did you mean fake.whisper\?"),
+        ("fakes.whisper", r"no installed package brings kernels as 'fakes'; did you mean fake\?"),
+        ("pytest.whisper", r"pytest is installed, and has no entry point: \[project.entry-points.\"tkjit.kernels\"\]"),
+        ("qqq.whisper", r"no installed package brings kernels as 'qqq'; those that do are .*fake"),
+        ("..whisper", "no kernel is named"),
+        (".whisper", "no kernel is named"),
+        ("fake.", "no kernel is named"),
+    ],
+)
+def test_a_wrong_name(fake, name, said):
+    with pytest.raises(SpecError, match=said):
+        tkjit.find(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("missing", "names no module: there is no missing"),
+        ("fake_kernels.deeper", "names no module: there is no fake_kernels.deeper"),
+        ("fake_kernels:kernels", "names an object"),
+        ("json.decoder.x", "names no module: there is no json.decoder.x"),
+        ("1/0", "names no module: there is no 1/0"),
+    ],
+)
+def test_a_broken_package_stops_no_other(fake, install, capsys, value, said):
+    install("broken", value, {})
+    with pytest.raises(SpecError, match=rf"broken: the entry point of broken 1.0, '.*', (.*)({said})"):
+        tkjit.find("broken.f")
+    assert tkjit.find("fake.whisper").name == "whisper"
+    assert "fake.whisper" in tkjit.kernels()
+    assert main(["list", "--json"]) == 1
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    assert listed["broken"]["error"] and listed["broken"]["package"] == "broken 1.0"
+    assert not listed["fake.whisper"]["error"]
+    with pytest.raises(SpecError, match="broken: the entry point"):
+        kernels_named(["broken"])
+
+
+def test_two_distributions_under_one_name(fake, install):
+    install("fake", "fake_kernels", {}, distribution="rival")
+    with pytest.raises(SpecError, match=r"fake: both .* and .* bring kernels under this name; remove one"):
+        tkjit.find("fake.whisper")
+
+
+def test_an_error_in_a_spec_file_of_a_package(install):
+    site = install("fake", "fake", {"fake/__init__.py": "", "fake/f.py": "\nraise ValueError('no')\n"})
+    with pytest.raises(SpecError, match=rf"{site}/fake/f.py:2: ValueError: no"):
+        tkjit.find("fake.f")
+
+
+# ---- the commands
+
+
+def test_list_imports_nothing(fake, capsys):
+    assert main(["list"]) == 0
+    printed = capsys.readouterr().out
+    assert "\nOf the package fake 1.0:\n\nfake.whisper" in printed and "From afar." in printed
+    assert not {"fake_kernels", "fake_kernels.low"} & set(sys.modules)
+
+
+def test_a_packages_name_stands_for_its_kernels(fake):
+    assert kernels_named(["fake", "axpy"]) == ("fake.whisper", "axpy")
+    assert kernels_named(["whisper"]) == ("whisper",)
+    with pytest.raises(SpecError, match="no kernel is named 'fakes'"):
+        kernels_named(["fakes"])
+
+
+def test_the_command_that_compiles_it_ahead(fake):
+    assert warmup_command(tkjit.find("fake.whisper").specs[0]) == "python -m tkjit warmup fake.whisper"
+
+
+def test_a_record_finds_it_without_an_import(fake):
+    spec = tkjit.find("fake.whisper").specs[0]
+    assert find_used("whisper", spec.module).specs[0].doc == "From afar."
+    assert "fake_kernels" not in sys.modules
+
+
+def test_it_can_be_pickled(fake):
+    kernel = tkjit.find("fake.whisper")
+    text = pickle.dumps(kernel)
+    assert b"fake_kernels.low" in text
+
+
+def test_stubs_of_a_package(fake, tmp_path, capsys):
+    assert main(["stubs", "fake", "-o", str(tmp_path / "stubs")]) == 0
+    stub = (tmp_path / "stubs/tkjit/__init__.pyi").read_text()
+    assert 'Literal["fake.whisper"]' in stub
+    compile(stub, "stub", "exec")
+
+
+# ---- new
+
+
+def test_a_new_package(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "sums"]) == 0
+    written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert written >= {"sums/pyproject.toml", "sums/sums/__init__.py", "sums/sums/silu_mul.cu"}
+    assert capsys.readouterr().out.split() == sorted(str(tmp_path / one) for one in written)
+    text = "".join((tmp_path / one).read_text() for one in written)
+    assert "my_kernels" not in text and "my-kernels" not in text
+    assert main(["new", "sums"]) == 1
+    assert "sums is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("my-kernels", "did you mean my_kernels?"),
+        ("9a", "no name of a package"),
+        ("class", "no name of a package"),
+        ("../up", "no name of a package"),
+        ("json", "json is another module already"),
+        ("torch", "torch is another module already"),
+    ],
+)
+def test_a_name_that_no_package_can_have(tmp_path, monkeypatch, capsys, name, said):
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", name]) == 1
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["new", "sums", "-o", str(tmp_path / "file/sums")]) == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

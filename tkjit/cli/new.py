@@ -1,0 +1,81 @@
+"""``new``: writes a small package of kernels, which builds, installs and passes its tests."""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import tkjit
+from tkjit.errors import SpecError
+
+EXAMPLE = "my_kernels"  # the name of the package that is copied
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("new", help="write a package of kernels to start from")
+    parser.add_argument("package", metavar="PACKAGE", help="its name in Python: my_kernels")
+    parser.add_argument("-o", "--output", type=Path, metavar="DIR", help="where; a new directory of the package's name")
+    parser.set_defaults(run=_new)
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    name = arguments.package
+    _check_name(name)
+    output = (arguments.output or Path(name)).absolute()
+    if output.exists():
+        raise SpecError(f"{output} is there already; give another place with -o")
+    try:
+        _write(name, output)
+    except OSError as error:
+        raise SpecError(f"cannot write {error.filename or output}: {error.strerror}") from None
+    for path in sorted(output.rglob("*")):
+        if path.is_file():
+            print(path)
+    print(f"install it: pip install -e {output}; then tkjit verify {name}", file=sys.stderr)
+    return 0
+
+
+def _check_name(name: str) -> None:
+    if not (name.isidentifier() and name.isascii()) or keyword.iskeyword(name):
+        wanted = name.replace("-", "_")
+        hint = f"; did you mean {wanted}?" if wanted != name and wanted.isidentifier() else ""
+        raise SpecError(f"{name!r} cannot be imported, so it is no name of a package{hint}")
+    if name in sys.stdlib_module_names or name in ("tkjit", "torch"):
+        raise SpecError(f"{name} is another module already; give the package a name of its own")
+
+
+def _write(name: str, output: Path) -> None:
+    """Write all files, or none."""
+    staging = output.with_name(f".{output.name}.{os.getpid()}")
+    staging.mkdir(parents=True)
+    try:
+        for path in _files():
+            relative = str(path.relative_to(example_directory())).replace(EXAMPLE, name)
+            target = staging / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_text(encoding="utf-8").replace(EXAMPLE, name)
+            target.write_text(text.replace(EXAMPLE.replace("_", "-"), name.replace("_", "-")), encoding="utf-8")
+        staging.rename(output)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def example_directory() -> Path:
+    """``examples/package``: inside the installed package, or beside it in a checkout."""
+    inside = Path(tkjit.__file__).parent / "cli/package"
+    return inside if inside.is_dir() else Path(tkjit.__file__).parents[1] / "examples/package"
+
+
+def _files() -> list[Path]:
+    """The files of the example, and nothing that building it has left."""
+    kinds = (".toml", ".md", ".py", ".cu")
+    built = ("build", "dist")
+    paths = sorted(example_directory().rglob("*"))
+    return [path for path in paths if path.suffix in kinds and not set(built) & set(path.parts[-4:-1])]

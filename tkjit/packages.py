@@ -1,0 +1,159 @@
+"""Installed packages that bring kernels, by their entry points in the group ``tkjit.kernels``.
+
+An entry point names the package whose directory holds spec files. Nothing of it is imported: its directory is looked
+up, and the spec files are parsed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tkjit.errors import SpecError
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from importlib.metadata import EntryPoint
+
+GROUP = "tkjit.kernels"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that brings kernels.
+
+    Parameters
+    ----------
+    name : str
+        The entry point's: ``load("NAME.kernel")``.
+    distribution : str
+        What is installed: ``my-kernels 1.0``.
+    place : Path
+        The directory of its spec files, or the one file of a module that is no package.
+    module : str
+        The package of the directory, or the module.
+    problem : str
+        Why it cannot be used; empty if it can.
+    """
+
+    name: str
+    distribution: str
+    place: Path = Path()
+    module: str = ""
+    problem: str = ""
+
+    def module_of(self, path: Path) -> str:
+        """The module that one of its spec files is."""
+        return self.module if path == self.place else f"{self.module}.{path.stem}"
+
+    def has_module(self, module: str) -> bool:
+        """Whether a module is one of its spec files."""
+        return not self.problem and (module if self.place.is_file() else module.rpartition(".")[0]) == self.module
+
+
+def packages() -> Mapping[str, Package]:
+    """All of them by their names, also those that cannot be used. It takes 15 ms, until a package is installed."""
+    return _packages(tuple((place, _changed(place)) for place in sys.path))
+
+
+def package(name: str) -> Package:
+    """The package of that name.
+
+    Raises
+    ------
+    SpecError
+        If there is none, or it cannot be used.
+    """
+    known = packages()
+    if name not in known:
+        raise SpecError(f"no installed package brings kernels as {name!r}; {_hint(name, known)}")
+    if known[name].problem:
+        raise SpecError(f"{name}: {known[name].problem}")
+    return known[name]
+
+
+def package_of(module: str) -> Package | None:
+    """The package that a kernel's module belongs to."""
+    return next((one for one in packages().values() if one.has_module(module)), None)
+
+
+def _hint(name: str, known: Mapping[str, Package]) -> str:
+    import difflib
+
+    if near := difflib.get_close_matches(name, known):
+        return f"did you mean {' or '.join(near)}?"
+    if name.isidentifier() and _find_module(name, None) is not None:
+        group = f'[project.entry-points."{GROUP}"]'
+        return f'{name} is installed, and has no entry point: {group} {name} = "{name}" in its pyproject.toml'
+    return f"those that do are {', '.join(sorted(known))}" if known else "none does"
+
+
+def _changed(place: str) -> int:
+    """When something was installed in a directory last, or removed from it."""
+    try:
+        return os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _packages(search_path: tuple[tuple[str, int], ...]) -> Mapping[str, Package]:
+    from importlib.metadata import entry_points  # 15 ms, which only a name that is not bundled costs
+
+    found: dict[str, Package] = {}
+    for point in entry_points(group=GROUP):
+        one = _package(point)
+        if (other := found.get(point.name)) is not None and other.distribution != one.distribution:
+            problem = f"both {other.distribution} and {one.distribution} bring kernels under this name; remove one"
+            one = Package(point.name, one.distribution, problem=problem)
+        found[point.name] = one
+    return found
+
+
+def _package(point: EntryPoint) -> Package:
+    distribution = f"{point.dist.name} {point.dist.version}" if point.dist else "an unknown distribution"
+    try:
+        place, module = _place(point)
+    except Exception as error:  # of an import hook too: another package's must not stop this one
+        said = str(error) if isinstance(error, SpecError) else f"{type(error).__name__}: {error}"
+        problem = f"the entry point of {distribution}, {point.value!r}, {said}"
+        return Package(point.name, distribution, problem=problem)
+    return Package(point.name, distribution, place, module)
+
+
+def _place(point: EntryPoint) -> tuple[Path, str]:
+    """Where an entry point's spec files lie, and the package that they are modules of; nothing is imported."""
+    named, _, attribute = point.value.partition("[")[0].partition(":")
+    if attribute:
+        raise SpecError("names an object; expected the package that holds the spec files")
+    found: ModuleSpec | None = None
+    for module in accumulate(named.strip().split("."), "{}.{}".format):
+        found = _find_module(module, found)
+        if found is None:
+            raise SpecError(f"names no module: there is no {module}")
+    assert found is not None
+    if found.submodule_search_locations is None:
+        place = Path(found.origin or "")
+    else:
+        directories = [Path(one) for one in found.submodule_search_locations]
+        if len(directories) != 1:
+            raise SpecError("is a namespace over several directories; expected a package with an __init__.py")
+        place = directories[0]
+    if not place.exists():
+        raise SpecError("is not in a directory; kernels of an archive cannot be compiled")
+    return place, named.strip()
+
+
+def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
+    """Where a module lies. ``importlib.util.find_spec`` would import the packages that it lies in."""
+    path = None if parent is None else parent.submodule_search_locations
+    if parent is not None and path is None:
+        return None
+    finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
+    return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
