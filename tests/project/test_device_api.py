@@ -1,0 +1,144 @@
+"""``docs/device-api.md``: every line compiles and has the value that the page says, and no member is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from support.device_api import BOUNDS, GROUPS, HEADERS, PAGE, SECTIONS, Section, headers_kernel, members_kernel
+
+from tkjit import LaunchError
+from tkjit.compile.flags import INCLUDE, SIMULATOR
+from tkjit.importer.clang import parse_text
+
+pytestmark = pytest.mark.compiles
+OTHERWISE = "under `TKJIT_SIM_BOUNDS=1`"  # a row that says so is another one there
+FIELD_HEADERS = ("gl.h", "pgl.h", "list.h", "strided.h", "philox.h")
+INTERNAL = {"converter"}  # of the launcher
+
+
+@pytest.fixture(params=["plain", "bounds"])
+def bounds(request, monkeypatch) -> bool:
+    monkeypatch.setenv("TKJIT_SIM_BOUNDS", str(int(request.param == "bounds")))
+    return request.param == "bounds"
+
+
+@pytest.mark.parametrize("section", GROUPS, ids=lambda section: section.name)
+def test_every_line_has_the_value_that_the_page_says(section: Section, bounds):
+    rows = [row for row in section.rows if not (bounds and OTHERWISE in row.meaning)]
+    marks = [torch.zeros(len(rows), dtype=torch.int32) for _ in range(2 if section.is_parallel else 1)]
+    kernel = members_kernel(section, rows)
+    kernel(is_right=marks if section.is_parallel else marks[0], **section.values())
+    wrong = [f"{row.line} is not {row.said}" for mark in marks for row, one in zip(rows, mark, strict=True) if not one]
+    assert wrong == []
+
+
+def test_every_index_outside_has_the_error_that_the_page_says(monkeypatch):
+    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "1")
+    cases = "\n".join(f"        case {i}: (void)({row.line}); break;" for i, row in enumerate(BOUNDS.rows))
+    source = f"__global__ void outside(Globals g) {{\n    switch (g.row) {{\n{cases}\n    }}\n    g.y[0] = 1.f;\n}}"
+    kernel = BOUNDS.define("outside", source, 'y: InOut[Tensor, "float32", 1]', "row: int")
+    for i, row in enumerate(BOUNDS.rows):
+        with pytest.raises(LaunchError, match=re.escape(f"outside: {row.said}, in block (0, 0, 0)")):
+            kernel(torch.zeros(1), i, **BOUNDS.values())
+    y = torch.zeros(1)
+    kernel(y, -1, **BOUNDS.values())
+    assert y == 1
+
+
+def test_every_header_compiles():
+    x = torch.zeros(1)
+    headers_kernel()(x)
+    assert x == 1
+
+
+# ---- completeness
+
+
+def in_tkjit(cursors: Any, namespace: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """The declarations of the namespace itself, each with the name of its header."""
+    for cursor in cursors:
+        if cursor.kind.name == "NAMESPACE":
+            yield from in_tkjit(cursor.get_children(), (*namespace, cursor.spelling))
+        elif namespace == ("tkjit",) and cursor.location.file is not None:
+            directory, _, name = cursor.location.file.name.rpartition("/")
+            if directory == str(INCLUDE / "tkjit"):
+                yield name, cursor
+
+
+@pytest.fixture(scope="module")
+def declarations() -> Iterator[list[tuple[str, Any]]]:
+    """What the headers of fields, and those of the page, declare in the namespace, each with its header's name."""
+    text = "\n".join(
+        ["#include <tkjit/launcher.h>", "#include <tkjit/philox.h>", *sorted({r.line for r in HEADERS.rows})]
+    )
+    arguments = ["-x", "c++", "-std=c++20", "-w", f"-I{INCLUDE}", f"-I{SIMULATOR}"]
+    parsed = parse_text("device_api.cpp", text, arguments)
+    yield list(in_tkjit(parsed.declarations()))
+
+
+def types_of_fields(declarations: list[tuple[str, Any]]) -> dict[str, Any]:
+    """By name; of a template that is only declared, its specialization."""
+    found = [one for name, one in declarations if name in FIELD_HEADERS and one.spelling not in INTERNAL]
+    return {cursor.spelling: cursor for cursor in found if public_members(cursor)}
+
+
+def public_members(cursor: Any) -> list[Any]:
+    """Of a type: its fields, functions, constants and types."""
+    kinds = ("FIELD_DECL", "CXX_METHOD", "CONVERSION_FUNCTION", "FUNCTION_TEMPLATE", "VAR_DECL", "CONSTRUCTOR")
+    kinds += ("TYPE_ALIAS_DECL", "TYPE_ALIAS_TEMPLATE_DECL", "TYPEDEF_DECL")
+    return [one for one in cursor.get_children() if one.kind.name in kinds and one.access_specifier.name == "PUBLIC"]
+
+
+def how_it_is_used(member: Any) -> re.Pattern[str]:
+    """What a line with the member has. Overloads differ in the number of their arguments."""
+    field = r"(?<!\w)g\.\w+(?:\[\w+\])?"
+    parameters = [one for one in member.get_children() if one.kind.name == "PARM_DECL"]
+    least = sum("=" not in [token.spelling for token in one.get_tokens()] for one in parameters)
+    is_variadic = any("..." in [token.spelling for token in one.get_tokens()] for one in parameters)
+    argument = r"[^,()]+"
+    most = 7 if is_variadic else max(len(parameters) - 1, 0)
+    given = rf"\({argument}(?:, {argument}){{{max(least - 1, 0)},{most}}}\)" if parameters else r"\(\)"
+    if member.spelling == "operator bool":
+        return re.compile(rf"\bbool\({field}\)")
+    if member.spelling == "operator[]":
+        return re.compile(rf"{field}\[")
+    if member.spelling == "operator()":
+        return re.compile(field + given)
+    is_function = member.kind.name in ("CXX_METHOD", "FUNCTION_TEMPLATE")
+    return re.compile(rf"(?:\.|::){re.escape(member.spelling)}" + (given if is_function else r"\b(?!\()"))
+
+
+def section_of(type_name: str) -> Section:
+    return next(section for section in GROUPS if section.name == f"tkjit::{type_name}")
+
+
+def test_every_public_member_has_a_row(declarations):
+    found = types_of_fields(declarations)
+    assert set(found) >= {"gl", "pgl", "list", "optional", "strided", "philox"}
+    missing = []
+    for name, cursor in found.items():
+        lines = [row.line for row in section_of(name).rows]
+        for member in public_members(cursor):
+            if not any(how_it_is_used(member).search(line) for line in lines):
+                missing.append(f"tkjit::{name}::{member.displayname}")
+    assert missing == []
+
+
+def test_every_public_function_of_a_header_has_a_row(declarations):
+    said: dict[str, set[str]] = {}
+    for row in HEADERS.rows:
+        header = row.line.removeprefix("#include <tkjit/").removesuffix(">")
+        said.setdefault(header, set()).update(re.findall(r"\w+", row.said))
+    assert {name for name in said if name.endswith(".cuh")} == {path.name for path in (INCLUDE / "tkjit").glob("*.cuh")}
+    declared = {header: {one.spelling for name, one in declarations if name == header} for header in said}
+    declared["shared_memory.cuh"].add("TKJIT_DYNAMIC_SHARED")  # a macro
+    declared["element.h"] = {"torch_type"}  # the others are the launcher's
+    assert said == declared
+
+
+def test_every_row_of_a_table_is_read():
+    assert sum(len(section.rows) for section in SECTIONS.values()) == len(re.findall(r"^\| `", PAGE, re.MULTILINE))
