@@ -25,13 +25,13 @@ struct pgl {
         return {pointers[device.value], {extents[0], extents[1], extents[2], extents[3]}, label};
     }
 #else
-    __host__ __device__ constexpr int num_devices() const { return count; }
     // One device's part.
     __host__ __device__ constexpr layout operator[](int device) const {
         return {pointers[device], {extents[0], extents[1], extents[2], extents[3]}};
     }
 #endif
 
+    __host__ __device__ constexpr int num_devices() const { return count; }
     __host__ __device__ constexpr int batch() const { return Batch >= 0 ? Batch : extents[0]; }
     __host__ __device__ constexpr int depth() const { return Depth >= 0 ? Depth : extents[1]; }
     __host__ __device__ constexpr int rows() const { return Rows >= 0 ? Rows : extents[2]; }
