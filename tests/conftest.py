@@ -62,6 +62,12 @@ def compiles_nothing(request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr("tkjit.loader.loader.check_may_compile", refuse)
 
 
+@pytest.fixture(autouse=True)
+def on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts name Debian's packages, whatever these tests run on."""
+    monkeypatch.setattr("tkjit.system.install._os_release", lambda: "ID=debian\n")
+
+
 # ---- caches
 
 

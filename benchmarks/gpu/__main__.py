@@ -28,6 +28,7 @@ VERIFICATION = "test_gpu_thunderkittens"  # a minute of nvcc each
 VERIFICATIONS_PER_SHARD = 4
 NEEDED = {"pytest": "the tests", "pytest_timeout": "their limits", "rich": "the tables", "ninja": "every build"}
 PEERS = {"triton": "Triton", "cupy": "CuPy", "tvm_ffi": "tvm-ffi", "nanobind": "nanobind"}
+PACKAGES = {"cupy": "cupy-cuda13x", "tvm_ffi": "apache-tvm-ffi", "pytest_timeout": "pytest-timeout"}
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def missing() -> tuple[list[str], list[str]]:
     import torch
 
     needed = [
-        f"{name} is missing ({use}): pip install {name.replace('_', '-')}"
+        f"{name} is missing ({use}): pip install {PACKAGES.get(name, name)}"
         for name, use in NEEDED.items()
         if importlib.util.find_spec(name) is None
     ]
@@ -127,7 +128,7 @@ def missing() -> tuple[list[str], list[str]]:
     else:
         needed += [line for line in [_compiler()] if line]
     wanted = [
-        f"{peer} is missing, and its rows: pip install {name.replace('_', '-')}"
+        f"{peer} is missing, and its rows: pip install {PACKAGES.get(name, name)}"
         for name, peer in PEERS.items()
         if importlib.util.find_spec(name) is None
     ]

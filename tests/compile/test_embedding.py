@@ -24,7 +24,9 @@ def data(tmp_path) -> Path:
 def test_a_build_depends_on_what_its_assembler_read(data, tmp_path, compiler):
     path = shutil.which(compiler)
     if path is None:
-        pytest.skip(f"no {compiler}; install it")
+        pytest.skip(
+            f"no {compiler}; install it: {'pip install tkjit[nvcc]' if compiler == 'nvcc' else 'apt-get install clang'}"
+        )
     (data / "table.h").write_text('asm(".section .rodata\\n.incbin " "\\"table.bin\\"\\n.previous\\n");\n')
     source = '#include "table.h"\nextern "C" int number() { return 1; }\n'
     unit = Unit("small", "launcher.cu", source, tmp_path / "failed", search=(data,))

@@ -76,7 +76,7 @@ def test_a_fixed_source_builds_at_once_in_the_same_process(source):
 
 def test_inline_text_is_named_by_its_own_lines():
     error = failure(kernel_of("// one\n// two\n__global__ void fill(Globals g) { g.y[0] = 1; }\n"))
-    assert re.match(r"inline\.cu:3:\d+: error: .*\by\b", error.summary)
+    assert re.search(r"inline\.cu:3:\d+: error: .*\by\b", error.summary)
 
 
 def test_an_error_in_a_header_of_the_user(source, tmp_path):
@@ -134,7 +134,7 @@ def test_compiler_of_the_environment_that_does_not_exist(cache, monkeypatch):
     monkeypatch.setenv("CXX", "/no/such/compiler")
     with pytest.raises(ToolchainError) as raised:
         tkjit.load("axpy")
-    assert str(raised.value) == "no C++ compiler '/no/such/compiler' (CXX); install one: apt-get install g++"
+    assert str(raised.value) == "no C++ compiler '/no/such/compiler' (CXX); name a program, or unset CXX"
 
 
 def test_compiler_that_does_not_run(cache, tmp_path, monkeypatch):
@@ -158,7 +158,9 @@ def test_compiler_that_is_too_old(cache, tmp_path, monkeypatch):
     old.write_text("#!/bin/sh\necho 'g++ (Debian 9.4.0-1) 9.4.0'\n")
     old.chmod(0o755)
     monkeypatch.setenv("CXX", str(old))
-    with pytest.raises(ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed: apt-get install g\+\+"):
+    with pytest.raises(
+        ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed; install one, and name it in CXX"
+    ):
         tkjit.load("axpy")
 
 

@@ -60,7 +60,7 @@ def test_headers_of_another_toolkit(tmp_path):
         ToolchainError, match=r"is NVRTC 13\.0, and there are no headers of CUDA 13\.0; .* those of 13\.2"
     ):
         nvrtc.include_dirs(library, "13.0.88", [other])
-    with pytest.raises(ToolchainError, match=r'no headers of CUDA 13\.0: pip install "tkjit\[gpu\]"'):
+    with pytest.raises(ToolchainError, match=r'no headers of CUDA 13\.0: .* -m pip install "tkjit\[gpu\]"'):
         nvrtc.include_dirs(library, "13.0.88", [])
 
 

@@ -5,10 +5,12 @@ from support.migrating import named, run
 
 pytestmark = pytest.mark.gpu
 PEERS = {"CuPy's `RawKernel`": "cupy", "Triton": "triton", "FlashInfer's JIT": "flashinfer"}
+PACKAGES = {"cupy": "cupy-cuda13x", "flashinfer": "flashinfer-python"}
 
 
 @pytest.mark.parametrize("example", named(before=True))
 def test_before(gpu, example, tmp_path):
     if example.section in PEERS:
-        pytest.importorskip(PEERS[example.section], reason=f"pip install {PEERS[example.section]} to run this")
+        peer = PEERS[example.section]
+        pytest.importorskip(peer, reason=f"pip install {PACKAGES.get(peer, peer)} to run this")
     run(example, tmp_path, gpu)

@@ -17,6 +17,7 @@ import tkjit
 from tkjit import ArgumentError, In, Out, Tensor
 
 pytestmark = pytest.mark.compiles
+PACKAGES = {"cupy": "cupy-cuda13x"}  # where a module's package has another name
 
 
 @tkjit.kernel(
@@ -174,7 +175,7 @@ def test_an_array_is_let_go_after_the_call():
 
 @pytest.mark.parametrize("framework", ["jax", "cupy"])
 def test_other_frameworks(framework):
-    pytest.importorskip(framework, reason=f"pip install {framework} to run this")
+    pytest.importorskip(framework, reason=f"pip install {PACKAGES.get(framework, framework)} to run this")
     if framework == "cupy":
         import cupy
 

@@ -55,7 +55,9 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     names = ("libasan.so", "libstdc++.so.6")
     found = [subprocess.check_output(["g++", f"-print-file-name={name}"], text=True).strip() for name in names]
     if not all(map(os.path.isabs, found)):
-        pytest.skip("g++ has no AddressSanitizer; install libasan (apt-get install libgcc-dev)")
+        pytest.skip(
+            "g++ has no AddressSanitizer; its package is as libgcc-12-dev of g++ 12: apt-get install libgcc-12-dev"
+        )
     return {
         "CXX": str(compiler),
         "TKJIT_CACHE": str(directory / "cache"),

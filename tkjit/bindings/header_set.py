@@ -9,6 +9,7 @@ from pathlib import Path
 from tkjit.compile.flags import INCLUDE, Flags, common_flags
 from tkjit.compile.targets import arch_of_capability, gpu_target
 from tkjit.errors import ArgumentError, ToolchainError
+from tkjit.system.install import pip_install
 
 BACKENDS = ("cpp", "omp", "cuda")
 STANDARDS = ("c++14", "c++17", "c++20")
@@ -206,6 +207,6 @@ def _cccl(names: list[str], directories: list[Path]) -> list[Path]:
     found = find_nvidia_header_directory("cccl")
     if found is None:
         raise ToolchainError(
-            f"bind: {first} is not found; install it: pip install nvidia-cuda-cccl, or give include_dirs="
+            f"bind: {first} is not found; install it: {pip_install('nvidia-cuda-cccl')}, or give include_dirs="
         )
     return [Path(found)]

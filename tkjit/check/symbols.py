@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from tkjit.compile.flags import PACKAGE
 from tkjit.errors import ToolchainError
 from tkjit.system.fork_safe import cached_property
+from tkjit.system.install import system_install
 
 
 class Line(NamedTuple):
@@ -120,5 +121,5 @@ class Symbols:
 def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
-        raise ToolchainError(f"no {name}, which says the line of an address; install it: apt-get install binutils")
+        raise ToolchainError(f"no {name}, which says the line of an address; install it: {system_install('binutils')}")
     return found

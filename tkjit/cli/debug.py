@@ -10,6 +10,7 @@ from typing import Any
 from tkjit.compile.flags import SIMULATOR
 from tkjit.config import environment_with
 from tkjit.errors import SpecError, ToolchainError
+from tkjit.system.install import system_install
 
 
 def register(commands: Any) -> None:
@@ -27,7 +28,7 @@ def _debug(arguments: argparse.Namespace) -> int:
         raise SpecError("debug runs a command: python -m tkjit debug -- python program.py")
     gdb = shutil.which("gdb")
     if gdb is None:
-        raise ToolchainError("no gdb; install it: apt-get install gdb")
+        raise ToolchainError(f"no gdb; install it: {system_install('gdb')}")
     batch = [word for command in arguments.batch for word in ("-ex", command)]
     # a launcher is loaded when its kernel is first called
     options = ["-q", "-ex", "set breakpoint pending on", "-x", str(SIMULATOR / "tkjit.gdb")]

@@ -12,17 +12,21 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tkjit.cache.listing import list_entries
 from tkjit.cli.output import add_json, print_json
+from tkjit.compile.nvrtc import EXTRA
 from tkjit.compile.toolchain import Toolchain, address_sanitizer, install_address_sanitizer
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.loader import loader_for
 from tkjit.system import trust
+from tkjit.system.install import pip_install, system_install
 
 FOUND, MISSING, ABSENT = "ok", "MISSING", "none"
+OLDEST_TORCH = (2, 11)
 
 
 @dataclass(frozen=True)
@@ -67,16 +71,16 @@ def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None
         The CUDA version that the driver can run; None without one.
     """
     gpus = _gpus()
-    nvrtc = _nvrtc(tools)
+    nvrtc = _nvrtc(tools, driver)
     return [
         Finding("Python", FOUND, f"{sys.version.split()[0]}, {sys.executable}"),
         _tool("Python.h", lambda: str(tools.check_python_headers())),
         _torch(),
         _ninja(),
         _tool("C++", lambda: f"{tools.cxx.version}, {tools.cxx.path} ({tools.cxx.origin})"),
-        _nvcc(tools, driver, needed=bool(gpus) and nvrtc.state == ABSENT),
+        _nvcc(tools, driver, settings.cuda_home, needed=bool(gpus) and nvrtc.state == ABSENT),
         nvrtc,
-        Finding("GPU", FOUND if gpus else ABSENT, ", ".join(gpus) or "none that torch can use: kernels run on the CPU"),
+        Finding("GPU", FOUND if gpus else ABSENT, ", ".join(gpus) or _why_no_gpu(driver)),
         Finding(
             "driver", FOUND if driver else ABSENT, f"runs CUDA {driver[0]}.{driver[1]}" if driver else "no libcuda.so.1"
         ),
@@ -97,29 +101,32 @@ def _torch() -> Finding:
     try:
         import torch
     except ImportError as error:
-        return Finding("torch", MISSING, f"{error}; install it: pip install torch")
-    return Finding(
-        "torch",
-        FOUND,
-        f"{torch.__version__}, built for {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'the CPU'}",
-    )
+        return Finding("torch", MISSING, f"{error}; install it: {pip_install('torch>=2.11')}")
+    text = f"{torch.__version__}, built for {f'CUDA {torch.version.cuda}' if torch.version.cuda else 'the CPU'}"
+    version = tuple(int(number) for number in re.findall(r"\d+", torch.__version__)[:2])
+    if version < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        return Finding("torch", MISSING, f"{text}; {oldest} or newer is needed: {pip_install(f'torch>={oldest}')}")
+    return Finding("torch", FOUND, text)
 
 
 def _ninja() -> Finding:
     try:
         import ninja
     except ImportError:
-        return Finding("ninja", MISSING, "install it: pip install ninja")
+        return Finding("ninja", MISSING, f"install it: {pip_install('ninja')}")
     return Finding("ninja", FOUND, f"{ninja.__version__}, {ninja.BIN_DIR}")
 
 
-def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, *, needed: bool) -> Finding:
+def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, home: Path | None, *, needed: bool) -> Finding:
     try:
         tool = tools.nvcc
     except ToolchainError as error:
         return Finding("nvcc", MISSING if needed else ABSENT, str(error))
     release = re.search(r"release (\d+)\.(\d+)", tool.version)
     text = f"{tool.version}, {tool.path} ({tool.origin})"
+    if home is not None and tool.origin != "CUDA_HOME":
+        text += f"; CUDA_HOME is {home}, which has no bin/nvcc"
     # cubins of a newer minor version run on a driver of the same major version; another major version's do not
     if driver and release and int(release[1]) > driver[0]:
         return Finding(
@@ -131,12 +138,23 @@ def _nvcc(tools: Toolchain, driver: tuple[int, int] | None, *, needed: bool) -> 
     return Finding("nvcc", FOUND, text)
 
 
-def _nvrtc(tools: Toolchain) -> Finding:
+def _nvrtc(tools: Toolchain, driver: tuple[int, int] | None) -> Finding:
     try:
         found = tools.nvrtc
     except ToolchainError as error:
         return Finding("NVRTC", ABSENT, str(error))
-    return Finding("NVRTC", FOUND, f"{found.version}, {found.path}")
+    text = f"{found.version}, {found.path}"
+    lacking = [
+        name for name in ("crt/mma.h", "nv/target") if not any((one / name).is_file() for one in found.include_dirs)
+    ]
+    if lacking:
+        text += f"; without {' and '.join(lacking)}, which some kernels include: {pip_install(EXTRA)}"
+    if driver is not None and found.cuda // 1000 > driver[0]:
+        newer = f"newer than the driver, which runs CUDA {driver[0]}.{driver[1]}"
+        return Finding(
+            "NVRTC", MISSING, f"{text}: {newer}; update the driver, or set CUDA_HOME to its version's toolkit"
+        )
+    return Finding("NVRTC", FOUND, text)
 
 
 def _remote(settings: Settings) -> list[Finding]:
@@ -160,7 +178,7 @@ def _for_checking(tools: Toolchain) -> list[Finding]:
         ("gdb", "gdb", "gdb", "debug runs it"),
     ):
         found = shutil.which(program)
-        text = found or f"{use}; apt-get install {package}"
+        text = found or f"{use}; {system_install(package)}"
         findings.append(Finding(what, FOUND if found else ABSENT, text))
     return findings
 
@@ -175,6 +193,17 @@ def _gpus() -> list[str]:
         f"{torch.cuda.get_device_name(i)} (sm_{''.join(map(str, torch.cuda.get_device_capability(i)))})"
         for i in range(count)
     ]
+
+
+def _why_no_gpu(driver: tuple[int, int] | None) -> str:
+    import importlib.util
+
+    if driver is not None and importlib.util.find_spec("torch") is not None:
+        import torch
+
+        if torch.version.cuda is None:
+            return f"torch {torch.__version__} is a CPU build; install a build for CUDA {driver[0]}: pytorch.org"
+    return "none that torch can use: kernels run on the CPU"
 
 
 def driver_version() -> tuple[int, int] | None:

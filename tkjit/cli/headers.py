@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.config import Settings
-from tkjit.errors import ToolchainError
-from tkjit.headers import cached_root, find_root
+from tkjit.errors import SpecError, ToolchainError
+from tkjit.headers import cached_root, find_root, how_to_install
 from tkjit.spec import LIBRARIES, HeaderLibrary
 
 
@@ -19,7 +19,7 @@ def register(commands: Any) -> None:
     kinds.add_parser("list", help="the libraries that are known by name").set_defaults(run=_list)
     add = kinds.add_parser("add", help="install one into the cache: a pinned version, from the network")
     installed = sorted(name for name, library in LIBRARIES.items() if not library.package)
-    add.add_argument("name", choices=installed, metavar="NAME", help=", ".join(installed))
+    add.add_argument("names", nargs="+", choices=installed, metavar="NAME", help=", ".join(installed))
     add.add_argument("--from", dest="source", type=Path, metavar="DIR|ARCHIVE", help="take it from there instead")
     add.set_defaults(run=_add)
 
@@ -44,13 +44,16 @@ def _list(arguments: argparse.Namespace) -> int:
     settings = Settings.from_environment()
     width = max(map(len, LIBRARIES))
     for name, library in sorted(LIBRARIES.items()):
-        print(f"{name:<{width}}  {where(library, settings) or f'not found: python -m tkjit headers add {name}'}")
+        print(f"{name:<{width}}  {where(library, settings) or f'not found: {how_to_install(library)}'}")
     return 0
 
 
 def _add(arguments: argparse.Namespace) -> int:
     from tkjit.headers.install import install, origin_of
 
-    root = install(LIBRARIES[arguments.name], Settings.from_environment(), arguments.source)
-    print(f"{arguments.name}: {root} ({origin_of(root)})")
+    if arguments.source is not None and len(arguments.names) > 1:
+        raise SpecError("--from has one library; name one")
+    for name in arguments.names:
+        root = install(LIBRARIES[name], Settings.from_environment(), arguments.source)
+        print(f"{name}: {root} ({origin_of(root)})")
     return 0

@@ -14,8 +14,9 @@ from pathlib import Path
 from tkjit.compile.flags import PACKAGE, STAND_INS
 from tkjit.errors import ToolchainError
 from tkjit.system import files
+from tkjit.system.install import pip_install
 
-INSTALL_NVRTC = 'pip install "tkjit[gpu]"'
+EXTRA = "tkjit[gpu]"  # brings it
 CHILD = PACKAGE / "compile" / "nvrtc_child.py"
 STANDARD_LIBRARY = STAND_INS / "nvrtc"  # what kernels use of it
 _NAMES = tuple(f"libnvrtc.so.{major}" for major in (14, 13, 12))
@@ -128,7 +129,7 @@ def include_dirs(library: Path, version: str, others: Iterable[Path]) -> tuple[P
         known.append(f"{directory} has those of {int(found[1]) // 1000}.{int(found[1]) % 1000 // 10}")
     raise ToolchainError(
         f"{library} is NVRTC {major}.{minor}, and there are no headers of CUDA {major}.{minor}"
-        f"{''.join(f'; {text}' for text in known)}: {INSTALL_NVRTC}"
+        f"{''.join(f'; {text}' for text in known)}: {pip_install(EXTRA)}"
     )
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,11 +22,9 @@ from tkjit.compile.targets import Target
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.system import files
+from tkjit.system.install import pip_install, system_install
 from tkjit.system.trust import Trust
 
-INSTALL_NVCC = 'pip install "tkjit[nvcc]"'
-INSTALL_CXX = "apt-get install g++"
-INSTALL_HEADERS = "apt-get install python3-dev"
 OLDEST_GXX = 11
 
 
@@ -77,7 +76,9 @@ class Toolchain:
                 # the age is looked at when the version is asked for; an old compiler is asked each time
                 version = self._version(path, partial(_checked_version, path))
                 return Tool(path, version, "CXX" if given else "PATH")
-        raise ToolchainError(f"no C++ compiler{f' {given!r} (CXX)' if given else ''}; install one: {INSTALL_CXX}")
+        if given:
+            raise ToolchainError(f"no C++ compiler {given!r} (CXX); name a program, or unset CXX")
+        raise ToolchainError(f"no C++ compiler; install one: {system_install('g++')}")
 
     def _cxx_names(self) -> list[str]:
         given = _compiler_alone(self._settings.cxx)
@@ -96,7 +97,7 @@ class Toolchain:
             if path is not None and os.access(path, os.X_OK):
                 return Tool(path.absolute(), self._version(path, partial(_version_output, path)), origin)
         raise ToolchainError(
-            f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {INSTALL_NVCC}"
+            f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {pip_install('tkjit[nvcc]')}"
         )
 
     def _nvcc_candidates(self) -> list[tuple[str, Path | None]]:
@@ -138,7 +139,7 @@ class Toolchain:
                 continue
             return Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
         places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
-        raise ToolchainError(failed or f"no NVRTC {places}; install it: {nvrtc.INSTALL_NVRTC}")
+        raise ToolchainError(failed or f"no NVRTC {places}; install it: {pip_install(nvrtc.EXTRA)}")
 
     def _toolkit_or_none(self) -> Path | None:
         with suppress(ToolchainError):
@@ -174,7 +175,7 @@ class Toolchain:
         found = _output([self.cxx.path, f"-print-prog-name={name}"]).strip()
         if path := shutil.which(found, path=self._settings.search_path):
             return path
-        raise ToolchainError(f"no {name}; install it: apt-get install binutils")
+        raise ToolchainError(f"no {name}; install it: {system_install('binutils')}")
 
     def unique_symbols(self, path: str) -> list[str]:
         """The symbols of an object file of which a process has one, whichever libraries define them."""
@@ -193,7 +194,9 @@ class Toolchain:
 
         directory = Path(sysconfig.get_path("include"))
         if not (directory / "Python.h").is_file():
-            raise ToolchainError(f"no Python.h in {directory}; install the headers of Python: {INSTALL_HEADERS}")
+            raise ToolchainError(
+                f"no Python.h in {directory}; install the headers of Python: {_install_headers(directory)}"
+            )
         return directory
 
     def check_arch(self, target: Target) -> None:
@@ -367,9 +370,20 @@ def address_sanitizer(cxx: Tool) -> Path | None:
 
 def install_address_sanitizer(version: str) -> str:
     """The command that installs it, by the compiler's version."""
-    words = [word.split(".")[0] for word in version.split() if word[0].isdigit()]
-    kind = "libclang-rt-{}-dev" if "clang" in version else "libgcc-{}-dev"
-    return f"apt-get install {kind.format(words[-1] if words else '')}"
+    is_debians = "Debian" in version or "Ubuntu" in version
+    # what the distributor says in brackets has versions too
+    found = re.search(r"(?:^|[ )])(\d+)\.\d+", re.sub(r"\([^)]*\)", "", version))
+    if is_debians and found:
+        kind = "libclang-rt-{}-dev" if "clang" in version else "libgcc-{}-dev"
+        return f"apt-get install {kind.format(found[1])}"
+    return "install the compiler's AddressSanitizer, libasan or compiler-rt, by your system's package manager"
+
+
+def _install_headers(directory: Path) -> str:
+    """How the headers of the Python that runs are installed: a distribution has them for its own alone."""
+    if directory.is_relative_to("/usr/include"):
+        return system_install(f"{directory.name}-dev" if system_install("").startswith("apt-get") else "python3-dev")
+    return f"reinstall {sys.executable} with them"
 
 
 def _compiler_alone(cxx: str | None) -> str | None:
@@ -391,7 +405,9 @@ def _checked_version(cxx: Path) -> str:
     # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
     gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
     if gcc and int(gcc[1]) < OLDEST_GXX:
-        raise ToolchainError(f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed: {INSTALL_CXX}")
+        raise ToolchainError(
+            f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed; install one, and name it in CXX"
+        )
     return version
 
 

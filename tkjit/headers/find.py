@@ -10,6 +10,7 @@ from pathlib import Path
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
+from tkjit.system.install import pip_install
 from tkjit.system.trust import Trust
 
 DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
@@ -48,7 +49,7 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
         raise ToolchainError(f"{library.name} is not in {given}, which {origin} names: there is no {library.proof}")
     if library.in_toolkit:
         return None
-    raise ToolchainError(f"the headers of {library.name} are not found; {_how_to_install(library)}")
+    raise ToolchainError(f"the headers of {library.name} are not found; {how_to_install(library)}")
 
 
 def _in_package(library: HeaderLibrary) -> Path | None:
@@ -105,7 +106,7 @@ def check_complete(spec: Spec) -> None:
         if library.root and not (library.root / library.proof).is_file():
             raise ToolchainError(
                 f"{spec.name} is written on {library.name}, and {library.root}, of a bundle, has none of its headers; "
-                f"{_how_to_install(library)}"
+                f"{how_to_install(library)}"
             )
 
 
@@ -121,9 +122,10 @@ def bundled_sources(specs: Iterable[Spec]) -> dict[str, Path]:
     return found
 
 
-def _how_to_install(library: HeaderLibrary) -> str:
+def how_to_install(library: HeaderLibrary) -> str:
+    """What makes a library found."""
     if library.package:
-        return f"install the package: pip install {library.package}"
+        return f"install the package: {pip_install(library.package)}"
     if library.name in LIBRARIES:
         return f"set {library.variable}, or install it: python -m tkjit headers add {library.name}"
     return f"give HeaderLibrary({library.name!r}, root=...)"

@@ -20,6 +20,7 @@ from tkjit.errors import CacheError, ToolchainError
 from tkjit.headers.find import cached_root, trust_of
 from tkjit.spec.headers import Git, HeaderLibrary, Wheel
 from tkjit.system import files
+from tkjit.system.install import system_install
 
 ORIGIN = ".origin"  # in an installed library: what it was made from
 _UNPACKING_ERRORS = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -134,7 +135,8 @@ def _run(library: HeaderLibrary, command: list[str], directory: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, cwd=directory)
     except OSError as error:
-        raise ToolchainError(f"{library.name}: {command[0]} does not run: {error.strerror}; {instead}") from None
+        reason = f"{command[0]} does not run: {error.strerror}; install it: {system_install(command[0])}"
+        raise ToolchainError(f"{library.name}: {reason}; {instead}") from None
     if done.returncode != 0:
         said = (done.stderr or done.stdout).strip().split("\n")[-1]
         raise ToolchainError(f"{library.name} cannot be fetched: {said}; {instead}")

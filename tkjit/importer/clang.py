@@ -13,8 +13,9 @@ from typing import Any
 
 from tkjit.compile.flags import INCLUDE
 from tkjit.errors import ToolchainError
+from tkjit.system.install import pip_install
 
-INSTALL = 'pip install "tkjit[import]"'
+EXTRA = "tkjit[import]"  # brings libclang
 _OWN_HEADERS = Path(__file__).parent / "include"
 # of CXTranslationUnit_Flags: past a header that is missing; faster by half; macros are cursors too
 _KEEP_GOING, _SKIP_BODIES, _MACROS = 0x200, 0x40, 0x01
@@ -196,9 +197,10 @@ def _cindex() -> Any:
         cindex.Index.create()
         cindex.conf.lib.clang_toggleCrashRecovery(0)
     except ImportError:
-        raise ToolchainError(f"libclang is not installed; install it: {INSTALL}") from None
+        raise ToolchainError(f"libclang is not installed; install it: {pip_install(EXTRA)}") from None
     except cindex.LibclangError as error:
-        raise ToolchainError(f"libclang cannot be loaded: {error}; install it: {INSTALL}") from None
+        again = pip_install("--force-reinstall", "--no-deps", "libclang==18.1.1")
+        raise ToolchainError(f"libclang cannot be loaded: {error}; install it again: {again}") from None
     return cindex
 
 
@@ -220,7 +222,7 @@ def _resources() -> Path:
     for directory in (*_in_package("clang-tidy", version), *beside):
         if (directory / "include/stddef.h").is_file():
             return directory
-    raise ToolchainError(f"the headers of clang {version} are not found; install them: {INSTALL}")
+    raise ToolchainError(f"the headers of clang {version} are not found; install them: {pip_install(EXTRA)}")
 
 
 def _in_package(name: str, version: int) -> list[Path]:

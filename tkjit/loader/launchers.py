@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
-from tkjit.compile.nvrtc import Nvrtc
+from tkjit.compile.nvrtc import EXTRA, Nvrtc
 from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
@@ -25,10 +25,13 @@ from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
+from tkjit.system.install import pip_install
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
 
+# of the parts that torch's wheels of CUDA do not have, as device_code.py names what NVRTC did not find
+_OF_CUDAS = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
 _TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
@@ -191,7 +194,9 @@ class LauncherPlan(Plan):
         except ToolchainError as error:
             if not reason:
                 raise
-            raise ToolchainError(f"{self.what} needs nvcc, since {reason}; {error}") from None
+            first = self._which_headers(reason)  # nvcc would not find them either
+            also = f"{first}. Then " if first else ""
+            raise ToolchainError(f"{self.what}: {also}it needs nvcc, since {reason}; {error}") from None
 
     def _steps(self, line: list[str], source: Path) -> list[Step]:
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
@@ -271,6 +276,8 @@ class LauncherPlan(Plan):
                 return f"its source includes headers of {library.name}: {headers}"
             if roots[library.name] is None:  # it belongs to the toolkit
                 return f"the toolkit lacks the headers of {library.name}: {install}"
+        if match := _OF_CUDAS.search(log):
+            return f"its NVRTC lacks {match['header']}, a header of CUDA: {pip_install(EXTRA)} brings all of them"
         return ""
 
     def _why_not_the_entry(self, text: str, log: str) -> str:
@@ -322,4 +329,6 @@ def _source(spec: Spec, target: Target) -> Source:
 
 def _is_missing(header: str, log: str) -> bool:
     """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
-    return f" {header}: No such file" in log or f'open source file "{header}"' in log
+    return any(
+        said in log for said in (f" {header}: No such file", f'open source file "{header}"', f"includes {header},")
+    )

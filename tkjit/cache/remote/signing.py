@@ -13,6 +13,7 @@ from tkjit.config import RemoteSettings
 from tkjit.errors import CacheError
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
+from tkjit.system.install import pip_install
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -173,6 +174,5 @@ def _check_installed() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError:
-        raise CacheError(
-            "signatures of a remote cache need the package cryptography: pip install tkjit[remote]"
-        ) from None
+        install = pip_install("tkjit[remote]")
+        raise CacheError(f"signatures of a remote cache need the package cryptography: {install}") from None
