@@ -114,16 +114,19 @@ def test_a_call_that_is_refused_allocates_nothing(fresh: Server):
     assert fresh.run(COUNTED.format(directories=[str(Path(__file__).parents[1])])).strip() == "a good call allocated 1"
 
 
+NAMES = ", ".join(probe.signature.parameters)
+
+
 @pytest.mark.parametrize(
     ("positional", "keywords", "message"),
     [
-        ((x23(),) * 8, {}, "probe: takes at most 7 positional arguments, got 8"),
+        ((x23(),) * 8, {}, "probe: takes at most 7 positional arguments, got 8; by name it takes y=, out=, stream="),
         ((), {}, "probe: the argument x is missing"),
         ((x23(),), {}, "probe: the argument acc is missing"),
         ((x23(), torch.zeros(2)), {"x": x23()}, "probe: the argument x is given twice"),
-        ((x23(), torch.zeros(2)), {"gamma": 1.0}, "probe: unknown argument gamma"),
-        ((x23(), torch.zeros(2)), {"Alpha": 1.0}, "probe: unknown argument Alpha"),
-        ((x23(), torch.zeros(2)), {"\u03b1": 1.0}, "probe: unknown argument \u03b1"),
+        ((x23(), torch.zeros(2)), {"gamma": 1.0}, f"probe: unknown argument gamma; it takes {NAMES}"),
+        ((x23(), torch.zeros(2)), {"Alpha": 1.0}, f"probe: unknown argument Alpha; it takes {NAMES}"),
+        ((x23(), torch.zeros(2)), {"\u03b1": 1.0}, f"probe: unknown argument \u03b1; it takes {NAMES}"),
     ],
 )
 def test_bad_argument_list(positional, keywords, message):

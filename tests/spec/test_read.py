@@ -174,7 +174,7 @@ def test_the_return_annotation_says_what_is_returned(annotation, directions, nam
 def test_a_return_annotation_that_no_outputs_fit(annotation, directions):
     text = refusal(lambda: returned(annotation, *directions))
     assert text.startswith("f: the annotation returns ")
-    assert text.endswith(f"the outputs are {', '.join('ab'[: len(directions)]) or 'none'}")
+    assert f"the outputs are {', '.join('ab'[: len(directions)]) or 'none'}" in text
 
 
 @pytest.mark.parametrize("fields", ["alpha y x", "alpha, y, x"])

@@ -8,6 +8,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <initializer_list>
+#include <string>
 
 namespace tkjit::glue {
 
@@ -149,6 +150,14 @@ inline int position_of(const Signature& signature, PyObject* name) {
     return -1;
 }
 
+// The parameters from one on, as an error lists them: `x, y, alpha`, or `y=, out=`.
+inline std::string names_from(const Signature& signature, int first, const char* behind) {
+    std::string names;
+    for (int i = first; i < signature.count; ++i)
+        names += (names.empty() ? "" : ", ") + std::string(signature.parameters[i].name) + behind;
+    return names;
+}
+
 // Puts each argument at its parameter's position, null where none was given. The references are borrowed.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
     if (call.bound) {
@@ -158,8 +167,8 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
     PyObject* const error = call.table.argument_error;
     if (call.nargs > signature.positional) {
         if (!call.quiet)
-            PyErr_Format(error, "%s: takes at most %d positional arguments, got %zd", call.kernel, signature.positional,
-                         call.nargs);
+            PyErr_Format(error, "%s: takes at most %d positional arguments, got %zd; by name it takes %s", call.kernel,
+                         signature.positional, call.nargs, names_from(signature, signature.positional, "=").c_str());
         return false;
     }
     for (int i = 0; i < signature.count; ++i) given[i] = i < call.nargs ? call.args[i] : nullptr;
@@ -169,8 +178,9 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
         const int position = position_of(signature, name);
         if (position < 0 || given[position]) {
             if (!call.quiet)
-                PyErr_Format(error, position < 0 ? "%s: unknown argument %U" : "%s: the argument %U is given twice",
-                             call.kernel, name);
+                PyErr_Format(error,
+                             position < 0 ? "%s: unknown argument %U; it takes %s" : "%s: the argument %U is given twice",
+                             call.kernel, name, names_from(signature, 0, "").c_str());
             return false;
         }
         given[position] = call.args[call.nargs + i];

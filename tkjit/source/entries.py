@@ -65,9 +65,14 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
     if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens_of(text))):
         return ""  # a macro may define kernels
     found = list(kernel_functions(text))
-    name, angle, _ = entry.partition("<")
-    if found and _is_undeclared(name, log):
+    name, angle, arguments = entry.partition("<")
+    is_elsewhere = "#include" in text.replace("# ", "#")  # or may be
+    is_known = is_elsewhere or name in [kernel.name for kernel in found]
+    if found and (_is_undeclared(name, log) or (_is_ours(log) and not is_known)):
         return _no_such_kernel(name, found)
+    for argument in re.findall(r"(?<![\w:])[A-Za-z_]\w*(?![\w:])", arguments):
+        if _is_ours(log) and _is_undeclared(argument, log):
+            return f'{argument} in entry="{entry}" is no variant: variants={{"{argument}": ("float32", "bfloat16")}}'
     named = [kernel for kernel in found if kernel.name == name]
     if len(named) != 1 or not _is_ours(log):
         return ""
@@ -85,7 +90,18 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
     if len(given) != len(passed) and f"the parameters of {entry}" in log:
         few = f"{len(given)} parameter{'s' * (len(given) != 1)}"
         return f"{kernel} has {few}, and the spec describes {len(passed)}: {', '.join(passed)}"
+    if f"the parameters of {entry}" in log:
+        return _other_parameters(kernel, passed)
     return ""
+
+
+def _other_parameters(kernel: KernelFunction, passed: Sequence[str]) -> str:
+    """How a kernel's parameters differ from as many of the spec: they are passed in the order of the spec."""
+    names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
+    text = f"{kernel} takes other types than the spec describes, in this order: {', '.join(passed)}"
+    if sorted(names) == sorted(passed):
+        return f'{text}; fields="{" ".join(names)}" is the kernel\'s order'
+    return text
 
 
 def _is_undeclared(name: str, log: str) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Set
 from graphlib import CycleError, TopologicalSorter
 from math import prod
 
 from tkjit.config import COMPILERS
 from tkjit.errors import ShapeError, SpecError
+from tkjit.spec.advice import advice_on_dim, advice_on_dtype
 from tkjit.spec.description import Description
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
@@ -120,7 +119,8 @@ def _check_names(spec: Description) -> None:
         if f.name in seen:
             _fail(spec, f"the field {f.name} is given twice")
         if f.name in reserved or f.name.startswith("tkjit_"):
-            _fail(spec, f"a field cannot be named {f.name}: the name is tkjit's")
+            why = "a call's out= gives the output" if f.name == "out" else "the name is tkjit's"
+            _fail(spec, f"a field cannot be named {f.name}: {why}; choose another, such as {f.name}_")
         seen.add(f.name)
     if len(set(spec.order)) != len(spec.order):
         _fail(spec, f"fields={' '.join(spec.order)!r} names a field twice")
@@ -143,22 +143,6 @@ def _check_names(spec: Description) -> None:
     for f in spec.fields:
         if f.member and not spec.struct:
             _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
-
-
-def _advice_on_dim(spec: Description, name: str, where: str, expr: Expr, known: Set[str]) -> str:
-    """How a dim is defined that no argument has alone; nothing of a name that is another thing."""
-    if "." in name or name in [f.name for f in spec.fields]:
-        return ""
-    multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", expr.text)
-    if multiple and where in [f"{f.name}'s dims" for f in spec.inputs]:
-        whole = f"{name}_all"
-        while whole in known:
-            whole += "_"
-        dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
-        return f'; name the whole dim, "{whole}", and say {dims}'
-    if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
-        return f"; did you mean {near[0]}?"
-    return f'; dims={{"{name}": ...}} defines one by others'
 
 
 def _check_variants(spec: Description) -> None:
@@ -195,7 +179,11 @@ def _check_dtypes(spec: Description) -> None:
     for name, options in types.items():
         for option in options:
             if option not in BY_NAME:
-                _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}")
+                _fail(
+                    spec,
+                    f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}"
+                    f"{advice_on_dtype(option, [])}",
+                )
         chooser = next((f for f in spec.dtype_fields if f.name == name), None)
         if chooser is not None and (chooser.optional or chooser.default not in (MISSING, *options)):
             _fail(spec, f"{name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
@@ -203,7 +191,8 @@ def _check_dtypes(spec: Description) -> None:
             _fail(spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant")
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
-            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {', '.join([*types, *BY_NAME])}")
+            known = ", ".join([*types, *BY_NAME])
+            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {known}{advice_on_dtype(f.dtype, types)}")
         if not f.is_tensor and f.value_type is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
@@ -252,7 +241,9 @@ def _check_dims(spec: Description) -> None:
             if ".stride(" in name:
                 _fail(spec, f"{where}: {name} in {expr.text!r}: {_why_no_stride(spec, name.partition('.')[0])}")
             defined = ", ".join(sorted(name for name in known if "." not in name)) or "none"
-            advice = _advice_on_dim(spec, name, where, expr, known)
+            is_dim = "." not in name and name not in [f.name for f in spec.fields]
+            inputs = [f.name for f in spec.inputs]
+            advice = advice_on_dim(name, where, expr.text, known, inputs) if is_dim else ""
             _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}{advice}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:

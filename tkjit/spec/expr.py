@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from tkjit.errors import ShapeError, SpecError
+from tkjit.spec.advice import advice_on_expression
 from tkjit.system.fork_safe import cached_property
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
@@ -148,12 +149,9 @@ def _check(nodes: list[ast.expr], text: str) -> None:
     for node in nodes:
         children = _children(node)
         if children is None:
-            hint = (
-                ": use // (rounds down) or cdiv (rounds up)" if isinstance(getattr(node, "op", None), ast.Div) else ""
-            )
             raise SpecError(
                 f"{text!r}: {ast.unparse(node)!r} is not in the expression language "
-                f"(integers, + - * // %, comparisons, min, max, cdiv, names){hint}"
+                f"(integers, + - * // %, comparisons, min, max, cdiv, names){advice_on_expression(node)}"
             )
         _check(children, text)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from tkjit.errors import SpecError
+from tkjit.spec.advice import advice_on_annotation
 from tkjit.spec.annotations import Align, CExpr, CType, Fill, Marker, MaxLength, Member, ParallelLayout, Strided, Tensor
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr
@@ -100,6 +101,7 @@ def _marker(kernel: str, name: str, annotation: Any) -> tuple[Any, Marker]:
     raise SpecError(
         f"{kernel}: {name} is annotated {annotation!r}; expected In[...], InOut[...], Out[...], Scalar[...], float, "
         "int, bool, str, torch.dtype, torch.device, or a list, tuple, dict or set of such"
+        f"{advice_on_annotation(name, annotation)}"
     )
 
 

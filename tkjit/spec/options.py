@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tkjit.errors import SpecError
+from tkjit.spec.advice import advice_on_option
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.headers import HeaderLibrary
 
@@ -74,6 +75,7 @@ def check_options(kernel: str, options: Mapping[str, Any]) -> None:
     known = Options.__annotations__
     for option in options:
         if option not in known:
-            raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}")
+            advice = advice_on_option(option, known)
+            raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}{advice}")
     if "entry" not in options:
         raise SpecError(f"{kernel}: entry= is missing; expected the name of a __global__ function")

@@ -153,11 +153,17 @@ def _verification(kernel: str, options: Options, fields: Sequence[Field]) -> Ver
     tolerance = options.get("tolerance", 0.0)
     if not isinstance(tolerance, (int, float)) or tolerance < 0:
         raise SpecError(f"{kernel}: tolerance is {tolerance!r}; expected a number above 0, a part of a result's row")
+    for option in ("unchecked", "zeroed"):
+        if not isinstance(options.get(option, ""), str):
+            raise SpecError(f'{kernel}: {option} is {options[option]!r}; expected names in one text: "x y"')
     unchecked, zeroed = _names(options.get("unchecked", "")), _names(options.get("zeroed", ""))
     if unknown := set(unchecked) - {f.name for f in fields if f.is_written}:
         raise SpecError(f"{kernel}: unchecked= names {', '.join(sorted(unknown))}, which it does not write to")
     if unknown := set(zeroed) - {f.name for f in fields if f.is_input}:
-        raise SpecError(f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is no tensor that a call brings")
+        raise SpecError(
+            f"{kernel}: zeroed= names {', '.join(sorted(unknown))}, which is no tensor that a call brings "
+            'and that verify could zero; an output begins as zero with Out[Tensor, "float32", "N", Zero]'
+        )
     return Verification(tuple(examples), prepare, float(tolerance), unchecked, zeroed)
 
 
@@ -206,8 +212,9 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     for names in (outs, written):
         if names and len(names) == count:
             return names
+    remedy = "" if written else '; an output is a parameter too: y: Out[Tensor, "float32", "N"]'
     raise SpecError(
-        f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}"
+        f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}{remedy}"
     )
 
 

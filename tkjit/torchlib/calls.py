@@ -13,7 +13,7 @@ from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
 from tkjit.spec.schema import operator_fields, operator_name
-from tkjit.spec.signature import python_type, signature_text
+from tkjit.spec.signature import python_type, signature_of, signature_text
 from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
 from tkjit.torchlib.describe import describe
 from tkjit.torchlib.meta import meta_outputs
@@ -36,7 +36,8 @@ class OverloadCall:
         self.inputs = operator_fields(spec)
         self.positional = tuple(f.name for f in spec.given if not f.keyword_only)
         self.outputs = tuple(f.name for f in spec.outputs)
-        self.names = {*(f.name for f in spec.given), "stream", *(["out"] if self.outputs else [])}
+        # in the order of the glue's parameters
+        self.names = tuple(signature_of(spec).parameters)
         self.operator = getattr(packet, operator_name(overload) or "default")
         self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
 
@@ -81,13 +82,14 @@ class OverloadCall:
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.positional):
-            raise self._refuse(f"takes at most {len(self.positional)} positional arguments, got {len(args)}")
+            others = ", ".join(f"{name}=" for name in self.names[len(self.positional) :])
+            few = f"takes at most {len(self.positional)} positional arguments, got {len(args)}"
+            raise self._refuse(f"{few}; by name it takes {others}")
         given = dict(zip(self.positional, args, strict=False))
         for name, value in kwargs.items():
             if name in given or name not in self.names:
-                raise self._refuse(
-                    f"the argument {name} is given twice" if name in given else f"unknown argument {name}"
-                )
+                unknown = f"unknown argument {name}; it takes {', '.join(self.names)}"
+                raise self._refuse(f"the argument {name} is given twice" if name in given else unknown)
             given[name] = value
         if given.get("out") is not None:
             self._spread(given["out"], given)

@@ -1,0 +1,94 @@
+"""What a spec probably meant: the remedies in its errors."""
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Out, SpecError, Tensor
+
+SOURCE = "__global__ void f(Globals g) {}"
+
+
+def error_of(function, **options) -> str:
+    with pytest.raises(SpecError) as caught:
+        tkjit.kernel(SOURCE, **{"entry": "f", "grid": 1, "block": 1, **options})(function)
+    return str(caught.value)
+
+
+def f(x: InOut[Tensor, "float32", "N"]): ...
+
+
+@pytest.mark.parametrize(
+    ("dtype", "advice"),
+    [
+        ("fp32", 'did you mean "float32"?'),
+        ("float", 'did you mean "float32"?'),
+        ("bfloat", 'did you mean "bfloat16"?'),
+        ("T", 'a template parameter is a variant: variants={"T": ("float32", "bfloat16")}'),
+        ("scalar_t", ""),
+    ],
+)
+def test_a_dtype(dtype, advice):
+    def f(x: In[Tensor, dtype, "N"]): ...
+
+    assert error_of(f).endswith(advice)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("smem", "shared_memory"), ("gird", "grid"), ("threads", "block"), ("types", "variants"), ("zzz", "")],
+)
+def test_an_option(option, meant):
+    assert error_of(f, **{option: 1}).endswith(f"; did you mean {meant}?" if meant else "unchecked")
+
+
+@pytest.mark.parametrize(
+    ("grid", "advice"),
+    [
+        ("cdiv(x.shape[0], 256)", ': name the dim, x: In[Tensor, ..., "N"], and use N'),
+        ("x.size(-1)", ': name the dim, x: In[Tensor, ..., "N"], and use N'),
+        ("cdiv(x.numel(), 256)", ": x.numel, without brackets"),
+        ("math.ceil(N / 256)", ": cdiv(N, 256)"),
+        ("triton.cdiv(N, 256)", ": cdiv(N, 256)"),
+        ("N / 256", ": use // (rounds down) or cdiv (rounds up)"),
+    ],
+)
+def test_an_expression(grid, advice):
+    assert error_of(f, grid=grid).endswith(f"names){advice}")
+
+
+def test_dims_as_a_tuple():
+    def f(x: In[Tensor, "float32", "('M', 'N')"]): ...
+
+    assert error_of(f).endswith('dims stand one after the other: In[Tensor, "float32", "M", "N"]')
+
+
+def test_a_tensor_that_is_annotated_alone():
+    def f(x: Tensor): ...
+
+    def g(x: torch.Tensor): ...
+
+    for function in (f, g):
+        assert 'a tensor is x: In[Tensor, "float32", "N"], or InOut, or Out' in error_of(function)
+
+
+def test_an_output_that_is_to_begin_as_zero():
+    def f(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N", "zero"]): ...
+
+    def g(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]): ...
+
+    assert "has the marker Zero, without quotation marks: from tkjit import Zero" in error_of(f)
+    assert 'begins as zero with Out[Tensor, "float32", "N", Zero]' in error_of(g, zeroed="y")
+    assert 'zeroed is True; expected names in one text: "x y"' in error_of(g, zeroed=True)
+
+
+def test_an_output_that_is_no_parameter():
+    def f(x: In[Tensor, "float32", "N"]) -> Tensor: ...
+
+    assert error_of(f).endswith('an output is a parameter too: y: Out[Tensor, "float32", "N"]')
+
+
+def test_a_field_that_is_named_out():
+    def f(x: In[Tensor, "float32", "N"], out: Out[Tensor, "float32", "N"]): ...
+
+    assert error_of(f).endswith("a call's out= gives the output; choose another, such as out_")

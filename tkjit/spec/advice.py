@@ -1,0 +1,140 @@
+"""What a spec probably meant where it cannot be read: the remedies in its errors."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Set
+from typing import Any
+
+from tkjit.spec.dtypes import BY_NAME
+
+# as C++, NumPy and other loaders say them
+_DTYPES = {
+    "float": "float32",
+    "fp32": "float32",
+    "f32": "float32",
+    "double": "float64",
+    "fp64": "float64",
+    "half": "float16",
+    "fp16": "float16",
+    "bf16": "bfloat16",
+    "__half": "float16",
+    "__nv_bfloat16": "bfloat16",
+    "int": "int32",
+    "long": "int64",
+    "byte": "uint8",
+    "uint": "uint32",
+    "fp8": "float8_e4m3fn",
+}
+_OPTIONS = {
+    "shared": "shared_memory",
+    "smem": "shared_memory",
+    "shared_mem": "shared_memory",
+    "dynamic_shared_memory": "shared_memory",
+    "blocks": "grid",
+    "num_blocks": "grid",
+    "threads": "block",
+    "num_threads": "block",
+    "block_size": "block",
+    "kernel": "entry",
+    "name": "entry",
+    "function": "entry",
+    "types": "variants",
+    "dtypes": "variants",
+    "templates": "variants",
+    "template_args": "variants",
+    "includes": "include_dirs",
+    "include": "include_dirs",
+    "include_paths": "include_dirs",
+    "macros": "defines",
+    "arch": "archs",
+    "grad": "backward",
+    "vjp": "backward",
+    "plain": "args",
+}
+_OF_TORCH = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
+
+
+def advice_on_dtype(name: str, variants: Iterable[str]) -> str:
+    """What a dtype that is not known may have meant: ``; did you mean "float32"?``.
+
+    >>> advice_on_dtype("fp16", []), advice_on_dtype("T", [])
+    ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")}')
+    """
+    known = [*variants, *BY_NAME]
+    if near := _DTYPES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), ""):
+        return f'; did you mean "{near}"?'
+    if re.fullmatch(r"[A-Z]\w*", name):
+        return f'; a template parameter is a variant: variants={{"{name}": ("float32", "bfloat16")}}'
+    return ""
+
+
+def advice_on_option(name: str, known: Iterable[str]) -> str:
+    """What an option that there is not may have meant: ``; did you mean shared_memory?``."""
+    near = _OPTIONS.get(name) or next(iter(difflib.get_close_matches(name, list(known), 1)), "")
+    return f"; did you mean {near}?" if near else ""
+
+
+def advice_on_expression(node: ast.expr) -> str:
+    """How a part that the language of expressions does not have is said in it.
+
+    >>> advice_on_expression(ast.parse("x.shape[0]", mode="eval").body)
+    ': name the dim, x: In[Tensor, ..., "N"], and use N'
+    """
+    text = ast.unparse(node)
+    if isinstance(getattr(node, "op", None), ast.Div):
+        return ": use // (rounds down) or cdiv (rounds up)"
+    if match := _OF_TORCH.fullmatch(text):
+        return f': name the dim, {match[1]}: In[Tensor, ..., "N"], and use N'
+    if match := re.fullmatch(r"(\w+)\.(numel|stride|rows|cols|depth|batch)\(\)", text):
+        return f": {match[1]}.{match[2]}, without brackets" if match[2] != "stride" else ""
+    if match := re.fullmatch(r"(?:math\.)?ceil\((.+) / (.+)\)", text):
+        return f": cdiv({match[1]}, {match[2]})"
+    if match := re.fullmatch(r"(?:triton\.|tl\.)cdiv\((.+)\)", text):
+        return f": cdiv({match[1]})"
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return ': dims stand one after the other: In[Tensor, "float32", "M", "N"]'
+    return ""
+
+
+def advice_on_annotation(name: str, annotation: Any) -> str:
+    """How a tensor is annotated that is named alone."""
+    written = getattr(annotation, "__name__", "")
+    if written == "Tensor":
+        return f'; a tensor is {name}: In[Tensor, "float32", "N"], or InOut, or Out, with its dtype and its dims'
+    return ""
+
+
+def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Iterable[str]) -> str:
+    """How a dim is defined that no argument has alone.
+
+    Parameters
+    ----------
+    name : str
+        The dim.
+    where, text : str
+        The expression that uses it, and whose it is: ``"x's dims"``.
+    known : set of str
+        What expressions can use.
+    inputs : iterable of str
+        The tensors that a call brings.
+
+    Examples
+    --------
+    >>> advice_on_dim("D", "x's dims", "2 * D", {"N"}, ["x"])
+    '; name the whole dim, "D_all", and say dims={"D": "D_all // 2"}'
+    """
+    if name.lower() in ("zero", "zeros", "zeroed") and where.endswith("'s dims"):
+        return "; an output that begins as zero has the marker Zero, without quotation marks: from tkjit import Zero"
+    multiple = re.fullmatch(rf"(\d+) \* {name}|{name} \* (\d+)", text)
+    if multiple and where in [f"{one}'s dims" for one in inputs]:
+        whole = f"{name}_all"
+        while whole in known:
+            whole += "_"
+        dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
+        return f'; name the whole dim, "{whole}", and say {dims}'
+    if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
+        return f"; did you mean {near[0]}?"
+    return f'; dims={{"{name}": ...}} defines one by others'
