@@ -18,6 +18,7 @@ from tkjit.config import Settings
 from tkjit.errors import SpecError, TkjitError
 
 SPEC_MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
+_FILE = "file:"  # and that of one that is named by its path
 _PACKAGE = Path(__file__).resolve().parent
 
 Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # by a kernel's name, the files and lines that define it
@@ -35,6 +36,11 @@ def _bundled_directories() -> tuple[Path, ...]:
     """``kernel_sources``, and its groups: the kernels of a header library lie in a directory of its name."""
     root = bundled_directory()
     return (root, *(path for path in sorted(root.glob("*")) if path.is_dir()))
+
+
+def names_of_file(path: Path) -> list[str]:
+    """The kernels of a spec file that lies anywhere, as ``load`` finds them: ``FILE.py:NAME``."""
+    return [f"{path}:{name}" for name in definitions(path)]
 
 
 def is_spec_module(module: str) -> bool:
@@ -110,7 +116,7 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     Parameters
     ----------
     name : str
-        ``NAME``, or ``PACKAGE.NAME``.
+        ``NAME``, ``PACKAGE.NAME``, or ``FILE.py:NAME``.
     definitions_of : callable
         ``definitions``, or a function that knows the result from earlier.
 
@@ -119,8 +125,14 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
     SpecError
         If no kernel has that name, with near names; or if there are two, with both places.
     """
+    file, _, own = name.rpartition(":")
+    if file.endswith(".py"):
+        alone = Path(file).absolute()
+        if not alone.is_file():
+            raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
+        return Found(alone, own, f"{_FILE}{alone}")
     brought_by, _, own = name.rpartition(".")
-    if "." in name and own.isidentifier():
+    if "." in name and own.isidentifier() and not (own == "py" and Path(name).is_file()):
         try:
             package = packages.package(brought_by)
         except SpecError as error:
@@ -133,6 +145,8 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
                 return Found(path, own, f"{SPEC_MODULES}.{path.stem}")
         if (found := _find_in_packages(own, definitions_of)) is not None:
             return found
+    if name.endswith(".py") and Path(name).is_file():
+        raise SpecError(f"{name} is a file; its kernels are {', '.join(names_of_file(Path(name)))}")
     import difflib
 
     files = kernel_files(settings)
@@ -164,6 +178,8 @@ def full_name(name: str, module: str) -> str | None:
     """What ``load`` finds a kernel by that its module defines; None if that is no spec file."""
     if is_spec_module(module):
         return name
+    if module.startswith(_FILE):
+        return f"{module.removeprefix(_FILE)}:{name}"
     package = packages.package_of(module)
     return None if package is None else f"{package.name}.{name}"
 
@@ -237,7 +253,7 @@ class Reference:
 def _run(path: Path, module: str, mtime_ns: int, size: int) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
     namespace: dict[str, Any] = {"__name__": module, "__file__": str(path)}
-    if not is_spec_module(module):
+    if not is_spec_module(module) and not module.startswith(_FILE):
         namespace["__package__"] = module.rpartition(".")[0]
     try:
         # no bytecode: its files know an edit by the second only

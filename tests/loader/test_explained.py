@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, InOut, Tensor
+from tkjit import In, InOut, Out, Tensor
 
 pytestmark = pytest.mark.compiles
 TEMPLATE = "template <typename T> __global__ void relu(const __grid_constant__ Globals g) {}"
@@ -75,3 +75,41 @@ except tkjit.CompileError as error:
 """
     printed = fresh.run(code, TKJIT_COMPILER=compiler)
     assert printed.startswith("kernel: the source has no __global__ function rellu; it has relu<typename T>(")
+
+
+def kernel_of(body: str, head: str = "__global__ void", **options):
+    source = f"{head} f(const __grid_constant__ Globals g) {{ {body} }}"
+
+    @tkjit.kernel(source, **{"entry": "f", "grid": 1, "block": 32, **options})
+    def f(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "float32", "M", "N"]) -> Tensor: ...
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (kernel_of("g.y[0, 1] = 1;"), r"f: inline\.cu:1: \.y\[0, 1\] has one index, the last, .*; \.y\(0, 1\) has two"),
+        (
+            kernel_of("", "__device__ void"),
+            r"f: inline\.cu:1: f\(.*Globals g\) is no kernel: write __global__ before it",
+        ),
+    ],
+)
+def test_what_compilers_take_without_a_word(session_cache, kernel, said):
+    with pytest.raises(tkjit.SpecError, match=said):
+        kernel(torch.ones(2, 3))
+
+
+def test_a_grid_that_is_rounded_down_to_nothing(session_cache):
+    kernel = kernel_of("g.y[threadIdx.x] = 1;", grid="N // 32")
+    with pytest.raises(tkjit.LaunchError, match="f: grid is 0 blocks, N // 32; // rounds down, and cdiv rounds up"):
+        kernel(torch.ones(2, 31))
+    assert kernel(torch.ones(1, 32)).tolist() == [[1.0] * 32]
+    assert kernel(torch.ones(2, 0)).numel() == 0
+
+
+def test_an_error_is_raised_once(session_cache):
+    """Without the compiler's own as its cause: it says all that this one did."""
+    error = error_of(PLAIN, "addd", args=True)
+    assert error.__cause__ is None and error.__suppress_context__

@@ -9,6 +9,8 @@ import pytest
 import tkjit
 from tkjit import SpecError, registry
 from tkjit.config import Settings
+from tkjit.kernel import find_used, kernels_named
+from tkjit.loader.labels import warmup_command
 
 KERNEL = """
 import tkjit
@@ -132,3 +134,39 @@ def test_a_spec_file_is_not_left_in_sys_modules(kernels_here):
     before = set(sys.modules)
     tkjit.find("mine")
     assert not {name for name in set(sys.modules) - before if "mine" in name}
+
+
+def test_a_kernel_of_any_file(tmp_path, monkeypatch):
+    path = write_kernel(tmp_path / "anywhere", "mine", "Of a file.")
+    name = f"{path}:mine"
+    kernel = tkjit.find(name)
+    assert kernel.specs[0].doc == "Of a file." and kernel.name == "mine"
+    assert warmup_command(kernel.specs[0]) == f"python -m tkjit warmup {name}"
+    assert find_used("mine", kernel.specs[0].module).specs[0].doc == "Of a file."
+    monkeypatch.chdir(path.parent)
+    assert tkjit.find("mine.py:mine") is kernel
+    assert kernels_named(["mine.py", "axpy"]) == ("mine.py:mine", "axpy")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine.py", r"mine.py is a file; its kernels are mine.py:mine"),
+        ("mine.py:other", r"defines no 'other'; it defines mine"),
+        ("missing.py:mine", r"no kernel is named 'missing.py:mine': there is no file missing.py"),
+    ],
+)
+def test_a_file_that_is_named_wrongly(tmp_path, monkeypatch, name, said):
+    write_kernel(tmp_path, "mine")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match=said):
+        tkjit.find(name)
+
+
+def test_a_source_beside_a_spec_that_names_none(tmp_path):
+    path = write_kernel(tmp_path, "mine")
+    text = path.read_text()
+    path.write_text(text[: text.index('"__global__')] + text[text.index("entry=") :])
+    (tmp_path / "mine.cu").write_text("")
+    with pytest.raises(SpecError, match=r'no source; .*; mine.cu lies beside it: @tkjit.kernel\("mine.cu", ...\)'):
+        tkjit.find(f"{path}:mine")

@@ -14,13 +14,13 @@ LOGS = [
 
 @pytest.mark.parametrize("log", LOGS)
 def test_the_fields_of_the_struct(log):
-    assert why_no_member(SOURCE, "a", ["x", "y"], log) == "Globals has the fields x, y"
+    assert why_no_member(SOURCE, "a", ["x", "y"], ["N"], log) == "Globals has the fields x, y"
 
 
 @pytest.mark.parametrize("log", LOGS)
 def test_a_source_of_two_kernels(log):
     other = "template <class T> __global__ void b(Globals g) {}\n__global__ void plain(float* x) {}\n"
-    said = why_no_member(SOURCE + other, "a", ["x"], log)
+    said = why_no_member(SOURCE + other, "a", ["x"], ["N"], log)
     assert said.endswith("and the source has b too: give each a file")
 
 
@@ -33,7 +33,7 @@ def test_a_source_of_two_kernels(log):
     ],
 )
 def test_the_members_of_a_global_layout(log):
-    assert "batch(), depth(), rows(), cols(), numel()" in why_no_member(SOURCE, "a", ["x"], log)
+    assert "batch(), depth(), rows(), cols(), numel()" in why_no_member(SOURCE, "a", ["x"], ["N"], log)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,35 @@ def test_the_members_of_a_global_layout(log):
     [
         "",
         "a.cu:2:1: error: 'struct Mine' has no member named 'size'",
-        "a.cu:2:1: error: 'z' was not declared in this scope",
+        "a.cu:2:1: error: 'w' was not declared in this scope",
         "a.cu:2:1: error: expected ';'\na.cu:3:1: error: 'struct Globals' has no member named 'z'",
     ],
 )
 def test_other_errors(log):
-    assert why_no_member(SOURCE, "a", ["x"], log) == ""
+    assert why_no_member(SOURCE, "a", ["x"], ["N"], log) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("x", "x is a field of the struct: g.x"),
+        ("N", "N is a dim of the spec; a kernel asks its tensor for an extent, as in g.x.cols()"),
+        ("Globals", "leave args=True out"),
+        ("TODO", "the spec still says TODO"),
+        ("__float2half", "#include <cuda_fp16.h>"),
+        ("__nv_bfloat162", "#include <cuda_bf16.h>"),
+        ("mine", ""),
+    ],
+)
+@pytest.mark.parametrize(
+    "log",
+    [
+        "a.cu:2:1: error: '{}' was not declared in this scope",
+        "a.cu:2:1: error: '{}' does not name a type",
+        "a.cu:2:1: error: use of undeclared identifier '{}'",
+        "a.cu:2:1: error: unknown type name '{}'",
+        'a.cu(2): error: identifier "{}" is undefined',
+    ],
+)
+def test_an_undeclared_name(log, name, said):
+    assert said in (reason := why_no_member(SOURCE, "a", ["x"], ["N"], log.format(name))) and bool(reason) == bool(said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tkjit import packages, registry
 from tkjit.config import Settings
@@ -52,7 +53,7 @@ def kernels() -> tuple[str, ...]:
 
 
 def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
-    """The kernels that a command's names mean: that of a package stands for all of its kernels.
+    """The kernels that a command's names mean: that of a package, or of a file, stands for all of its kernels.
 
     Raises
     ------
@@ -62,7 +63,9 @@ def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
     known = kernels()
     found: dict[str, None] = {}
     for name in names:
-        if name not in known and name in packages.packages():
+        if name.endswith(".py") and Path(name).is_file():
+            found.update(dict.fromkeys(registry.names_of_file(Path(name))))
+        elif name not in known and name in packages.packages():
             packages.package(name)  # it may be broken
             found.update(dict.fromkeys(one for one in known if one.rpartition(".")[0] == name))
         else:

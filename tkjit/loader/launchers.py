@@ -14,7 +14,7 @@ from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
 from tkjit.compile.nvrtc import EXTRA, Nvrtc
 from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
-from tkjit.errors import CompileError, TkjitError, ToolchainError
+from tkjit.errors import CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
 from tkjit.loader import translation
 from tkjit.loader.device_code import Choice, Halves, NotInHalves, choose, refusal
@@ -115,6 +115,7 @@ class LauncherPlan(Plan):
 
     def make(self, staging: Path) -> Product:
         check_complete(self.spec)
+        self._check_source()
         why_nvcc = self.compiler.reason
         if self.compiler.nvrtc is not None:
             try:
@@ -150,6 +151,26 @@ class LauncherPlan(Plan):
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
         return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
+
+    def _check_source(self) -> None:
+        """Refuse what compilers take, and what cannot be meant.
+
+        Raises
+        ------
+        SpecError
+            With the line.
+        """
+        from tkjit.source.silent import silent_mistake
+
+        spec = self.spec
+        if spec.host or spec.config:
+            return
+        layouts = (
+            [] if spec.struct or spec.args else [f.name for f in spec.tensors if not f.is_list and not f.is_parallel]
+        )
+        if (mistake := silent_mistake(self._source.read(), spec.entry, layouts)) is not None:
+            line, text = mistake
+            raise SpecError(f"{spec.name}: {self._source.place}:{line}: {text}")
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
         """Build the device code by NVRTC, the host code by the C++ compiler.
@@ -288,7 +309,7 @@ class LauncherPlan(Plan):
         if spec.host or spec.struct or spec.behind:
             return ""
         reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
-        return reason or why_no_member(text, spec.entry, spec.order, log)
+        return reason or why_no_member(text, spec.entry, () if spec.args else spec.order, spec.dim_names, log)
 
     @cached_property
     def _flags(self) -> Flags:

@@ -299,8 +299,7 @@ class Loader:
                     watch_after_s=plan.watch_after_s,
                 )
             except CompileError as error:
-                explained = plan.explain(error)
-                raise explained from (None if explained is error else error)
+                raise plan.explain(error) from None  # which says all that the error does
             built = replace(built, fingerprint=inputs + built.fingerprint)
             self._unrecorded.append(_Built(plan.warm_key, built, time.monotonic_ns()))
             return built

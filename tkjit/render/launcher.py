@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tkjit.render.expressions import render_expression
 from tkjit.render.globals import (
@@ -241,6 +241,8 @@ def _shape(spec: Spec) -> list[str]:
             lines += _shape_in_cpp(spec, what, part)
         elif part:
             lines.append(f"shape.set_{what}({', '.join(render_expression(expr, spell) for expr in part)});")
+            if what == "grid" and any("//" in expr.text for expr in part):
+                lines.append(_no_blocks(spec, part))
         elif spec.config:
             lines.append(f"tkjit::use_config_{what}<{spec.config}>(shape, globals);")
         elif spec.struct:
@@ -254,6 +256,13 @@ def _shape(spec: Spec) -> list[str]:
     if spec.cooperative:
         lines.append("shape.cooperative = true;")
     return lines
+
+
+def _no_blocks(spec: Spec, grid: Sequence[Expr]) -> str:
+    """Refuse a grid that is rounded down to no blocks, where every tensor has elements."""
+    tensors = [i for i, f in enumerate(spec.struct_fields) if f.is_tensor and not f.is_list and not f.is_parallel]
+    written = repr_text(", ".join(expr.text for expr in grid))
+    return f"tkjit::check_blocks(shape, args, {{{', '.join(map(str, tensors))}}}, {written});"
 
 
 def _fills(spec: Spec, variant: Variant) -> list[str]:

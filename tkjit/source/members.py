@@ -1,4 +1,4 @@
-"""Explains a member that a compiler has not found in what tkjit renders: the struct, or a field of it."""
+"""Explains a name that a compiler has not found: a member of what tkjit renders, a field, a dim, a header's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,27 @@ _NO_MEMBER = re.compile(
     r"(?:\W(?:const )?(?:struct |class )?(?P<owner>[\w:]+)(?:<[^\n]*>)?\W+has no member (?:named )?\W?(?P<name>\w+)"
     r"|no member named \W(?P<named>\w+)\W in \W(?P<of>[\w:]+))"
 )
+_UNKNOWN = re.compile(
+    r"\W(?P<name>\w+)\W (?:was not declared|does not name a type|has not been declared)"
+    r"|(?:undeclared identifier|unknown type name) \W(?P<named>\w+)"
+    r'|identifier "(?P<identifier>\w+)" is undefined'
+)
+# what a header declares that tkjit includes only for a field of its type
+_HEADERS = {
+    r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
+    r"__nv_bfloat162?|nv_bfloat162?|__float2bfloat16.*|__bfloat162float": "cuda_bf16.h",
+    r"__nv_fp8\w*": "cuda_fp8.h",
+    r"curand\w*": "curand_kernel.h",
+    r"cooperative_groups": "cooperative_groups.h",
+}
 _LAYOUTS = {
     "gl": "a global layout has raw_ptr, batch(), depth(), rows(), cols(), numel(), and elements g.x[i]",
     "strided": "a strided layout has raw_ptr, extent(i), stride(i), numel(), and elements g.x(i, j)",
 }
 
 
-def why_no_member(text: str, entry: str, fields: Sequence[str], log: str) -> str:
-    """Which members there are; empty if the compiler's first error is another.
+def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[str], log: str) -> str:
+    """Which members there are, or what a name is that is undeclared; empty if the compiler's first error is another.
 
     Parameters
     ----------
@@ -29,16 +42,20 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], log: str) -> str
         As the spec has it: ``relu<T>``.
     fields : sequence of str
         The members of the struct that is rendered.
+    dims : sequence of str
+        The dims of the spec.
     log : str
         What the compiler has printed.
 
     Examples
     --------
     >>> source = "__global__ void a(Globals g) {} __global__ void b(Globals g) {}"
-    >>> why_no_member(source, "a", ["x", "y"], 'a.cu(2): error: class "Globals" has no member "z"')
+    >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')
     'Globals has the fields x, y. Each kernel has Globals of its own, and the source has b too: give each a file'
     """
     line = next((line for line in log.splitlines() if re.search(r"\berror\b", line)), "")
+    if (unknown := _UNKNOWN.search(line)) is not None:
+        return _why_unknown(unknown["name"] or unknown["named"] or unknown["identifier"], fields, dims)
     if (match := _NO_MEMBER.search(line)) is None:
         return ""
     owner = (match["owner"] or match["of"]).rpartition("::")[2]
@@ -52,3 +69,17 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], log: str) -> str
     if not others:
         return own
     return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"
+
+
+def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+    """What an undeclared name probably is."""
+    if name == "Globals":
+        return "no struct Globals is rendered for plain arguments: leave args=True out"
+    if name == "TODO":
+        return "the spec still says TODO"
+    if name in fields:
+        return f"{name} is a field of the struct: g.{name}, where the kernel's parameter is g"
+    if name in dims and fields:
+        return f"{name} is a dim of the spec; a kernel asks its tensor for an extent, as in g.{fields[0]}.cols()"
+    header = next((header for pattern, header in _HEADERS.items() if re.fullmatch(pattern, name)), "")
+    return f"{name} is declared in a header: #include <{header}>" if header else ""

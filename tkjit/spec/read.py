@@ -108,7 +108,12 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
     sources = {"": source, **(options.get("archs") or {}), **({"cpu": cpu} if cpu else {})}
     given = {_arch(name, arch): _source(where, directory) for arch, where in sources.items() if where is not None}
     if not given:
-        raise SpecError(f"{name}: no source; give a file name, the text itself, or archs=")
+        beside = (
+            f'; {name}.cu lies beside it: @tkjit.kernel("{name}.cu", ...)'
+            if (directory / f"{name}.cu").is_file()
+            else ""
+        )
+        raise SpecError(f"{name}: no source; give a file name, the text itself, or archs={beside}")
     flags = options.get("flags", ())
     return Compilation(
         sources=tuple(given.items()),

@@ -70,6 +70,17 @@ private:
     }
 };
 
+// Makes an error of a grid that was rounded down to no blocks, unless a tensor has no elements.
+inline void check_blocks(LaunchShape& shape, const TkjitArg* args, std::initializer_list<int> tensors, const char* grid) {
+    if (shape.error || !shape.empty) return;
+    for (const int i : tensors) {
+        int64_t elements = args[i].present;
+        for (int32_t axis = 0; axis < args[i].rank; ++axis) elements *= args[i].extents[axis];
+        if (elements == 0) return;
+    }
+    shape.error = error_text("grid is 0 blocks, %s; // rounds down, and cdiv rounds up", grid);
+}
+
 // An error text with the shape of the launch behind it.
 inline const char* with_shape(const char* error, const LaunchShape& shape) {
     const dim3 grid = shape.grid, block = shape.block;

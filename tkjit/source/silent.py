@@ -1,0 +1,83 @@
+"""Finds mistakes in a source that compilers take without a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tkjit.source.entries import kernel_functions
+from tkjit.source.lexer import Token, closing, macros, tokens_of
+from tkjit.source.scopes import outline
+
+
+def silent_mistake(text: str, entry: str, layouts: Sequence[str]) -> tuple[int, str] | None:
+    """What is wrong with a source that compiles, and its line; None if nothing is known to be.
+
+    Parameters
+    ----------
+    text : str
+        The source.
+    entry : str
+        As the spec has it: ``relu<T>``.
+    layouts : sequence of str
+        The members of the rendered struct that are layouts.
+
+    Examples
+    --------
+    >>> silent_mistake("__global__ void f(Globals g) { g.x[1, 2] = 0; }", "f", ["x"])
+    (1, '.x[1, 2] has one index, the last, as C++ reads a comma; .x(1, 2) has two')
+    >>> silent_mistake("void f(Globals g) {}", "f", ["x"])
+    (1, 'f(Globals g) is no kernel: write __global__ before it')
+    """
+    return _not_global(text, entry.partition("<")[0].strip()) or _several_indices(text, layouts)
+
+
+def _several_indices(text: str, layouts: Sequence[str]) -> tuple[int, str] | None:
+    """An index of two numbers in square brackets: C++20 takes the last one."""
+    names = "|".join(map(re.escape, layouts))
+    if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^\]]*,", text):  # quick, and seldom true
+        return None
+    tokens = tokens_of(text)
+    for i in range(1, len(tokens) - 1):
+        is_layout = tokens[i - 1].text == "." and tokens[i].text in layouts and tokens[i + 1].text == "["
+        end = closing(tokens, i + 1) if is_layout else None
+        if end is not None and _has_comma(tokens[i + 2 : end]):
+            inside = text[tokens[i + 2].start : tokens[end - 1].end]
+            name = tokens[i].text
+            one = f".{name}[{inside}] has one index, the last, as C++ reads a comma"
+            several = "two" if inside.count(",") == 1 else "several"
+            return _line(text, tokens[i]), f"{one}; .{name}({inside}) has {several}"
+    return None
+
+
+def _has_comma(tokens: Sequence[Token]) -> bool:
+    """Whether there is a comma outside of brackets."""
+    depth = 0
+    for token in tokens:
+        depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "mark" else 0
+        if token.text == "," and depth == 0:
+            return True
+    return False
+
+
+def _not_global(text: str, name: str) -> tuple[int, str] | None:
+    """A function of the entry's name that is no kernel: a host compiler takes it for one."""
+    own = name.rpartition("::")[2]
+    if re.search(rf"__global__[^;{{}}]*\b{re.escape(own)}\b", text):  # quick, and nearly always true
+        return None
+    tokens = tokens_of(text)
+    if any("__global__" in (token.text for token in macro.inner) for macro in macros(tokens)):
+        return None  # a macro may define kernels
+    if any(kernel.name.rpartition("::")[2] == own for kernel in kernel_functions(text)):
+        return None
+    for function in outline(tokens).functions:
+        head = function.head
+        for i in range(len(head) - 1):
+            if head[i].text == own and head[i + 1].text == "(" and not function.is_member:
+                written = " ".join(text[head[i].start : head[-1].end].split())
+                return _line(text, head[i]), f"{written} is no kernel: write __global__ before it"
+    return None
+
+
+def _line(text: str, token: Token) -> int:
+    return text.count("\n", 0, token.start) + 1
