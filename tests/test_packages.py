@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
-from tkjit import SpecError, packages
+from tkjit import SpecError, packages, registry
 from tkjit.cli import main
 from tkjit.kernel import find_used, kernels_named
 from tkjit.loader.labels import warmup_command
@@ -129,6 +131,57 @@ def test_what_is_installed_later_is_seen(fake, install):
     assert "later" not in packages.packages()
     site = install("later", "later", {"later/__init__.py": "", "later/a.py": kernel_text("f")})
     assert site and tkjit.find("later.f").name == "f"
+
+
+def test_namespace_packages(install):
+    install("deep", "goo.cloud.kern", {"goo/cloud/kern/__init__.py": "", "goo/cloud/kern/a.py": kernel_text("f")})
+    assert tkjit.find("deep.f").specs[0].module == "goo.cloud.kern.a"
+    install("flat", "acme.kern", {"acme/kern/a.py": kernel_text("f")})
+    assert tkjit.find("flat.f").specs[0].module == "acme.kern.a"
+
+
+def test_an_upgrade_that_keeps_size_and_time_is_seen(install):
+    site = install("fake", "fake", {"fake/__init__.py": "", "fake/f.py": kernel_text("f", "Number one.")})
+    path = site / "fake/f.py"
+    status = path.stat()
+    assert tkjit.find("fake.f").specs[0].doc == "Number one."
+    (site / "fake/new").write_text(kernel_text("f", "Number two."))
+    os.utime(site / "fake/new", ns=(status.st_atime_ns, status.st_mtime_ns))
+    (site / "fake/new").replace(path)
+    assert path.stat().st_mtime_ns == status.st_mtime_ns and path.stat().st_size == status.st_size
+    assert tkjit.find("fake.f").specs[0].doc == "Number two."
+
+
+def test_a_kernel_of_another_file_of_the_package_is_not_taken_for_it(install, monkeypatch):
+    """It is imported, as any module's kernel is."""
+    files = {"p/__init__.py": "", "p/_own.py": kernel_text("f", "Own."), "p/k.py": kernel_text("f", "Brought.")}
+    install("p", "p", files)
+    assert importlib.import_module("p._own").f.specs[0].doc == "Own."
+    assert registry.full_name("f", "p._own") is None and registry.full_name("f", "p.k") == "p.f"
+    assert find_used("f", "p._own").specs[0].doc == "Own."
+
+
+def test_its_operator_has_the_packages_name(fake):
+    """So an exported program finds it, whichever kernels of that name were loaded before."""
+    assert tkjit.find("fake.whisper").schema.startswith("tkjit::fake__whisper(")
+    assert registry.name_for_torch("axpy", registry.SPEC_MODULES + ".axpy") == "axpy"
+
+
+def test_the_name_in_the_cache():
+    assert [registry.own_name(name) for name in ("relu", "my.relu", "a/b.py:relu")] == ["relu"] * 3
+
+
+@pytest.mark.parametrize("text", ["x = " + "1+" * 30_000 + "1", "x = " + "-" * 50_000 + "1", "\x00", "def f(:"])
+def test_a_file_that_cannot_be_parsed_stops_no_other(fake, install, text, capsys):
+    install("odd", "odd", {"odd/__init__.py": "", "odd/deep.py": text})
+    assert main(["list"]) == 0
+    assert "odd.deep" in capsys.readouterr().out
+    assert tkjit.find("whisper").name == "whisper"
+
+
+def test_a_pipe_is_not_read(fake):
+    os.mkfifo(fake / "fake_kernels/pipe.py")
+    assert "fake.whisper" in tkjit.kernels() and "fake.pipe" not in tkjit.kernels()
 
 
 # ---- names that are wrong
@@ -252,6 +305,9 @@ def test_a_new_package(tmp_path, monkeypatch, capsys):
         ("../up", "no name of a package"),
         ("json", "json is another module already"),
         ("torch", "torch is another module already"),
+        ("tests", "choose another name"),
+        ("__", "no name of a package"),
+        ("a" * 300, "cannot write"),
     ],
 )
 def test_a_name_that_no_package_can_have(tmp_path, monkeypatch, capsys, name, said):

@@ -21,12 +21,14 @@ class TkjitError(Exception):
         """What IPython shows of it, in a notebook too: the user's own lines, and none of tkjit's."""
         traceback = _users_part(self.__traceback__)
         cause, suppresses = self.__cause__, self.__suppress_context__
-        behind = None if cause is None else cause.__traceback__
+        earlier = cause or (None if suppresses else self.__context__)  # what is shown before it
+        behind = None if earlier is None else earlier.__traceback__
         users = _users_part(behind)
-        self.__cause__ = cause if users else None  # which also suppresses the context
+        if not users:
+            self.__cause__ = None  # which also suppresses the context
         try:
-            if cause is not None:
-                cause.__traceback__ = users
+            if earlier is not None:
+                earlier.__traceback__ = users
             ipython: Any = sys.modules.get("IPython")
             shell = ipython.get_ipython() if ipython is not None else None
             if shell is None:
@@ -38,8 +40,8 @@ class TkjitError(Exception):
                 return list(formatter.get_exception_only(type(self), self))
             return list(formatter.structured_traceback(type(self), self, traceback, tb_offset=0))
         finally:
-            if cause is not None:
-                cause.__traceback__ = behind
+            if earlier is not None:
+                earlier.__traceback__ = behind
             self.__cause__, self.__suppress_context__ = cause, suppresses
 
 

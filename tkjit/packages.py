@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -141,7 +141,7 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
     if found.submodule_search_locations is None:
         place = Path(found.origin or "")
     else:
-        directories = [Path(one) for one in found.submodule_search_locations]
+        directories = [Path(one) for one in _locations(found)]
         if len(directories) != 1:
             raise SpecError("is a namespace over several directories; expected a package with an __init__.py")
         place = directories[0]
@@ -152,8 +152,27 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
 
 def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
     """Where a module lies. ``importlib.util.find_spec`` would import the packages that it lies in."""
-    path = None if parent is None else parent.submodule_search_locations
-    if parent is not None and path is None:
+    if parent is not None and parent.submodule_search_locations is None:
         return None
+    path = None if parent is None else _locations(parent)
     finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
-    return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
+    try:
+        return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
+    except KeyError:  # a namespace asks for the module that it lies in, which is not imported
+        return _namespace(name, path or ())
+
+
+def _namespace(name: str, path: Iterable[str]) -> ModuleSpec | None:
+    """A namespace package: the directories of its name in those of its parent."""
+    from importlib.machinery import ModuleSpec
+
+    spec = ModuleSpec(name, None, is_package=True)
+    last = name.rpartition(".")[2]
+    spec.submodule_search_locations = [str(found) for place in path if (found := Path(place, last)).is_dir()]
+    return spec if spec.submodule_search_locations else None
+
+
+def _locations(package: ModuleSpec) -> list[str]:
+    """The directories of a package; a namespace's own list asks for its parent, which is not imported."""
+    locations = package.submodule_search_locations
+    return list(getattr(locations, "_path", locations) or ())

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +23,8 @@ SPEC_MODULES = "tkjit.kernel_sources"  # what a spec file's module is called
 _FILE = "file:"  # and that of one that is named by its path
 _PACKAGE = Path(__file__).resolve().parent
 
+State: TypeAlias = tuple[int, ...]  # of a file, which no other content of it has
+_UNREADABLE = (OSError, ValueError, SyntaxError, RecursionError, MemoryError)
 Definitions: TypeAlias = dict[str, list[tuple[str, int]]]  # by a kernel's name, the files and lines that define it
 
 
@@ -88,7 +92,8 @@ def spec_files(place: Path) -> list[Path]:
     """The files of a directory that may define kernels; a file stands for itself."""
     if place.is_file():
         return [place]
-    return [path for path in sorted(place.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
+    named = [path for path in sorted(place.glob("*.py")) if path.stem.isidentifier() and path.stem[0] != "_"]
+    return [path for path in named if path.is_file()]  # and no pipe, of which reading would wait
 
 
 def definitions(place: Path) -> Definitions:
@@ -104,7 +109,7 @@ def summary_in_text(path: Path, name: str) -> str:
     """The first line of a kernel's docstring, by its file's text; empty if there is none. The file is not run."""
     try:
         statements = ast.parse(path.read_bytes()).body
-    except (OSError, ValueError, SyntaxError):
+    except _UNREADABLE:
         return ""
     found = (one for one in statements if isinstance(one, ast.FunctionDef) and one.name == name)
     return next((doc.partition("\n")[0] for one in found if (doc := ast.get_docstring(one))), "")
@@ -157,8 +162,11 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
 
 def _file_in(place: Path, name: str, definitions_of: Callable[[Path], Definitions]) -> Path | None:
     path = place / f"{name}.py"
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:
+        raise SpecError(f"cannot read {place}: {error.strerror}") from None
     places = definitions_of(place).get(name, [])
     if len(places) > 1:
         raise SpecError(f"{name} is defined twice: {' and '.join(f'{file}:{line}' for file, line in places)}")
@@ -174,14 +182,33 @@ def _find_in_packages(name: str, definitions_of: Callable[[Path], Definitions]) 
     return next((Found(path, name, one.module_of(path)) for one, path in paths), None)
 
 
+def own_name(name: str) -> str:
+    """What a file defines a kernel by, and what the cache calls it: ``relu`` of ``my_kernels.relu``, ``a.py:relu``."""
+    return name.rpartition(":")[2].rpartition(".")[2]
+
+
+def name_for_torch(name: str, module: str) -> str:
+    """What the operator of a kernel is called below ``torch.ops.tkjit``: with its package's name, if it has one.
+
+    An exported program finds it in another process by this name, whichever kernels are loaded there first.
+    """
+    package = None if is_spec_module(module) else packages.package_of(module)
+    return name if package is None else re.sub(r"\W", "_", f"{package.name}__{name}")
+
+
 def full_name(name: str, module: str) -> str | None:
     """What ``load`` finds a kernel by that its module defines; None if that is no spec file."""
-    if is_spec_module(module):
-        return name
     if module.startswith(_FILE):
         return f"{module.removeprefix(_FILE)}:{name}"
-    package = packages.package_of(module)
-    return None if package is None else f"{package.name}.{name}"
+    package = None if is_spec_module(module) else packages.package_of(module)
+    if package is None:
+        return name if is_spec_module(module) else None
+    known = f"{package.name}.{name}"
+    try:
+        found = find_file(known, Settings.from_environment())
+    except SpecError:
+        return None
+    return known if found.module == module else None  # and not another file's kernel of that name
 
 
 def run_spec_file(path: Path, name: str, module: str = "") -> Any:
@@ -197,8 +224,7 @@ def run_spec_file(path: Path, name: str, module: str = "") -> Any:
     SpecError
         If it does not define it, or fails.
     """
-    status = path.stat()
-    namespace = _run(path, module or f"{SPEC_MODULES}.{path.stem}", status.st_mtime_ns, status.st_size)
+    namespace = _run(path, module or f"{SPEC_MODULES}.{path.stem}", _state(path))
     if name not in namespace:
         others = [other for other, _ in _names_in_file(path) if other in namespace]
         raise SpecError(f"{path} defines no {name!r}; it defines {', '.join(others) or 'no kernel'}")
@@ -208,14 +234,19 @@ def run_spec_file(path: Path, name: str, module: str = "") -> Any:
 def _names_in_file(path: Path) -> list[tuple[str, int]]:
     """The kernels that a file defines, with their lines; one that cannot be read is looked for under its own name."""
     try:
-        status = path.stat()
-        return _parse_names(path, status.st_mtime_ns, status.st_size) or [(path.stem, 1)]
-    except (OSError, ValueError, SyntaxError):  # running it says so
+        return _parse_names(path, _state(path)) or [(path.stem, 1)]
+    except _UNREADABLE:  # running it says so
         return [(path.stem, 1)]
 
 
+def _state(path: Path) -> State:
+    """A file's size, times and inode: installers keep the time of change, and not the other one."""
+    status = path.stat()
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
 @cache
-def _parse_names(path: Path, mtime_ns: int, size: int) -> list[tuple[str, int]]:
+def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
     """Read a file's text; once, until it is edited."""
     found = []
     decorators = {"tkjit.kernel"}
@@ -235,22 +266,44 @@ def _parse_names(path: Path, mtime_ns: int, size: int) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Reference:
-    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients."""
+    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients.
+
+    Parameters
+    ----------
+    digest : str
+        Of the file's content, when the kernel was read from it: that of another content is another kernel's.
+    """
 
     path: Path
     name: str
     module: str
+    digest: str
     overload: int
     of_gradients: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if digest_of_file(self.path) != self.digest:
+            raise SpecError(f"{self.path} has changed since {self.name} was loaded; load it again")
         spec = run_spec_file(self.path, self.name, self.module).specs[self.overload]
         function = spec.backward.function if self.of_gradients else spec.reference
         return function(*args, **kwargs)
 
 
+def digest_of_file(path: Path) -> str:
+    """The digest of a spec file's content; of one that cannot be read it is empty."""
+    try:
+        return _digest(path, _state(path))
+    except OSError:
+        return ""
+
+
 @cache
-def _run(path: Path, module: str, mtime_ns: int, size: int) -> dict[str, Any]:
+def _digest(path: Path, state: State) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def _run(path: Path, module: str, state: State) -> dict[str, Any]:
     """Run a spec file; once, until it is edited."""
     namespace: dict[str, Any] = {"__name__": module, "__file__": str(path)}
     if not is_spec_module(module) and not module.startswith(_FILE):

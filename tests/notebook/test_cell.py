@@ -91,6 +91,15 @@ __global__ void second(float* x) {}
     assert [shell.user_ns[name].specs[0].entry for name in ("one", "two")] == ["one", "second"]
 
 
+@pytest.mark.compiles
+def test_a_helper_for_the_gradient(shell, run, session_cache):
+    cell = PLAIN.replace("%%tkjit\n", "%%tkjit\ndef down(grad_y, x):\n    return grad_y * (x > 0)\n\n")
+    assert run(cell.replace("block=256", "block=256, backward=down"))[1] is None
+    x = torch.randn(5, requires_grad=True)
+    shell.user_ns["relu"](x).sum().backward()
+    assert torch.equal(x.grad, (x > 0).float())
+
+
 # ---- what is wrong with a cell
 
 
@@ -111,6 +120,12 @@ def test_cuda_alone_is_answered_with_a_function(shell, run):
         ("%%tkjit 'a\nint x;", "No closing quotation"),
         ("%%tkjit\nint x;\n", "the cell has no __global__ function"),
         ("%%tkjit\ndef f(x): ...\n\n__global__ void f(Globals g) {}", "f has no decorator: @tkjit.kernel"),
+        (
+            "%%tkjit\n#define N 3\n@tkjit.kernel()\ndef f(x): ...\n\nint y;",
+            "line 2 of the cell, '#define N 3', is a comment",
+        ),
+        ("%%tkjit\n@tkjit.kernel(\ndef f(x): ...\n\n__global__ void f(int x) {}", "cannot be read: .*, line [23] of"),
+        ("%%tkjit\nasync def f(x): ...\n\n__global__ void f(int x) {}", "no function in it defines a kernel"),
         (
             "%%tkjit\n@tkjit.kernel(grid=1, block=1)\ndef f(x: int): ...\n\n__global__ void a(int x) {}\n"
             "__global__ void b(int x) {}",
@@ -145,6 +160,9 @@ def test_an_error_in_the_function_is_shown_on_its_line(run):
         ("def f(): ...\ndef g(): ...\n#include <a.h>\nint x;", ["f", "g"]),
         ("import torch\n\ndef f(\n    x,\n): ...\nint x;", ["f"]),
         ("int x;\ndef f(): ...", []),
+        ("def f(): ...\n\n#define EXACT 1\n#ifdef EXACT\nint x;\n#endif\nint x;", ["f"]),
+        ("def f(): ...\nDEFINE(float)\nint x;", ["f"]),
+        ("x = " + "-" * 20_000 + "1\nint x;", []),
         ("", []),
     ],
 )
@@ -154,6 +172,8 @@ def test_where_the_python_ends(cell, functions):
     if functions:
         lines = ["%%tkjit", *cell.split("\n")]
         assert parts.source.split("\n")[lines.index("int x;")] == "int x;"
+        for line in lines:
+            assert not line.startswith(("#", "DEFINE")) or line in parts.source
         assert parts.source.strip().split("\n")[-1] == "int x;"
 
 

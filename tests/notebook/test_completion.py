@@ -18,7 +18,7 @@ AXPY = {"axpy": tkjit.find("axpy"), "f": print}
     ],
 )
 def test_names(text, begun, some):
-    found, names, kind = completions(text, {})
+    found, names, kind = completions(text, {"tkjit": tkjit, "load": tkjit.load})
     assert found == begun and some <= set(names) and kind == "kernel"
 
 
@@ -33,6 +33,8 @@ def test_names(text, begun, some):
         ("f(x, ", "", []),
         ("axpy(x)", "", []),
         ("axpy(x=", "", []),
+        ('np.load("g', "", []),
+        ('text.find("a', "", []),
         ("unknown(", "", []),
         ("", "", []),
     ],
@@ -52,7 +54,7 @@ def test_nothing_is_called_for_an_attribute():
 
 
 def test_the_shell_completes(shell):
-    shell.user_ns["axpy"] = AXPY["axpy"]
+    shell.user_ns.update(AXPY, tkjit=tkjit)
     with provisionalcompleter():
         assert [one.text for one in shell.Completer.completions('tkjit.load("gem', 15)] == ["gemm", "gemm_all_reduce"]
         assert "alpha=" in [one.text for one in shell.Completer.completions("axpy(x, al", 10)]

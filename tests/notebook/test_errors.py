@@ -49,3 +49,9 @@ def test_without_a_shell(monkeypatch):
 
 def test_no_traceback_has_no_users_part():
     assert _users_part(None) is None
+
+
+def test_the_users_own_error_before_it_is_shown(run):
+    printed, _ = run("import tkjit\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n    tkjit.load('axpi')")
+    assert "ZeroDivisionError: division by zero" in printed and "did you mean axpy?" in printed
+    assert "/tkjit/" not in printed

@@ -52,3 +52,11 @@ def test_a_kernel_of_a_module(run, shell, directory):
         run("None")[0] == "tkjit: bump.cu has changed since bump was loaded; load it again: bump = tkjit.load(bump)\n"
     )
     shell.run_cell("import sys; sys.path.pop(0); del sys.modules['bump']")
+
+
+def test_a_variable_that_cannot_be_looked_at(run, shell):
+    class Hostile:
+        __class__ = property(lambda self: 1 / 0)
+
+    shell.user_ns["hostile"] = Hostile()
+    assert run("None") == ("", None)

@@ -10,15 +10,15 @@ SOURCE = "int x;\n\tfloat y = undeclared + undeclared_too;\n"
 @pytest.mark.parametrize(
     ("summary", "place"),
     [
-        ("a.cu:2:12: error: 'undeclared' was not declared in this scope", 14),
-        ("a.cu:2:30: error: \u2018undeclared_too\u2019 was not declared in this scope", 27),
+        ("a.cu:2:12: error: 'undeclared' was not declared in this scope", 18),
+        ("a.cu:2:30: error: \u2018undeclared_too\u2019 was not declared in this scope", 31),
         ("a.cu:2:7: error: expected ';'", 6),
-        ("a.cu:2:700: error: expected ';'", 41),
+        ("a.cu:2:700: error: expected ';'", 45),
     ],
 )
 def test_the_line_and_a_caret(summary, place):
     first, line, caret = with_excerpt(summary, SOURCE, ("/there/a.cu", "a.cu")).split("\n")
-    assert first == summary and line == "      float y = undeclared + undeclared_too;"
+    assert first == summary and line == "          float y = undeclared + undeclared_too;"
     assert caret == "  " + " " * place + "^"
 
 

@@ -38,7 +38,8 @@ def shapes_for(spec: Spec) -> Sequence[tuple[Sequence[int], Sequence[int], tuple
         return ()
     if not any(f.leading and not f.dims for f in spec.tensors):
         return SHAPES
-    return [*((sizes, tiles, (*leading, sizes[0])) for sizes, tiles, leading in SHAPES), (_ORDINARY, (1,), ())]
+    others = [(_ORDINARY, (1,), (2, 3, 2, 37)), (_ORDINARY, (1,), ())]
+    return [*((sizes, tiles, (*leading, sizes[0])) for sizes, tiles, leading in SHAPES), *others]
 
 
 def sizes_near(

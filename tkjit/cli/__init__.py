@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tkjit import __version__
 from tkjit.cli import completion
-from tkjit.cli.output import claim_standard_streams, give_up_output
+from tkjit.cli.output import claim_standard_streams, give_up_output, print_in_any_encoding
 from tkjit.config import model_chosen
 from tkjit.errors import TkjitError
 
@@ -20,6 +20,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 only if all of it worked, 1 if some did not, 2 if it was not understood."""
     claim_standard_streams()
+    print_in_any_encoding()
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["run"] and "--" in words:  # what is behind it is the program's, options too
         words[words.index("--")] = "--args"

@@ -17,6 +17,7 @@ from tkjit.cli.output import add_json, age_text, print_columns, print_json, size
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import CacheError
 from tkjit.loader import loader_for
+from tkjit.registry import own_name
 
 
 def register(commands: Any) -> None:
@@ -56,7 +57,8 @@ def _dir(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> int:
     cache = _cache()
     used = {one.directory for one in in_use(cache)}
-    entries = [one for one in list_entries(cache.root) if not arguments.names or one.name in arguments.names]
+    names = set(map(own_name, arguments.names))
+    entries = [one for one in list_entries(cache.root) if not names or one.name in names]
     if arguments.json:
         print_json([{**_as_json(one), "in_use": one.directory in used, "manifest": _shown(one)} for one in entries])
         return 0
@@ -126,7 +128,8 @@ def _prune(arguments: argparse.Namespace) -> int:
 
 
 def _clear(arguments: argparse.Namespace) -> int:
-    removed = clear(_cache(), lambda one: not arguments.names or one.name in arguments.names)
+    names = set(map(own_name, arguments.names))
+    removed = clear(_cache(), lambda one: not names or one.name in names)
     return _print_removed(removed, as_json=arguments.json)
 
 

@@ -27,10 +27,11 @@ def register(commands: Any) -> None:
 def _new(arguments: argparse.Namespace) -> int:
     name = arguments.package
     _check_name(name)
-    output = (arguments.output or Path(name)).absolute()
-    if output.exists():
-        raise SpecError(f"{output} is there already; give another place with -o")
+    output = arguments.output or Path(name)
     try:
+        output = output.absolute()
+        if output.exists():
+            raise SpecError(f"{output} is there already; give another place with -o")
         _write(name, output)
     except OSError as error:
         raise SpecError(f"cannot write {error.filename or output}: {error.strerror}") from None
@@ -46,6 +47,10 @@ def _check_name(name: str) -> None:
         wanted = name.replace("-", "_")
         hint = f"; did you mean {wanted}?" if wanted != name and wanted.isidentifier() else ""
         raise SpecError(f"{name!r} cannot be imported, so it is no name of a package{hint}")
+    if not name.strip("_"):
+        raise SpecError(f"{name!r} is no name of a package")
+    if name == "tests":
+        raise SpecError("tests is where the package's tests lie; choose another name")
     if name in sys.stdlib_module_names or name in ("tkjit", "torch"):
         raise SpecError(f"{name} is another module already; give the package a name of its own")
 
@@ -60,7 +65,9 @@ def _write(name: str, output: Path) -> None:
             target = staging / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text(encoding="utf-8").replace(EXAMPLE, name)
-            target.write_text(text.replace(EXAMPLE.replace("_", "-"), name.replace("_", "-")), encoding="utf-8")
+            target.write_text(
+                text.replace(EXAMPLE.replace("_", "-"), name.strip("_").replace("_", "-")), encoding="utf-8"
+            )
         staging.rename(output)
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)

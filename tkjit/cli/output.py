@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -30,6 +31,13 @@ def claim_standard_streams() -> None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+
+
+def print_in_any_encoding() -> None:
+    """Escape what the encoding of a stream lacks: docstrings and paths have any letters."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def give_up_output() -> None:

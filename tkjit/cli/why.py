@@ -19,6 +19,7 @@ from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import LACKING
 from tkjit.extensions.record import Loaded, read_extensions
 from tkjit.loader import Plan, loader_for
+from tkjit.registry import own_name
 
 
 def register(commands: Any) -> None:
@@ -129,9 +130,10 @@ def _print_answer(answer: dict[str, Any]) -> None:
 def _diff(arguments: argparse.Namespace) -> int:
     cache = loader_for(Settings.from_environment()).cache
     cache.check_trust()
+    own = own_name(arguments.name)
     builds: dict[str, list[ListedEntry]] = {}
     for one in list_entries(cache.root):
-        if one.name == arguments.name and (what := one.manifest.get("what")):
+        if one.name == own and (what := one.manifest.get("what")):
             builds.setdefault(str(what), []).append(one)
     if not builds:
         raise CacheError(f"{arguments.name} has no build in {cache.root}")

@@ -21,7 +21,7 @@ from tkjit.exports.model import LANGUAGES, Export
 from tkjit.exports.names import check_names
 from tkjit.exports.packaging import render_packaging, render_readme
 from tkjit.exports.rust_crate import render_rust
-from tkjit.kernel import Kernel, find
+from tkjit.kernel import Kernel, find, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import Loader, Plan
 from tkjit.system.machine import usable_cores
@@ -56,8 +56,9 @@ def plan_export(
 ) -> Export:
     """What ``export`` writes."""
     specs = []
-    for one in kernels:
-        kernel = find(one) if isinstance(one, str) else one
+    named = ([one] if isinstance(one, Kernel) else kernels_named([one]) for one in kernels)
+    for one in (one for several in named for one in several):
+        kernel = one if isinstance(one, Kernel) else find(one)
         if isinstance(kernel, HostKernel):
             raise SpecError(
                 f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C has not; "

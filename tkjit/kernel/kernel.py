@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tkjit.loader.background import Builds
 
-Stamp: TypeAlias = tuple[tuple[int, int], ...]
+Stamp: TypeAlias = tuple[tuple[int, ...], ...]
 
 
 class Rendered(NamedTuple):
@@ -105,7 +105,8 @@ class Kernel:
         >>> tkjit.find("gemm").schema
         'tkjit::gemm(Tensor a, Tensor b) -> Tensor'
         """
-        lines = (schema_of(spec, overload, name=f"tkjit::{self.name}") for overload, spec in enumerate(self.specs))
+        name = f"tkjit::{registry.name_for_torch(self.name, self.specs[0].module)}"
+        lines = (schema_of(spec, overload, name=name) for overload, spec in enumerate(self.specs))
         return "\n".join(lines)
 
     @property
@@ -261,10 +262,12 @@ class Kernel:
     def changed_files(self) -> tuple[Path, ...]:
         """The files that have changed since calls of this object were compiled: a new ``load`` takes them as they are.
 
-        Its source and headers, and what was built of them; empty before the first call.
+        Its spec file, source and headers, and what was built of them; empty before the first call.
         """
         opened = [one for known in (self, *self._loaded.values()) for one in known._opened]
-        changed = {path: None for one in opened for path in fingerprints.changed(one.entry.fingerprint)}
+        taken = [one.entry.fingerprint for one in opened]
+        taken += [self._origin.fingerprint] if self._origin and opened else []
+        changed = {path: None for fingerprint in taken for path in fingerprints.changed(fingerprint)}
         return tuple(map(Path, changed))
 
     def load_with(self, loader: Loader) -> Kernel:
@@ -348,9 +351,9 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
 def _load_by_name(name: str, loader: Loader) -> Kernel:
     """A spec file's kernel: as this process knows it, as the last one had it, or as the file says now."""
     path, name, module = registry.find_file(name, loader.settings, loader.warm_starts.definitions)
-    origin = Origin(path, name, fingerprints.of([str(path)]))
+    origin = Origin(path, name, module, fingerprints.of([str(path)]))
     known: Kernel | None = loader.kernels.get(origin)
-    if known is None and (warm_start := loader.warm_starts.read(path, name)) is not None:
+    if known is None and (warm_start := loader.warm_starts.read(path, name, module)) is not None:
         known = loader.kernels[origin] = _loaded_class(loader)(warm_start=warm_start)
         return known
     if known is None or (known._warm_start is not None and not loader.is_current(known._opened)):
@@ -385,7 +388,7 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
             status = path.stat()
         except OSError:
             continue  # reading it says so
-        stamps.append((status.st_mtime_ns, status.st_size))
+        stamps.append((status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino))
     return tuple(stamps)
 
 

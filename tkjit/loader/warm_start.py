@@ -26,10 +26,11 @@ from tkjit.spec.plain import is_plain
 
 
 class Origin(NamedTuple):
-    """A spec file, one of the kernels that it defines, and the file's fingerprint from before it was run."""
+    """A spec file, one of the kernels that it defines, its module, and its fingerprint from before it was run."""
 
     path: Path
     name: str
+    module: str
     fingerprint: bytes
 
 
@@ -90,7 +91,7 @@ class WarmStarts:
 
     def write(self, origin: Origin, specs: Sequence[Spec], doc: str, use: Use, glue: Opened, launcher: Opened) -> None:
         """Record a kernel and the entries of its first call. Of a file that is not plain, record only this fact."""
-        path, name, fingerprint = origin
+        path, name, module, fingerprint = origin
         if path in self._not_plain:
             return
         with suppress(OSError, UnicodeDecodeError):
@@ -103,11 +104,11 @@ class WarmStarts:
                 return  # its fingerprint could not be taken during the build
             whole = fingerprint + b"".join(entry.fingerprint for entry in entries)
             more = [use, name, doc, [spec.returns for spec in specs], pack(specs, path)] if plain else None
-            self._loader.cache.write_record(self._warm_key(path, name), entries, whole, more)
+            self._loader.cache.write_record(self._warm_key(path, name, module), entries, whole, more)
 
-    def read(self, path: Path, name: str) -> WarmStart | None:
+    def read(self, path: Path, name: str, module: str) -> WarmStart | None:
         """The kernel of the previous process, if none of its files has changed since."""
-        record = self._loader.cache.read_record(self._warm_key(path, name))
+        record = self._loader.cache.read_record(self._warm_key(path, name, module))
         if record is None:
             return None
         if not record.entries:
@@ -135,8 +136,8 @@ class WarmStarts:
             )
         return None
 
-    def _warm_key(self, path: Path, name: str) -> str:
-        return self._loader.env.warm_key(f"kernel-{name}", str(path))
+    def _warm_key(self, path: Path, name: str, module: str) -> str:
+        return self._loader.env.warm_key(f"kernel-{name}", [str(path), module])
 
     def definitions(self, place: Path) -> Definitions:
         """``registry.definitions``; if no file of the directory has changed, as the last process read them."""
@@ -158,11 +159,12 @@ def pack(specs: Sequence[Spec], path: Path) -> str:
 
 
 def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
+    digest = registry.digest_of_file(path)
     backward = spec.backward
     if backward is not None and backward.function is not None:
-        gradients = Reference(path, spec.name, spec.module, overload, of_gradients=True)
+        gradients = Reference(path, spec.name, spec.module, digest, overload, of_gradients=True)
         backward = replace(backward, function=gradients)
-    reference = None if spec.reference is None else Reference(path, spec.name, spec.module, overload)
+    reference = None if spec.reference is None else Reference(path, spec.name, spec.module, digest, overload)
     operator = replace(spec.operator, reference=reference, backward=backward, verification=Verification())
     return replace(spec, operator=operator)
 

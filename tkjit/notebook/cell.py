@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import io
+import re
 import shlex
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _SOURCE = "_tkjit_source"
+_UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+_PYTHON = (ast.FunctionDef, ast.Assign, ast.AnnAssign, ast.Import, ast.ImportFrom)  # what a Python part ends with
+_DIRECTIVE = re.compile(r"#\s*(?:include|define|undef|if|ifdef|ifndef|else|elif|endif|pragma|error|line)\b")
 
 
 class Parts(NamedTuple):
@@ -65,8 +71,11 @@ class CellMagic:
         SpecError
             If the cell is CUDA alone, with a function to put before it; or as ``@tkjit.kernel`` does.
         """
+        __tracebackhide__ = True
         options = _parsed(line)
         parts = split_cell(cell)
+        if not parts.head and (reason := _why_no_python(cell)):
+            raise SpecError(f"the Python at the beginning of this cell cannot be read: {reason}")
         if not parts.head:
             raise SpecError(
                 f"this cell needs a function above its CUDA, which says what a call takes:\n\n{propose(cell)}"
@@ -77,9 +86,12 @@ class CellMagic:
 
     def _define(self, parts: Parts, shown: str) -> list[Kernel]:
         """Run the Python part with the shell's variables."""
-        names = [
-            _with_source(function, parts.source) for function in parts.head if isinstance(function, ast.FunctionDef)
-        ]
+        __tracebackhide__ = True
+        functions = [one for one in parts.head if isinstance(one, ast.FunctionDef)]
+        names = [one.name for one in functions if _give_source(one, parts.source)]  # others help, as for backward=
+        if not names:
+            above = "@tkjit.kernel(grid=..., block=...) stands above the function of a kernel"
+            raise SpecError(f"{functions[-1].name} has no decorator: {above}")
         file = self._shell.compile.cache(shown, self._shell.execution_count, raw_code=shown)
         module = ast.Module(body=parts.head, type_ignores=[])
         variables = self._shell.user_ns
@@ -135,30 +147,63 @@ def split_cell(cell: str) -> Parts:
         if following[:1].isspace():
             continue  # a function's body goes on
         try:
-            tree = ast.parse("\n".join(lines[:i]))
-        except (SyntaxError, ValueError):
+            body = ast.parse("\n".join(lines[:i])).body
+        except _UNREADABLE:
             continue
-        if any(isinstance(statement, ast.FunctionDef) for statement in tree.body):
-            head, end = tree.body, i
+        while body and not isinstance(body[-1], _PYTHON):  # an invocation of a macro reads as a call
+            body.pop()
+        if any(isinstance(statement, ast.FunctionDef) for statement in body):
+            head, end = body, body[-1].end_lineno or i
+    _check_directives(lines[:end])
     for statement in head:
         ast.increment_lineno(statement)
     return Parts(head, "\n" * (end + 1) + "\n".join(lines[end:]))
 
 
-def _with_source(function: ast.FunctionDef, source: str) -> str:
-    """Give a function's decorator the source, and the entry if it is plain which; the function's name."""
+def _check_directives(lines: Sequence[str]) -> None:
+    """Refuse what is a comment in Python and a directive in CUDA.
+
+    Raises
+    ------
+    SpecError
+        With its line in the cell.
+    """
+    with suppress(tokenize.TokenError, IndentationError):
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline):
+            if token.type == tokenize.COMMENT and _DIRECTIVE.match(token.string):
+                raise SpecError(
+                    f"line {token.start[0] + 1} of the cell, {token.string!r}, is a comment in the Python part: "
+                    "directives stand below the function"
+                )
+
+
+def _why_no_python(cell: str) -> str:
+    """What is wrong with a cell that begins as Python; empty for one that begins with CUDA."""
+    lines = cell.lstrip("\n").split("\n")
+    if not re.match(r"@|def |async |import |from |class |%", lines[0]):
+        return ""
+    cuda = re.compile(r"template|__global__|#|//|/\*|struct |using |const")
+    end = next((i for i, line in enumerate(lines) if cuda.match(line)), None)
+    try:
+        ast.parse("\n".join(lines[:end]))
+    except SyntaxError as error:
+        return f"{error.msg}, line {(error.lineno or 0) + 1 + cell.count(chr(10)) - len(lines) + 1} of the cell"
+    except _UNREADABLE as error:
+        return type(error).__name__
+    return "no function in it defines a kernel"
+
+
+def _give_source(function: ast.FunctionDef, source: str) -> bool:
+    """Give a function's decorator the source, and the entry if it is plain which; whether it has one."""
     for decorator in function.decorator_list:
-        if not isinstance(decorator, ast.Call) or ast.unparse(decorator.func).rpartition(".")[2] not in (
-            "kernel",
-            "overload",
-        ):
+        if not isinstance(decorator, ast.Call):
+            continue
+        if ast.unparse(decorator.func).rpartition(".")[2] not in ("kernel", "overload"):
             continue
         if not decorator.args:
             decorator.args.append(ast.copy_location(ast.Name(_SOURCE, ast.Load()), decorator))
         if not any(keyword.arg in ("entry", None) for keyword in decorator.keywords):
             entry = ast.copy_location(ast.Constant(entry_of(source, function.name)), decorator)
             decorator.keywords.append(ast.copy_location(ast.keyword("entry", entry), decorator))
-        return function.name
-    raise SpecError(
-        f"{function.name} has no decorator: @tkjit.kernel(grid=..., block=...) stands above each function of the cell"
-    )
+        return True
+    return False

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tkjit import packages
-from tkjit.kernel import Kernel, kernels
+from tkjit.kernel import Kernel, find, kernels, load
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_NAME = re.compile(r"""\b(?:load|find)\(\s*(["'])(?P<begun>[\w.]*)$""")
+_NAME = re.compile(r"""(?<![\w.])(?P<callee>(?:\w+\.)*\w+)\(\s*(["'])(?P<begun>[\w.]*)$""")
 _CALL = re.compile(r"(?P<callable>[A-Za-z_][\w.]*)\($")
 _BEGUN = re.compile(r"(?:[(,]\s*)(?P<begun>[A-Za-z_]\w*|)$")
 
@@ -36,10 +36,10 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
     Examples
     --------
     >>> import tkjit
-    >>> completions('tkjit.load("gem', {})[1][:1], completions("f(x, ", {"f": tkjit.find("axpy")})[1]
+    >>> completions('tkjit.load("gem', {"tkjit": tkjit})[1][:1], completions("f(x, ", {"f": tkjit.find("axpy")})[1]
     (['all_gather'], ['x=', 'y=', 'alpha=', 'stream='])
     """
-    if match := _NAME.search(text):
+    if (match := _NAME.search(text)) and _variable(match["callee"], variables) in (load, find):
         return match["begun"], [*kernels(), *packages.packages()], "kernel"
     match = _BEGUN.search(text)
     call = _innermost_call(text)
@@ -47,7 +47,7 @@ def completions(text: str, variables: dict[str, Any]) -> tuple[str, list[str], s
         return "", [], ""
     name, inside = call
     kernel = _variable(name, variables)
-    if kernel is None:
+    if not issubclass(type(kernel), Kernel):
         return "", [], ""
     names = [one for one in kernel.signature.parameters if not re.search(rf"\b{one}\s*=", inside)]
     return match["begun"], [f"{one}=" for one in names], "param"
@@ -67,10 +67,13 @@ def _innermost_call(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _variable(name: str, variables: dict[str, Any]) -> Kernel | None:
-    """A variable, or an attribute of one, that is a kernel; nothing is called for it."""
+def _variable(name: str, variables: dict[str, Any]) -> Any:
+    """A variable, or an attribute of one; nothing is called for it."""
     first, *attributes = name.split(".")
     value = variables.get(first)
     for attribute in attributes:
-        value = getattr(value, "__dict__", {}).get(attribute)
-    return value if isinstance(value, Kernel) else None
+        try:
+            value = vars(value).get(attribute)
+        except Exception:  # the user's object, which may do anything
+            return None
+    return value

@@ -22,7 +22,7 @@ class Watch:
     def look(self, *_: object) -> None:
         """Say once of each kernel which of its files have changed."""
         for name, value in list(self._shell.user_ns.items()):
-            if name.startswith("_") or not isinstance(value, Kernel):  # _ and _12 are the shell's
+            if name.startswith("_") or not issubclass(type(value), Kernel):  # _ and _12 are the shell's
                 continue
             changed = value.changed_files()
             if changed and self._said.get(value) != changed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d+):(?P<column>\d+): (?P<text>[^\n]*)\Z")
+_LONGEST = 400  # a line that is generated shows nothing
 _QUOTED = re.compile(r"['\u2018](?P<name>[^'\u2019]+)['\u2019]")
 
 
@@ -28,10 +29,12 @@ def with_excerpt(summary: str, text: str, names: tuple[str, ...]) -> str:
               ^
     """
     match = _PLACE.match(summary)
-    lines = text.splitlines()
+    lines = text.split("\n")  # as compilers count them
     if match is None or match["file"] not in names or not 0 < int(match["line"]) <= len(lines):
         return summary
-    line = lines[int(match["line"]) - 1].expandtabs(4)
+    line = lines[int(match["line"]) - 1].rstrip("\r").expandtabs()
+    if len(line) > _LONGEST:
+        return summary
     return f"{summary}\n  {line}\n  {' ' * _column(line, match)}^"
 
 

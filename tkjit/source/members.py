@@ -53,7 +53,7 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
     >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')
     'Globals has the fields x, y. Each kernel has Globals of its own, and the source has b too: give each a file'
     """
-    line = next((line for line in log.splitlines() if re.search(r"\berror\b", line)), "")
+    line = next((line for line in log.splitlines() if re.search(r"\berror\b", line)), "")[:1000]
     if (unknown := _UNKNOWN.search(line)) is not None:
         return _why_unknown(unknown["name"] or unknown["named"] or unknown["identifier"], fields, dims)
     if (match := _NO_MEMBER.search(line)) is None:

@@ -12,6 +12,7 @@ import torch
 from torch._ops import _OpNamespace
 
 from tkjit.errors import ArgumentError
+from tkjit.registry import name_for_torch
 from tkjit.spec import Spec
 from tkjit.spec.schema import check_operator, operator_fields, operator_name, schema_of
 from tkjit.system.fork_safe import ForkSafeLock
@@ -46,7 +47,8 @@ class _Registry:
         """The name of a kernel's operator, registered if it was not."""
         specs: tuple[Spec, ...] = kernel.specs
         with self._lock:
-            for name in (kernel.name, f"{kernel.name}_{_digest(specs)}"):
+            own = name_for_torch(kernel.name, specs[0].module)
+            for name in (own, f"{own}_{_digest(specs)}"):
                 known = self._kernels.get(name)
                 if known is None and name not in _TAKEN:
                     # what can fail comes before torch is told, which forgets nothing
