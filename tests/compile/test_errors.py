@@ -216,7 +216,8 @@ def test_what_the_simulator_cannot_take_is_named_by_its_line():
 
 def test_a_launch_that_is_not_understood_is_named_by_its_line():
     # what is launched stands where the macro is used
-    source = "#define ONE_THREAD <<<1, 1>>>\n__global__ void fill(float* x) {}\nvoid other(float* x) { fill ONE_THREAD(x); }\n"
+    source = "#define ONE_THREAD <<<1, 1>>>\n__global__ void fill(float* x) {}\n"
+    source += "void other(float* x) { fill ONE_THREAD(x); }\n"
     said = "broken cannot run on the CPU: inline.cu:1 launches with <<<...>>> in a way that is not understood"
     with pytest.raises(ToolchainError, match=re.escape(said)):
         kernel_of(source, args=True)(torch.zeros(1))

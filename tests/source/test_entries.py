@@ -89,3 +89,21 @@ def test_what_is_not_known_to_be_wrong(entry, args, log):
 def test_a_macro_may_define_kernels():
     source = "#define KERNEL(name) __global__ void name\nKERNEL(rellu)(Globals g) {}\n__global__ void f(Globals g) {}"
     assert why("rellu", log=UNDECLARED, source=source) == ""
+
+
+@pytest.mark.parametrize("parameter", ["const Globals& g", "Globals* g", "const Globals *g"])
+def test_a_struct_by_its_address(parameter):
+    said = why_not_the_entry(
+        f"__global__ void f({parameter}) {{}}",
+        "f",
+        takes_arguments=False,
+        passed=["x"],
+        log="launcher.cu:1:1: error: no",
+    )
+    assert said.endswith("a kernel takes it by value: const __grid_constant__ Globals g")
+
+
+def test_a_kernel_that_is_there_is_not_said_to_be_missing():
+    source = "__global__ void f(Params g) {}"
+    log = "a.cu:1:1: error: 'Params' was not declared\nlauncher.cu:9:1: error: 'f' was not declared in this scope"
+    assert why_not_the_entry(source, "f", takes_arguments=False, passed=["x"], log=log) == ""

@@ -73,3 +73,29 @@ def test_other_errors(log):
 )
 def test_an_undeclared_name(log, name, said):
     assert said in (reason := why_no_member(SOURCE, "a", ["x"], ["N"], log.format(name))) and bool(reason) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("source", "log", "said"),
+    [
+        (
+            "struct Globals {};\n__global__ void a(Globals g) {}",
+            "a.cu:1:8: error: redefinition of 'struct Globals'",
+            "the source defines Globals, which tkjit renders: leave it out, "
+            'or take the source\'s own, struct="Globals"',
+        ),
+        (
+            "__global__ void a(Params g) {}",
+            "a.cu:1:17: error: variable or field 'a' declared void\n"
+            "a.cu:1:17: error: 'Params' was not declared in this scope",
+            "the struct that tkjit renders is called Globals, and not Params",
+        ),
+        (
+            SOURCE,
+            "a.cu:1:45: error: ambiguous overload for 'operator*' (operand types are 'float' and '__nv_bfloat16')",
+            "a number of 16 bits is converted before it is computed with: float(g.x[i])",
+        ),
+    ],
+)
+def test_the_struct_and_its_elements(source, log, said):
+    assert why_no_member(source, "a", ["x"], ["N"], log) == said

@@ -92,3 +92,14 @@ def test_a_field_that_is_named_out():
     def f(x: In[Tensor, "float32", "N"], out: Out[Tensor, "float32", "N"]): ...
 
     assert error_of(f).endswith("a call's out= gives the output; choose another, such as out_")
+
+
+def test_options_of_another_type():
+    assert "entry is ['f']; expected the name of a __global__ function" in error_of(f, entry=["f"])
+    assert "variants is ['float32']; expected the choices of each parameter" in error_of(f, variants=["float32"])
+    assert 'grid is missing, as in grid="cdiv(N, 256)"' in error_of(f, grid=None)
+
+
+def test_round_brackets():
+    with pytest.raises(SpecError, match=r'Out is written with square brackets: Out\[Tensor, "float32", "N"\]'):
+        Out(Tensor, "float32", "N")

@@ -195,8 +195,8 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
         {"returns": tuple(f"y{i}" for i in range(33))},
         "a call would return 33 tensors; the most is 32",
     ),
-    "no grid": ([field()], {"grid": ()}, "grid is missing; only a source's own struct or config may say it instead"),
-    "no block": ([field()], {"block": ()}, "block is missing; only a source's own struct or config may say it instead"),
+    "no grid": ([field()], {"grid": ()}, "grid is missing, as in "),
+    "no block": ([field()], {"block": ()}, "block is missing, as in "),
     "no grid for plain arguments": ([field()], {"grid": (), "args": True}, "grid is missing"),
     "args with struct": (
         [field()],

@@ -67,8 +67,8 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
     found = list(kernel_functions(text))
     name, angle, arguments = entry.partition("<")
     is_elsewhere = "#include" in text.replace("# ", "#")  # or may be
-    is_known = is_elsewhere or name in [kernel.name for kernel in found]
-    if found and (_is_undeclared(name, log) or (_is_ours(log) and not is_known)):
+    names = [kernel.name for kernel in found]
+    if found and name not in names and (_is_undeclared(name, log) or (_is_ours(log) and not is_elsewhere)):
         return _no_such_kernel(name, found)
     for argument in re.findall(r"(?<![\w:])[A-Za-z_]\w*(?![\w:])", arguments):
         if _is_ours(log) and _is_undeclared(argument, log):
@@ -85,6 +85,8 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
     given = kernel.parameters
     if any("..." in parameter or parameter == "void" for parameter in given):
         return ""
+    if len(given) == 1 and not takes_arguments and re.search(r"\bGlobals\b.*[&*]", given[0]):
+        return f"{kernel} takes Globals by its address; a kernel takes it by value: const __grid_constant__ Globals g"
     if len(given) > 1 and not takes_arguments:
         return f"{kernel} takes plain arguments, and no struct of them: args=True"
     if len(given) != len(passed) and f"the parameters of {entry}" in log:

@@ -17,6 +17,10 @@ _UNKNOWN = re.compile(
     r"|(?:undeclared identifier|unknown type name) \W(?P<named>\w+)"
     r'|identifier "(?P<identifier>\w+)" is undefined'
 )
+_DEFINED_AGAIN = re.compile(r"redefinition of \W(?:struct )?Globals\b|\"Globals\" has already been defined")
+_AMBIGUOUS = re.compile(
+    r"ambiguous.*\b(?:__nv_bfloat16|__half|half)\b|more than one (?:conversion|operator).*(?:__half|__nv_bfloat16)"
+)
 # what a header declares that tkjit includes only for a field of its type
 _HEADERS = {
     r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
@@ -53,9 +57,20 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
     >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')
     'Globals has the fields x, y. Each kernel has Globals of its own, and the source has b too: give each a file'
     """
-    line = next((line for line in log.splitlines() if re.search(r"\berror\b", line)), "")[:1000]
+    errors = (line for line in log.splitlines() if re.search(r"\berror\b", line))
+    line = next((line for line in errors if "declared void" not in line), "")[:1000]  # which follows from the next one
+    if _DEFINED_AGAIN.search(line):
+        return (
+            'the source defines Globals, which tkjit renders: leave it out, or take the source\'s own, struct="Globals"'
+        )
+    if _AMBIGUOUS.search(line):
+        return "a number of 16 bits is converted before it is computed with: float(g.x[i])"
     if (unknown := _UNKNOWN.search(line)) is not None:
-        return _why_unknown(unknown["name"] or unknown["named"] or unknown["identifier"], fields, dims)
+        name = unknown["name"] or unknown["named"] or unknown["identifier"]
+        parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]
+        if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
+            return f"the struct that tkjit renders is called Globals, and not {name}"
+        return _why_unknown(name, fields, dims)
     if (match := _NO_MEMBER.search(line)) is None:
         return ""
     owner = (match["owner"] or match["of"]).rpartition("::")[2]

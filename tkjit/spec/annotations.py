@@ -99,6 +99,9 @@ class _TensorMarker:
 
     _direction: str
 
+    def __new__(cls, *items: Any) -> Any:
+        raise SpecError(f'{cls.__name__} is written with square brackets: {cls.__name__}[Tensor, "float32", "N"]')
+
     def __class_getitem__(cls, items: Any) -> Any:
         python_type, *rest = items if isinstance(items, tuple) else (items,)
         return Annotated[python_type, Marker(cls._direction, tuple(rest))]

@@ -331,7 +331,9 @@ def _check_launch(spec: Description) -> None:
     if not spec.host and spec.struct is None and spec.config is None:
         for what, value in (("grid", spec.grid), ("block", spec.block)):
             if not value:
-                _fail(spec, f"{what} is missing; only a source's own struct or config may say it instead")
+                example = 'grid="cdiv(N, 256)", block=256'
+                own = "only a source's own struct or config may say it instead"
+                _fail(spec, f"{what} is missing, as in {example}; {own}")
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
     for what in ("cooperative", "cluster", "pdl", "config"):

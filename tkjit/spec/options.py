@@ -77,5 +77,10 @@ def check_options(kernel: str, options: Mapping[str, Any]) -> None:
         if option not in known:
             advice = advice_on_option(option, known)
             raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}{advice}")
+    if not isinstance(options.get("entry", ""), str):
+        raise SpecError(f"{kernel}: entry is {options['entry']!r}; expected the name of a __global__ function")
+    if not isinstance(options.get("variants") or {}, Mapping):
+        wanted = 'expected the choices of each parameter: {"T": ("float32", "bfloat16")}'
+        raise SpecError(f"{kernel}: variants is {options['variants']!r}; {wanted}")
     if "entry" not in options:
         raise SpecError(f"{kernel}: entry= is missing; expected the name of a __global__ function")

@@ -106,7 +106,11 @@ class Gradient:
         self.function: Callable[..., Any]
         self.parameters = spec.backward.parameters
         if spec.backward.kernel:
-            self.parameters = _parameters_of(spec, find(spec.backward.kernel).specs[0])
+            try:
+                kernel = find(spec.backward.kernel)
+            except SpecError as error:
+                raise SpecError(f"{spec.name}: backward: {error}") from None
+            self.parameters = _parameters_of(spec, kernel.specs[0])
         self.use(spec, find)
 
     def use(self, spec: Spec, find: Callable[[str], Any]) -> None:
