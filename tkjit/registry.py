@@ -137,7 +137,7 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
             raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
         return Found(alone, own, f"{_FILE}{alone}")
     brought_by, _, own = name.rpartition(".")
-    if "." in name and own.isidentifier() and not (own == "py" and Path(name).is_file()):
+    if "." in name and own.isidentifier() and own != "py":
         try:
             package = packages.package(brought_by)
         except SpecError as error:
@@ -150,8 +150,10 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
                 return Found(path, own, f"{SPEC_MODULES}.{path.stem}")
         if (found := _find_in_packages(own, definitions_of)) is not None:
             return found
-    if name.endswith(".py") and Path(name).is_file():
-        raise SpecError(f"{name} is a file; its kernels are {', '.join(names_of_file(Path(name)))}")
+    if name.endswith(".py"):
+        path = Path(name)
+        kernels = f"{name} is a file; its kernels are {', '.join(names_of_file(path))}"
+        raise SpecError(kernels if path.is_file() else f"no kernel is named {name!r}: there is no file {name}")
     import difflib
 
     files = kernel_files(settings)

@@ -58,6 +58,20 @@ def test_a_reader_that_has_seen_enough():
     assert ended.stderr == "" and ended.stdout.startswith("all_gather ")
 
 
+@pytest.mark.parametrize("command", ["new sums", "bundle axpy -o there", "import a.cu"])
+def test_a_working_directory_that_was_removed(tmp_path, command):
+    ended = shell(f"mkdir {tmp_path}/gone && cd {tmp_path}/gone && rmdir ../gone && {MODULE} {command}")
+    assert ended.returncode == 1
+    assert ended.stderr.count("\n") == 1 and ended.stderr.startswith("tkjit: ")
+
+
+def test_letters_that_a_terminal_lacks(tmp_path):
+    spec = 'import tkjit\n@tkjit.kernel("", entry="f", grid=1, block=1)\ndef lambda_(x: int):\n    """\u03bb"""\n'
+    (tmp_path / "lambda_.py").write_text(spec, encoding="utf-8")
+    ended = shell(f"TKJIT_KERNEL_PATH={tmp_path} PYTHONIOENCODING=ascii {MODULE} list")
+    assert "lambda_ " in ended.stdout and "Traceback" not in ended.stderr
+
+
 # ---- completion
 
 

@@ -14,7 +14,7 @@ LOGS = [
 
 @pytest.mark.parametrize("log", LOGS)
 def test_the_fields_of_the_struct(log):
-    assert why_no_member(SOURCE, "a", ["x", "y"], ["N"], log) == "Globals has the fields x, y"
+    assert why_no_member(SOURCE, "a", ["x", "y"], ["N"], log) == "Globals has no field z; it has x, y"
 
 
 @pytest.mark.parametrize("log", LOGS)
@@ -99,3 +99,15 @@ def test_an_undeclared_name(log, name, said):
 )
 def test_the_struct_and_its_elements(source, log, said):
     assert why_no_member(source, "a", ["x"], ["N"], log) == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("alpa", "Globals has no field alpa; it has x, alpha; did you mean g.alpha?"),
+        ("N", 'N is a dim and no field: a tensor has it, as in g.x.cols(), or computed={"N": "N"}'),
+    ],
+)
+def test_a_field_that_is_nearly_there(name, said):
+    log = f"a.cu:1:1: error: 'const struct Globals' has no member named '{name}'"
+    assert why_no_member(SOURCE, "a", ["x", "alpha"], ["N"], log) == said

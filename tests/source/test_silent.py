@@ -13,6 +13,7 @@ KERNEL = "__global__ void f(Globals g) {{ {} }}"
         ("g.x[i, j] = 1;", ".x[i, j] has one index, the last, as C++ reads a comma; .x(i, j) has two"),
         ("y = p.x[f(1, 2), j + g(3, 4)];", ".x(f(1, 2), j + g(3, 4)) has several"),
         ("g . x [ a , b ] = 1;", "has two"),
+        ("y = g.x[i + 1][j];", ".x[i + 1][j]: a layout has one index in square brackets; .x(i + 1, j) has two"),
     ],
 )
 def test_two_indices_in_square_brackets(body, said):
@@ -58,3 +59,11 @@ def test_a_function_that_is_no_kernel(head):
 )
 def test_what_may_be_a_kernel(source):
     assert silent_mistake(source, "f", ["x"]) is None
+
+
+def test_arguments_in_another_order():
+    source = "\n__global__ void k(int n, const float* x, float* __restrict__ y) {}"
+    line, said = silent_mistake(source, "k", [], ["n", "y", "x"])
+    assert line == 2 and said.endswith('the spec passes n, y, x; fields="n x y" is the kernel\'s order')
+    assert silent_mistake(source, "k", [], ["n", "x", "y"]) is None
+    assert silent_mistake(source, "k", [], ["n", "b", "a"]) is None  # other names: nobody knows

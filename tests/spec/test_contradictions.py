@@ -15,11 +15,11 @@ def test_the_plain_spec_is_accepted():
 
 CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "duplicate field": ([field(), field()], {"order": ("x",)}, "the field x is given twice"),
-    "unknown dtype": ([field("x", "in", "float31", "N")], {}, "x: unknown dtype 'float31'; known are bool, uint8"),
+    "unknown dtype": ([field("x", "in", "float31", "N")], {}, "x: unknown dtype 'float31'; "),
     "unknown dtype beside variants": (
         [field("x", "in", "T"), field("y", "in", "U")],
         {"variants": (("T", (F32,)),)},
-        "y: unknown dtype 'U'; known are T, bool",
+        "y: unknown dtype 'U'; ",
     ),
     "unknown dtype option": (
         [field("x", "in", "T")],

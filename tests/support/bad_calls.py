@@ -178,19 +178,19 @@ TENSORS = {
         lambda: {"x": x23().requires_grad_()},
         ArgumentError,
         "probe: x is (2, 3) float32 on cpu and requires a gradient, which this kernel does not record; "
-        "call it under torch.no_grad(), or pass x.detach()",
+        "call it under torch.no_grad(), or pass x.detach(); backward= in its spec would record it",
     ),
     "parameter": Case(
         lambda: {"acc": torch.nn.Parameter(torch.zeros(2))},
         ArgumentError,
         "probe: acc is (2,) float32 on cpu and requires a gradient, which this kernel does not record; "
-        "call it under torch.no_grad(), or pass acc.detach()",
+        "call it under torch.no_grad(), or pass acc.detach(); backward= in its spec would record it",
     ),
     "result of a recorded operation": Case(
         lambda: {"x": x23().requires_grad_() * 2},
         ArgumentError,
         "probe: x is (2, 3) float32 on cpu and requires a gradient, which this kernel does not record; "
-        "call it under torch.no_grad(), or pass x.detach()",
+        "call it under torch.no_grad(), or pass x.detach(); backward= in its spec would record it",
     ),
     "zero tensor": Case(
         lambda: {"x": torch._efficientzerotensor(2, 3)},
@@ -289,7 +289,7 @@ OUTPUTS = {
         lambda: {"out": torch.zeros(3, requires_grad=True)},
         ArgumentError,
         "probe: y is (3,) float32 on cpu and requires a gradient, which this kernel does not record; "
-        "call it under torch.no_grad(), or pass y.detach()",
+        "call it under torch.no_grad(), or pass y.detach(); backward= in its spec would record it",
     ),
     "out no tensor": Case(
         lambda: {"out": (torch.zeros(3),)},

@@ -36,6 +36,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         give_up_output()
         return 1
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and error.filename is None:  # of os.getcwd()
+            print("tkjit: the working directory is not there any more", file=sys.stderr)
+            return 1
         if error.filename is not None or error.errno not in UNWRITABLE:  # a full disk of the cache is a CacheError
             raise
         give_up_output()

@@ -168,7 +168,8 @@ class LauncherPlan(Plan):
         layouts = (
             [] if spec.struct or spec.args else [f.name for f in spec.tensors if not f.is_list and not f.is_parallel]
         )
-        if (mistake := silent_mistake(self._source.read(), spec.entry, layouts)) is not None:
+        passed = spec.order if spec.args else ()
+        if (mistake := silent_mistake(self._source.read(), spec.entry, layouts, passed)) is not None:
             line, text = mistake
             raise SpecError(f"{spec.name}: {self._source.place}:{line}: {text}")
 

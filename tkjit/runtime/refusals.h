@@ -187,7 +187,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
             return raise(argument_error, who + " with strides " + text_of(tensor.attr("stride")()) +
                                              "; expected contiguous" + pass + ".contiguous()");
         raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
-                                    "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach()");
+                                    "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach(); backward= in its spec would record it");
     });
 }
 

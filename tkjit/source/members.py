@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 
@@ -54,8 +55,8 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
     Examples
     --------
     >>> source = "__global__ void a(Globals g) {} __global__ void b(Globals g) {}"
-    >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')
-    'Globals has the fields x, y. Each kernel has Globals of its own, and the source has b too: give each a file'
+    >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')[:38]
+    'Globals has no field z; it has x, y. E'
     """
     errors = (line for line in log.splitlines() if re.search(r"\berror\b", line))
     line = next((line for line in errors if "declared void" not in line), "")[:1000]  # which follows from the next one
@@ -78,9 +79,15 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         return f"{_LAYOUTS[owner]}; docs/device-api.md describes all of its members"
     if owner != "Globals":
         return ""
-    name = entry.partition("<")[0]
-    others = [one.name for one in kernel_functions(text) if one.name != name and "Globals" in " ".join(one.parameters)]
-    own = f"Globals has the fields {', '.join(fields)}"
+    entry = entry.partition("<")[0]
+    others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
+    name = match["name"] or match["named"]
+    own = f"Globals has no field {name}; it has {', '.join(fields)}"
+    if name in dims:
+        computed = f'computed={{"{name}": "{name}"}}'
+        own = f"{name} is a dim and no field: a tensor has it, as in g.{fields[0]}.cols(), or {computed}"
+    elif near := difflib.get_close_matches(name, fields, 1):
+        own += f"; did you mean g.{near[0]}?"
     if not others:
         return own
     return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"

@@ -10,7 +10,7 @@ from tkjit.source.lexer import Token, closing, macros, tokens_of
 from tkjit.source.scopes import outline
 
 
-def silent_mistake(text: str, entry: str, layouts: Sequence[str]) -> tuple[int, str] | None:
+def silent_mistake(text: str, entry: str, layouts: Sequence[str], passed: Sequence[str] = ()) -> tuple[int, str] | None:
     """What is wrong with a source that compiles, and its line; None if nothing is known to be.
 
     Parameters
@@ -21,6 +21,8 @@ def silent_mistake(text: str, entry: str, layouts: Sequence[str]) -> tuple[int, 
         As the spec has it: ``relu<T>``.
     layouts : sequence of str
         The members of the rendered struct that are layouts.
+    passed : sequence of str
+        The names of plain arguments, in the order in which they are passed.
 
     Examples
     --------
@@ -29,19 +31,41 @@ def silent_mistake(text: str, entry: str, layouts: Sequence[str]) -> tuple[int, 
     >>> silent_mistake("void f(Globals g) {}", "f", ["x"])
     (1, 'f(Globals g) is no kernel: write __global__ before it')
     """
-    return _not_global(text, entry.partition("<")[0].strip()) or _several_indices(text, layouts)
+    name = entry.partition("<")[0].strip()
+    return _not_global(text, name) or _several_indices(text, layouts) or _other_order(text, name, passed)
+
+
+def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
+    """Plain arguments of the kernel's names, and in another order: of one type they are taken for each other."""
+    kernels = [kernel for kernel in kernel_functions(text) if kernel.name == name] if len(passed) > 1 else []
+    for kernel in kernels:
+        names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
+        if sorted(names) == sorted(passed) and names != list(passed):
+            place = re.search(rf"\b{re.escape(name)}\s*\(", text)
+            line = text.count("\n", 0, place.start() if place else 0) + 1
+            order = f'the spec passes {", ".join(passed)}; fields="{" ".join(names)}" is the kernel\'s order'
+            return line, f"{kernel}: {order}"
+    return None
 
 
 def _several_indices(text: str, layouts: Sequence[str]) -> tuple[int, str] | None:
     """An index of two numbers in square brackets: C++20 takes the last one."""
     names = "|".join(map(re.escape, layouts))
-    if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^\]]*,", text):  # quick, and seldom true
+    if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^;]*?(?:,|\]\s*\[)", text):  # quick, and seldom true
         return None
     tokens = tokens_of(text)
     for i in range(1, len(tokens) - 1):
         is_layout = tokens[i - 1].text == "." and tokens[i].text in layouts and tokens[i + 1].text == "["
+        is_layout = is_layout and i + 3 < len(tokens)
         end = closing(tokens, i + 1) if is_layout else None
-        if end is not None and _has_comma(tokens[i + 2 : end]):
+        if end is None:
+            continue
+        if tokens[end + 1].text == "[" and (last := closing(tokens, end + 1)) is not None:
+            indices = [text[tokens[a].start : tokens[b].end] for a, b in ((i + 2, end - 1), (end + 2, last - 1))]
+            name = tokens[i].text
+            one = f".{name}[{indices[0]}][{indices[1]}]: a layout has one index in square brackets"
+            return _line(text, tokens[i]), f"{one}; .{name}({', '.join(indices)}) has two"
+        if _has_comma(tokens[i + 2 : end]):
             inside = text[tokens[i + 2].start : tokens[end - 1].end]
             name = tokens[i].text
             one = f".{name}[{inside}] has one index, the last, as C++ reads a comma"

@@ -165,6 +165,10 @@ def _check_variants(spec: Description) -> None:
 
 def _check_cpp_names(spec: Description) -> None:
     """Refuse a name that no member of a struct and no variable can have."""
+    if (kernel := spec.entry.partition("<")[0].strip()) in CPP_KEYWORDS:
+        _fail(
+            spec, f"entry={spec.entry!r}: {kernel} is a word of C++, and cannot be a kernel's name; rename the kernel"
+        )
     named = (spec.variants, spec.derived, spec.computed)
     for name in (*(f.name for f in spec.fields), *spec.dim_names, *(name for pairs in named for name, _ in pairs)):
         if name in CPP_KEYWORDS or not name.isascii() or not name.isidentifier():
@@ -192,7 +196,7 @@ def _check_dtypes(spec: Description) -> None:
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             known = ", ".join([*types, *BY_NAME])
-            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}; known are {known}{advice_on_dtype(f.dtype, types)}")
+            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}{advice_on_dtype(f.dtype, types)}; known are {known}")
         if not f.is_tensor and f.value_type is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
@@ -244,6 +248,9 @@ def _check_dims(spec: Description) -> None:
             is_dim = "." not in name and name not in [f.name for f in spec.fields]
             inputs = [f.name for f in spec.inputs]
             advice = advice_on_dim(name, where, expr.text, known, inputs) if is_dim else ""
+            if name in spec.integer_variants:
+                option = dict(spec.variants)[name][0]
+                advice = f"; {name} is a variant that no call can choose yet: add the parameter {name}: int = {option}"
             _fail(spec, f"{where}: undefined dim {name} in {expr.text!r}; defined are {defined}{advice}")
     integer_fields = {f.name for f in spec.fields if f.is_integer}
     for name in spec.integer_variants:

@@ -76,7 +76,7 @@ def check_options(kernel: str, options: Mapping[str, Any]) -> None:
     for option in options:
         if option not in known:
             advice = advice_on_option(option, known)
-            raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}; it has {', '.join(known)}{advice}")
+            raise SpecError(f"{kernel}: tkjit.kernel has no option {option!r}{advice}; it has {', '.join(known)}")
     if not isinstance(options.get("entry", ""), str):
         raise SpecError(f"{kernel}: entry is {options['entry']!r}; expected the name of a __global__ function")
     if not isinstance(options.get("variants") or {}, Mapping):

@@ -25,7 +25,7 @@ def refusal(spec: Spec, *, out: bool) -> Callable[..., Any]:
             if value.requires_grad:
                 raise ArgumentError(
                     f"{spec.name}: {name} is {describe(value)} and requires a gradient, which {who} not record; "
-                    f"call it under torch.no_grad(), or pass {name}.detach()"
+                    f"call it under torch.no_grad(), or pass {name}.detach(); backward= in its spec would record it"
                 )
         raise _forward_mode(spec)
 

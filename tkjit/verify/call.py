@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from tkjit.check.cases import Case, cases_of
-from tkjit.errors import CompileError, SpecError, TkjitError, ToolchainError
+from tkjit.errors import CacheError, CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel import Kernel, load
 from tkjit.loader import Loader
@@ -158,7 +158,7 @@ def call_kernel(call: Planned, kernel: Kernel, loader: Loader, device: str) -> O
     """Make a call on a device, between guards and with outputs of NaN, and say what came of it."""
     try:
         return _call(call, kernel, loader, device)
-    except ToolchainError as error:
+    except (ToolchainError, CacheError) as error:
         return replace(call.outcome, refused=str(error))
     except CompileError as error:
         problem = f"CompileError: {error.summary}\n  whole log: {error.log_path}"
