@@ -1,0 +1,86 @@
+"""The mistakes of docs/trials.md: the first line of each error names it in the words of a spec, with a remedy."""
+
+import re
+
+import pytest
+import torch
+
+import tkjit
+from tkjit import In, InOut, Out, Tensor
+
+pytestmark = pytest.mark.compiles
+SCALE = "__global__ void scale(const __grid_constant__ Globals g) {{ {} }}"
+RIGHT = SCALE.format("if (threadIdx.x < g.x.numel()) g.y[threadIdx.x] = g.a * g.x[threadIdx.x];")
+SAXPY = "__global__ void saxpy(int n, float a, const float* x, float* y) {}"
+
+
+def scale(source: str = RIGHT, dtype: str = "float32", **options) -> tkjit.Kernel:
+    @tkjit.kernel(source, **{"entry": "scale", "grid": 1, "block": 128, **options})
+    def scale(x: In[Tensor, dtype, "N"], a: float = 2.0, *, y: Out[Tensor, dtype, "N"]) -> Tensor: ...
+
+    return scale
+
+
+def saxpy(source: str = SAXPY, **options) -> tkjit.Kernel:
+    @tkjit.kernel(source, **{"entry": "saxpy", "grid": 1, "block": 128, "args": True, **options})
+    def saxpy(y: InOut[Tensor, "float32", "n"], x: In[Tensor, "float32", "n"], a: float, n: int) -> None: ...
+
+    return saxpy
+
+
+ONE = torch.ones(100)
+PLAIN = (torch.ones(4), torch.ones(4), 2.0, 4)
+MISTAKES = {
+    "wrong entry": (lambda: scale(entry="scal")(ONE), "has no __global__ function scal; it has scale"),
+    "entry a word of C++": (lambda: scale(entry="class"), r"class is a word of C\+\+, .*; rename the kernel"),
+    "no <T>": (lambda: scale("template <typename T> " + RIGHT)(ONE), 'entry="scale<T>"'),
+    "no variants": (lambda: scale(dtype="T"), 'a template parameter is a variant: variants={"T":'),
+    "<T> without variants": (lambda: scale("template <typename T> " + RIGHT, entry="scale<T>")(ONE), 'variants={"T": '),
+    "plain pointers": (lambda: saxpy(args=False)(*PLAIN), "takes plain arguments, and no struct of them: args=True"),
+    "args=True and Globals": (lambda: scale(args=True)(ONE), "leave args=True out"),
+    "another order": (lambda: saxpy()(*PLAIN), 'fields="n a x y" is the kernel\'s order'),
+    "unknown dim": (lambda: scale(grid="cdiv(M, 256)"), "undefined dim M .*; defined are N"),
+    "torch.float32": (lambda: scale(dtype=torch.float32), '"float32" instead of torch.float32'),
+    "fp32": (lambda: scale(dtype="fp32"), 'did you mean "float32"'),
+    "function as grid": (lambda: scale(grid=lambda n: n), r'it is a function; expected .* such as "cdiv\(N, 256\)"'),
+    "x.shape[0]": (lambda: scale(grid="x.shape[0]"), "name the dim, .*, and use N"),
+    "N / 256": (lambda: scale(grid="N / 256"), r"use // \(rounds down\) or cdiv \(rounds up\)"),
+    "no blocks": (lambda: scale(grid="N // 256")(ONE), "grid is 0 blocks, N // 256; .* cdiv rounds up"),
+    "smem=": (lambda: scale(smem=3), "did you mean shared_memory"),
+    "no grid": (lambda: scale(grid=None), 'grid is missing, as in grid="cdiv'),
+    "positional output": (lambda: scale()(ONE, 2.0, ONE), "by name it takes y=, out=, stream="),
+    "unknown keyword": (lambda: scale()(ONE, alpha=1), "unknown argument alpha; it takes x, a, y, out, stream"),
+    "not contiguous": (lambda: scale()(torch.ones(8)[::2]), r"expected contiguous; pass x\.contiguous\(\)"),
+    "wrong shape": (lambda: scale()(torch.ones(3, 4)), r"x is \(3, 4\) float32 on cpu; expected \(N,\) float32"),
+    "requires_grad": (lambda: scale()(torch.ones(4, requires_grad=True)), "no_grad.*detach.*backward="),
+    "g.xx": (lambda: scale(SCALE.format("g.y[0] = g.xx[0];"))(ONE), "no field xx; it has x, a, y; did you mean g.x"),
+    "g.N": (lambda: scale(SCALE.format("g.y[0] = g.N;"))(ONE), r"N is a dim and no field: .* g\.x\.cols\(\)"),
+    "x[i]": (lambda: scale(SCALE.format("g.y[0] = x[0];"))(ONE), "x is a field of the struct: g.x"),
+    "g.x[i, j]": (lambda: scale(SCALE.format("g.y[0, 1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
+    "g.x[i][j]": (lambda: scale(SCALE.format("g.y[0][1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
+    "Globals&": (lambda: scale("__global__ void scale(const Globals& g) {}")(ONE), "takes it by value: const __grid_"),
+    "no __global__": (lambda: scale("void scale(Globals g) {}")(ONE), "is no kernel: write __global__ before it"),
+    "two kernels": (
+        lambda: scale(RIGHT + "\n__global__ void other(const Globals g) { g.w[0] = 1; }")(ONE),
+        "Each kernel has Globals of its own, and the source has other too: give each a file",
+    ),
+    "block of 2048": (lambda: scale(block=2048)(ONE), "block x is 2048; the limit is 1024"),
+    "misspelled name": (lambda: tkjit.load("gem"), "did you mean gemm"),
+    "a tile of no parameter": (
+        lambda: scale(variants={"TILE": (4, 8)}, grid="TILE"),
+        "add the parameter TILE: int = 4",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_the_first_line_names_it(session_cache, mistake):
+    make, said = MISTAKES[mistake]
+    with pytest.raises(tkjit.TkjitError) as caught:
+        make()
+    first = str(caught.value).split("\n")[0]
+    assert re.search(said, first), first
+
+
+def test_the_kernels_are_right_without_a_mistake(session_cache):
+    assert torch.equal(scale()(ONE), 2 * ONE)
