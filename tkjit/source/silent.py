@@ -38,7 +38,7 @@ def silent_mistake(text: str, entry: str, layouts: Sequence[str], passed: Sequen
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
     """Plain arguments of the kernel's names, and in another order: of one type they are taken for each other."""
     kernels = [kernel for kernel in kernel_functions(text) if kernel.name == name] if len(passed) > 1 else []
-    for kernel in kernels:
+    for kernel in kernels if len(kernels) == 1 else ():  # of several of one name nobody knows which is meant
         names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
         if sorted(names) == sorted(passed) and names != list(passed):
             place = re.search(rf"\b{re.escape(name)}\s*\(", text)
