@@ -9,7 +9,6 @@ from tkjit import In, InOut, Out, Tensor
 pytestmark = pytest.mark.compiles
 TEMPLATE = "template <typename T> __global__ void relu(const __grid_constant__ Globals g) {}"
 PLAIN = "__global__ void add(const float* x, float* y, int n) {}"
-TURNED = "__global__ void add(float* y, int x) {}"
 RANDOM = "#include <curand_kernel.h>\n__global__ void draw(Globals g) {}"
 
 
@@ -29,14 +28,12 @@ def error_of(source: str, entry: str, **options) -> tkjit.TkjitError:
         (TEMPLATE, "relu", {}, 'kernel: relu is a template, <typename T>: entry="relu<T>"'),
         (PLAIN, "add", {}, "kernel: add(const float* x, float* y, int n) takes plain arguments, and no struct of them"),
         (PLAIN, "add", {"args": True}, "kernel: add(const float* x, float* y, int n) has 3 parameters, and the spec"),
-        (PLAIN, "double", {"args": True}, "kernel: the source has no __global__ function double; it has add("),
         (
             TEMPLATE,
             "relu<T>",
             {},
             'kernel: T in entry="relu<T>" is no variant: variants={"T": ("float32", "bfloat16")}',
         ),
-        (TURNED, "add", {"args": True}, "kernel: add(float* y, int x) takes other types than the spec describes"),
     ],
 )
 def test_an_entry(session_cache, source, entry, options, expected):

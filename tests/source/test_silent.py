@@ -11,7 +11,7 @@ KERNEL = "__global__ void f(Globals g) {{ {} }}"
     ("body", "said"),
     [
         ("g.x[i, j] = 1;", ".x[i, j] has one index, the last, as C++ reads a comma; .x(i, j) has two"),
-        ("y = p.x[f(1, 2), j + g(3, 4)];", ".x(f(1, 2), j + g(3, 4)) has several"),
+        ("y = g.x[f(1, 2), j + h(3, 4)];", ".x(f(1, 2), j + h(3, 4)) has several"),
         ("g . x [ a , b ] = 1;", "has two"),
         ("y = g.x[i + 1][j];", ".x[i + 1][j]: a layout has one index in square brackets; .x(i + 1, j) has two"),
     ],
@@ -25,6 +25,8 @@ def test_two_indices_in_square_brackets(body, said):
     "body",
     [
         "g.x[max(i, j)] = 1;",
+        "tile.x[i][j] = 1;",
+        "tile.x[i, j] = 1;",
         "g.x[{1, 2}] = 1;",
         "g.w[i, j] = 1;",
         "// g.x[i, j]",

@@ -53,10 +53,13 @@ def _several_indices(text: str, layouts: Sequence[str]) -> tuple[int, str] | Non
     names = "|".join(map(re.escape, layouts))
     if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^;]*?(?:,|\]\s*\[)", text):  # quick, and seldom true
         return None
+    # another struct of the source may have members of these names, which are arrays
+    parameters = [one for kernel in kernel_functions(text) for one in kernel.parameters if "Globals" in one]
+    structs = {match[0] for one in parameters if (match := re.search(r"\w+$", one))}
     tokens = tokens_of(text)
-    for i in range(1, len(tokens) - 1):
-        is_layout = tokens[i - 1].text == "." and tokens[i].text in layouts and tokens[i + 1].text == "["
-        is_layout = is_layout and i + 3 < len(tokens)
+    for i in range(2, len(tokens) - 3):
+        is_field = tokens[i - 2].text in structs and tokens[i - 1].text == "." and tokens[i].text in layouts
+        is_layout = is_field and tokens[i + 1].text == "["
         end = closing(tokens, i + 1) if is_layout else None
         if end is None:
             continue
