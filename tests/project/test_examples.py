@@ -17,6 +17,7 @@ COMPILING = {
     "tkjit.kernel.ahead.warming",
     "tkjit.kernel.inspect.make_globals",
     "tkjit.kernel.kernel.Kernel.prepare",
+    "tkjit.kernel.kernel.Kernel.warm_up",
     "tkjit.kernel.method.method",
     "tkjit.parallel.club.Club",
 }
