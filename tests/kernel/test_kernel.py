@@ -205,7 +205,8 @@ def test_the_decorators_own_mistakes():
     def f(x: In[Tensor, "float32", "N"]): ...
 
     with pytest.raises(
-        SpecError, match=r"f: tkjit\.kernel has no option 'shared_mem'; did you mean shared_memory\?; it has entry, grid, block, shared_memory"
+        SpecError,
+        match=r"f: tkjit\.kernel has no option 'shared_mem'; did you mean shared_memory\?; it has entry, grid",
     ):
         tkjit.kernel(SOURCE, **OPTIONS, shared_mem=3)(f)
     with pytest.raises(SpecError, match="f: entry= is missing"):
