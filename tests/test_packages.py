@@ -179,6 +179,16 @@ def test_a_file_that_cannot_be_parsed_stops_no_other(fake, install, text, capsys
     assert tkjit.find("whisper").name == "whisper"
 
 
+def test_a_directory_that_cannot_be_read_stops_no_other(fake, install, monkeypatch):
+    site = install("locked", "locked", {"locked/__init__.py": "", "locked/f.py": kernel_text("f")})
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != site / "locked" and access(path, mode))
+    packages._packages.cache_clear()
+    with pytest.raises(SpecError, match=rf"lies in {site}/locked, which cannot be read"):
+        tkjit.find("locked.f")
+    assert tkjit.find("whisper").name == "whisper"
+
+
 def test_a_pipe_is_not_read(fake):
     os.mkfifo(fake / "fake_kernels/pipe.py")
     assert "fake.whisper" in tkjit.kernels() and "fake.pipe" not in tkjit.kernels()

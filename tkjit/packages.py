@@ -141,12 +141,14 @@ def _place(point: EntryPoint) -> tuple[Path, str]:
     if found.submodule_search_locations is None:
         place = Path(found.origin or "")
     else:
-        directories = [Path(one) for one in _locations(found)]
+        directories = [Path(one) for one in found.submodule_search_locations]
         if len(directories) != 1:
             raise SpecError("is a namespace over several directories; expected a package with an __init__.py")
         place = directories[0]
     if not place.exists():
         raise SpecError("is not in a directory; kernels of an archive cannot be compiled")
+    if not os.access(place, os.R_OK):
+        raise SpecError(f"lies in {place}, which cannot be read")
     return place, named.strip()
 
 
@@ -154,7 +156,7 @@ def _find_module(name: str, parent: ModuleSpec | None) -> ModuleSpec | None:
     """Where a module lies. ``importlib.util.find_spec`` would import the packages that it lies in."""
     if parent is not None and parent.submodule_search_locations is None:
         return None
-    path = None if parent is None else _locations(parent)
+    path = None if parent is None else list(parent.submodule_search_locations or ())
     finders = [finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec")]
     try:
         return next((found for find_spec in finders if (found := find_spec(name, path)) is not None), None)
@@ -170,9 +172,3 @@ def _namespace(name: str, path: Iterable[str]) -> ModuleSpec | None:
     last = name.rpartition(".")[2]
     spec.submodule_search_locations = [str(found) for place in path if (found := Path(place, last)).is_dir()]
     return spec if spec.submodule_search_locations else None
-
-
-def _locations(package: ModuleSpec) -> list[str]:
-    """The directories of a package; a namespace's own list asks for its parent, which is not imported."""
-    locations = package.submodule_search_locations
-    return list(getattr(locations, "_path", locations) or ())

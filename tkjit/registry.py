@@ -7,10 +7,8 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -264,44 +262,6 @@ def _parse_names(path: Path, state: State) -> list[tuple[str, int]]:
             case ast.Assign(targets=[ast.Name(id=path.stem)]):
                 found.append((path.stem, statement.lineno))
     return found
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients.
-
-    Parameters
-    ----------
-    digest : str
-        Of the file's content, when the kernel was read from it: that of another content is another kernel's.
-    """
-
-    path: Path
-    name: str
-    module: str
-    digest: str
-    overload: int
-    of_gradients: bool = False
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if digest_of_file(self.path) != self.digest:
-            raise SpecError(f"{self.path} has changed since {self.name} was loaded; load it again")
-        spec = run_spec_file(self.path, self.name, self.module).specs[self.overload]
-        function = spec.backward.function if self.of_gradients else spec.reference
-        return function(*args, **kwargs)
-
-
-def digest_of_file(path: Path) -> str:
-    """The digest of a spec file's content; of one that cannot be read it is empty."""
-    try:
-        return _digest(path, _state(path))
-    except OSError:
-        return ""
-
-
-@cache
-def _digest(path: Path, state: State) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @cache

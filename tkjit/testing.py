@@ -26,7 +26,7 @@ from tkjit.errors import ArgumentError, TkjitError
 from tkjit.kernel import Kernel, find
 from tkjit.kernel.kernel import kernel_of_file
 from tkjit.loader import loader_for
-from tkjit.registry import Reference
+from tkjit.loader.warm_start import Reference
 from tkjit.spec import Spec
 from tkjit.verify import Options as Verification
 from tkjit.verify import Outcome

@@ -148,7 +148,7 @@ def test_a_layer_that_is_not_there(open_cache, header, tmp_path):
 def bundled(layer, header, tmp_path) -> Path:
     """A bundle of one entry, which was moved after it was written."""
     entry = layer.build(recipe_with_anchor(header.parent), Builder(header))
-    size = bundle.write(tmp_path / "made", [entry], {"torch": "2.11"})
+    size = bundle.write(tmp_path / "made", [entry, entry], {"torch": "2.11"})  # as kernels that share their glue
     assert size == sum(path.stat().st_size for path in (tmp_path / "made").rglob("*") if path.is_file())
     (tmp_path / "made").rename(tmp_path / "moved")
     shutil.rmtree(layer.root)

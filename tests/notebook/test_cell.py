@@ -182,7 +182,7 @@ def test_where_the_python_ends(cell, functions):
     [
         (
             "__global__ void f(const half* x, nv_bfloat16 *y, long n) {}",
-            ['"float16"', '"bfloat16"', 'Scalar[int, "long"]'],
+            ['"float16"', '"bfloat16"', 'Scalar[int, "int64_t"]'],
         ),
         ("template <typename T> __global__ void f(T* x, int n) {}", ['InOut[Tensor, "T", "..."]', 'variants={"T": (']),
         ("__global__ void f(Globals g) {}", ['x: In[Tensor, "float32", "..."]', "cdiv(x.numel, 256)"]),

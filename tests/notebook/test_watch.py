@@ -32,7 +32,7 @@ def edit(path, text):
 def test_a_source_and_a_header_that_were_edited(run, directory):
     run("import tkjit, torch\nbump = tkjit.load('bump')\nx = torch.zeros(32)")
     assert run("bump(x); print(x[0].item())") == ("1.0\n", None)
-    assert run("1")[0] == "Out[4]: 1\n" or run("None")[0] == ""
+    assert run("None")[0] == ""
     edit(directory / "step.cuh", "#define STEP 10\n")
     said = "tkjit: step.cuh has changed since bump was loaded; load it again: bump = tkjit.load('bump')\n"
     assert run("None")[0] == said

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import tkjit
+from tkjit.errors import SpecError
 from tkjit.loader.warm_start import pack, unpack
 from tkjit.registry import bundled_directory
 from tkjit.spec import Spec
@@ -102,3 +103,27 @@ def test_a_remembered_reference_is_looked_for_when_it_is_called(tmp_path: Path):
     kernel = tkjit.registry.run_spec_file(path, path.stem)
     (spec,) = unpack(pack(kernel.specs, path))
     assert isinstance(spec, Spec) and spec.reference(None, 21) == 42
+
+
+def test_a_reference_of_a_file_that_has_changed_is_refused(tmp_path):
+    """It would be another kernel's: of the file's next version."""
+    path = tmp_path / "twice.py"
+    text = """
+import tkjit
+from tkjit import In, Out, Tensor
+
+@tkjit.kernel("", entry="f", grid=1, block=1)
+def twice(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"]) -> Tensor:
+    return 2 * x
+"""
+    path.write_text(text)
+    (spec,) = unpack(pack(tkjit.registry.run_spec_file(path, "twice").specs, path))
+    assert spec.reference(3, None) == 6
+    path.write_text(text.replace("2 * x", "3 * x"))
+    with pytest.raises(SpecError, match=r"twice\.py has changed since twice was loaded; load it again"):
+        spec.reference(3, None)
+    path.write_text(text)
+    assert spec.reference(3, None) == 6
+    path.unlink()
+    with pytest.raises(SpecError, match="has changed since"):
+        spec.reference(3, None)

@@ -43,7 +43,7 @@ def of(paths: Iterable[str | bytes]) -> bytes:
 def changed(fingerprint: bytes) -> list[str]:
     """The files of a fingerprint that are not what they were."""
     found = []
-    for line in fingerprint.splitlines():
+    for line in fingerprint.split(b"\n")[:-1]:
         *state, path = line.split(b" ", 4)
         if state_of(path) != b" ".join(state):
             found.append(os.fsdecode(path))

@@ -60,12 +60,11 @@ def kernels_named(names: Sequence[str]) -> tuple[str, ...]:
     SpecError
         If a name is no kernel's and no package's.
     """
-    known = kernels()
     found: dict[str, None] = {}
     for name in names:
         if name.endswith(".py") and Path(name).is_file():
             found.update(dict.fromkeys(registry.names_of_file(Path(name))))
-        elif name not in known and name in packages.packages():
+        elif name in packages.packages() and name not in (known := kernels()):
             packages.package(name)  # it may be broken
             found.update(dict.fromkeys(one for one in known if one.rpartition(".")[0] == name))
         else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tkjit.loader.background import Builds
 
-Stamp: TypeAlias = tuple[tuple[int, ...], ...]
+Stamp: TypeAlias = tuple[bytes, ...]
 
 
 class Rendered(NamedTuple):
@@ -384,11 +384,7 @@ def _stamp(specs: tuple[Spec, ...]) -> Stamp:
         with suppress(ToolchainError):  # a call says it
             specs = tuple(locate(spec, Settings.from_environment()) for spec in specs)
     for path in (source.path for spec in specs for _, source in spec.sources if source.path is not None):
-        try:
-            status = path.stat()
-        except OSError:
-            continue  # reading it says so
-        stamps.append((status.st_mtime_ns, status.st_size, status.st_ctime_ns, status.st_ino))
+        stamps.append(fingerprints.state_of(str(path)))
     return tuple(stamps)
 
 

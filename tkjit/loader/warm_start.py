@@ -10,16 +10,17 @@ import base64
 import pickle
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tkjit import registry
 from tkjit.cache import Cache, Entry, fingerprints
+from tkjit.errors import SpecError
 from tkjit.loader.environment import Environment
 from tkjit.loader.modules import GluePlan
 from tkjit.loader.plan import Opened
-from tkjit.registry import Definitions, Reference
+from tkjit.registry import Definitions
 from tkjit.spec import Spec
 from tkjit.spec.model import Verification
 from tkjit.spec.plain import is_plain
@@ -64,6 +65,39 @@ class WarmStart(NamedTuple):
     @property
     def specs(self) -> tuple[Spec, ...]:
         return unpack(self.packed)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A reference that stands in a spec file, which is run when it is called; or its function for the gradients.
+
+    Parameters
+    ----------
+    digest : str
+        Of the file's content, when the kernel was read from it: that of another content is another kernel's.
+    """
+
+    path: Path
+    name: str
+    module: str
+    digest: str
+    overload: int
+    of_gradients: bool = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if _digest(self.path) != self.digest:
+            raise SpecError(f"{self.path} has changed since {self.name} was loaded; load it again")
+        spec = registry.run_spec_file(self.path, self.name, self.module).specs[self.overload]
+        function = spec.backward.function if self.of_gradients else spec.reference
+        return function(*args, **kwargs)
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file's content, from memory while the file is unchanged; empty if it cannot be read."""
+    try:
+        return fingerprints.digest_of_file(str(path))
+    except OSError:
+        return ""
 
 
 class WarmLoader(Protocol):
@@ -159,7 +193,7 @@ def pack(specs: Sequence[Spec], path: Path) -> str:
 
 
 def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
-    digest = registry.digest_of_file(path)
+    digest = _digest(path)
     backward = spec.backward
     if backward is not None and backward.function is not None:
         gradients = Reference(path, spec.name, spec.module, digest, overload, of_gradients=True)

@@ -179,15 +179,15 @@ def _check_directives(lines: Sequence[str]) -> None:
 
 def _why_no_python(cell: str) -> str:
     """What is wrong with a cell that begins as Python; empty for one that begins with CUDA."""
-    lines = cell.lstrip("\n").split("\n")
-    if not re.match(r"@|def |async |import |from |class |%", lines[0]):
+    if not re.match(r"@|def |async |import |from |class |%", cell.lstrip("\n")):
         return ""
+    lines = cell.split("\n")
     cuda = re.compile(r"template|__global__|#|//|/\*|struct |using |const")
     end = next((i for i, line in enumerate(lines) if cuda.match(line)), None)
     try:
         ast.parse("\n".join(lines[:end]))
     except SyntaxError as error:
-        return f"{error.msg}, line {(error.lineno or 0) + 1 + cell.count(chr(10)) - len(lines) + 1} of the cell"
+        return f"{error.msg}, line {(error.lineno or 0) + 1} of the cell"
     except _UNREADABLE as error:
         return type(error).__name__
     return "no function in it defines a kernel"

@@ -5,26 +5,18 @@ from __future__ import annotations
 import re
 
 from tkjit.errors import SpecError
+from tkjit.importer.dtypes import annotation_of, dtype_of_cpp
 from tkjit.source.entries import KernelFunction, kernel_functions, template_names
 
-# as a source spells the element of a pointer
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "__half": "float16",
-    "__nv_bfloat16": "bfloat16",
-    "nv_bfloat16": "bfloat16",
-    "int": "int32",
-    "int32_t": "int32",
-    "long": "int64",
-    "int64_t": "int64",
-    "uint8_t": "uint8",
-    "unsigned char": "uint8",
-    "int8_t": "int8",
-    "bool": "bool",
+# what a source calls a type that clang knows by another name
+_TYPEDEFS = {
+    "half": "__half",
+    "nv_bfloat16": "__nv_bfloat16",
+    "int8_t": "signed char",
+    "int32_t": "int",
+    "int64_t": "long",
+    "uint8_t": "unsigned char",
 }
-_NUMBERS = {"float": "float", "double": 'Scalar[float, "double"]', "bool": "bool", "int": "int", "int32_t": "int"}
 
 
 def entry_of(source: str, name: str) -> str:
@@ -81,10 +73,11 @@ def _parameter(text: str) -> tuple[str, str]:
     """The name of a parameter of a kernel, and an annotation for it."""
     kind, name = re.fullmatch(r"(.*?)(\w+)(?:\[\d*\])?", text).groups()  # type: ignore[union-attr]
     base = " ".join(word for word in re.sub(r"[*&]", " ", kind).split() if word not in ("const", "volatile"))
+    canonical = _TYPEDEFS.get(base, base)
     if "*" in kind:
         direction = "In" if re.match(r"\s*const\b|.*\bconst\s*\*", kind) else "InOut"
-        return name, f'{direction}[Tensor, "{_DTYPES.get(base, base)}", "..."]'
-    return name, _NUMBERS.get(base, f'Scalar[int, "{base}"]')
+        return name, f'{direction}[Tensor, "{dtype_of_cpp(canonical) or base}", "..."]'
+    return name, annotation_of(canonical) or f'Scalar[int, "{base}"]'
 
 
 def _types_of(kernel: KernelFunction) -> list[str]:

@@ -72,22 +72,24 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
             return f"the struct that tkjit renders is called Globals, and not {name}"
         return _why_unknown(name, fields, dims)
-    if (match := _NO_MEMBER.search(line)) is None:
-        return ""
-    owner = (match["owner"] or match["of"]).rpartition("::")[2]
+    match = _NO_MEMBER.search(line)
+    owner = (match["owner"] or match["of"]).rpartition("::")[2] if match else ""
     if owner in _LAYOUTS:
         return f"{_LAYOUTS[owner]}; docs/device-api.md describes all of its members"
-    if owner != "Globals":
+    if match is None or owner != "Globals":
         return ""
-    entry = entry.partition("<")[0]
-    others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
-    name = match["name"] or match["named"]
+    return _why_no_field(match["name"] or match["named"], text, entry.partition("<")[0], fields, dims)
+
+
+def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+    """What a member of the struct probably is that it does not have."""
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
         own = f"{name} is a dim and no field: a tensor has it, as in g.{fields[0]}.cols(), or {computed}"
     elif near := difflib.get_close_matches(name, fields, 1):
         own += f"; did you mean g.{near[0]}?"
+    others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
     if not others:
         return own
     return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"
