@@ -9,6 +9,10 @@ with suppress(OSError):  # a working directory that is gone
     if sys.path[:1] == [str(Path.cwd())] and not getattr(sys.flags, "safe_path", False):
         del sys.path[0]
 
-from tkjit.cli import main
+try:
+    from tkjit.cli import main
 
-sys.exit(main())
+    status = main()
+except KeyboardInterrupt:  # while torch was being imported
+    status = 130
+sys.exit(status)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tkjit import __version__
 from tkjit.cli import completion
 from tkjit.cli.output import claim_standard_streams, give_up_output, print_in_any_encoding
+from tkjit.cli.parser import Parser
 from tkjit.config import model_chosen
 from tkjit.errors import TkjitError
 
@@ -72,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     program = "tkjit" if Path(sys.argv[0]).name == "tkjit" else "python -m tkjit"
-    parser = argparse.ArgumentParser(prog=program, description="Compile and look after tkjit's kernels.")
+    parser = Parser(prog=program, description="Compile and look after tkjit's kernels.")
     parser.add_argument("--version", action="version", version=f"tkjit {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for command in (

@@ -45,7 +45,8 @@ def _verify(arguments: argparse.Namespace) -> int:
     outcomes = []
     for outcome in verify(names or _all_kernels(), options):
         outcomes.append(outcome)
-        print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
+        if outcome.problems or outcome.refused:  # the others are in the table
+            print(f"{outcome}: {outcome.verdict}", file=sys.stderr, flush=True)
     outcomes.sort(key=lambda outcome: outcome.kernel)
     if arguments.json:
         print_json([outcome.as_json() for outcome in outcomes])
