@@ -156,7 +156,8 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
 
     files = kernel_files(settings)
     near = difflib.get_close_matches(name, files) or [one for one in files if one.endswith(f".{name}")]
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(files)) or 'none'}"
+    elsewhere = f"one in a file is FILE.py:{own_name(name)}, and python -m tkjit list shows those that need no file"
+    hint = f"did you mean {' or '.join(near)}?" if near else elsewhere
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 
 

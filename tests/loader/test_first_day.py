@@ -51,9 +51,49 @@ MISTAKES = {
     "positional output": (lambda: scale()(ONE, 2.0, ONE), "by name it takes y=, out=, stream="),
     "unknown keyword": (lambda: scale()(ONE, alpha=1), "unknown argument alpha; it takes x, a, y, out, stream"),
     "not contiguous": (lambda: scale()(torch.ones(8)[::2]), r"expected contiguous; pass x\.contiguous\(\)"),
-    "wrong shape": (lambda: scale()(torch.ones(3, 4)), r"x is \(3, 4\) float32 on cpu; expected \(N,\) float32"),
+    "wrong dtype": (lambda: scale()(ONE.double()), r"expected \(N,\) float32; pass x\.to\(torch\.float32\)"),
+    "NumPy's dtype": (lambda: scale()(ONE.double().numpy()), r'float32; pass x\.astype\("float32"\)'),
+    "wrong shape": (
+        lambda: scale()(torch.ones(3, 4)),
+        r"x is \(3, 4\) float32 on cpu; expected \(N,\) float32; x has 2 dimensions, .*; pass x\.flatten\(\), or write",
+    ),
+    "another size": (
+        lambda: saxpy()(torch.ones(5), torch.ones(4), 2.0, 4),
+        r"y is \(5,\) float32 on cpu; expected \(n=4,\) float32; dim 0 is 5, and n=4",
+    ),
+    "out= of another shape": (
+        lambda: scale()(ONE, out=torch.ones(3)),
+        r"expected \(N=100,\) float32; dim 0 is 3, and N=100 by x; leave y out to have it made",
+    ),
+    "a list for a tensor": (
+        lambda: scale()([1.0, 2.0]),
+        r"x is .* \(list\); expected a torch.Tensor; torch.tensor\(x\) makes one",
+    ),
+    "no argument": (lambda: scale()(), "the argument x is missing; it takes x, a, y, out, stream"),
+    "misspelt keyword": (lambda: scale()(ONE, strem=1), r"unknown argument strem; did you mean stream\? it takes x, a"),
     "requires_grad": (lambda: scale()(torch.ones(4, requires_grad=True)), "no_grad.*detach.*backward="),
     "g.xx": (lambda: scale(SCALE.format("g.y[0] = g.xx[0];"))(ONE), "no field xx; it has x, a, y; did you mean g.x"),
+    "n": (
+        lambda: scale(SCALE.format("if (threadIdx.x < n) g.y[0] = 1;"))(ONE),
+        r"n is not declared; the spec's N is an extent of its tensor; a kernel has g\.x, .* extents by g\.x\.numel",
+    ),
+    "n of plain arguments": (
+        lambda: saxpy(SAXPY.replace("{}", "{ y[0] = m; }"), fields="n a x y")(*PLAIN),
+        r"m is not declared; the kernel is saxpy\(int n, float a, const float\* x, float\* y\)",
+    ),
+    "g.x.size(0)": (
+        lambda: scale(SCALE.format("g.y[0] = g.x.size(0);"))(ONE),
+        r"a global layout has no size; it has rows\(\) and cols\(\)",
+    ),
+    "no bytes of shared memory": (
+        lambda: scale(SCALE.format("extern __shared__ float tile[]; g.y[0] = tile[0];"))(ONE),
+        'tile is dynamic shared memory, of which the launch has 0 bytes: shared_memory="..."',
+    ),
+    "an In is written": (lambda: scale(SCALE.format("g.x[0] = 1;"))(ONE), "writes to .x, and x is In: InOut is what"),
+    "no comparison with the size": (
+        lambda: scale(SCALE.format("g.y[threadIdx.x] = 1;"))(ONE),
+        "it wrote to element 100 of y, which has 100: compare the index with the size before writing, as in if ",
+    ),
     "g.N": (lambda: scale(SCALE.format("g.y[0] = g.N;"))(ONE), r"N is a dim and no field: .* g\.x\.cols\(\)"),
     "x[i]": (lambda: scale(SCALE.format("g.y[0] = x[0];"))(ONE), "x is a field of the struct: g.x"),
     "g.x[i, j]": (lambda: scale(SCALE.format("g.y[0, 1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
@@ -64,7 +104,10 @@ MISTAKES = {
         lambda: scale(RIGHT + "\n__global__ void other(const Globals g) { g.w[0] = 1; }")(ONE),
         "Each kernel has Globals of its own, and the source has other too: give each a file",
     ),
-    "block of 2048": (lambda: scale(block=2048)(ONE), "block x is 2048; the limit is 1024"),
+    "block of 2048": (
+        lambda: scale(block=2048)(ONE),
+        'block x is 2048; the limit is 1024: more blocks instead, as in grid="cdiv\\(N, 1024\\)", block=1024',
+    ),
     "misspelled name": (lambda: tkjit.load("gem"), "did you mean gemm"),
     "a tile of no parameter": (
         lambda: scale(variants={"TILE": (4, 8)}, grid="TILE"),

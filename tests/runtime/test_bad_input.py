@@ -121,11 +121,15 @@ NAMES = ", ".join(probe.signature.parameters)
     ("positional", "keywords", "message"),
     [
         ((x23(),) * 8, {}, "probe: takes at most 7 positional arguments, got 8; by name it takes y=, out=, stream="),
-        ((), {}, "probe: the argument x is missing"),
-        ((x23(),), {}, "probe: the argument acc is missing"),
+        ((), {}, f"probe: the argument x is missing; it takes {NAMES}"),
+        ((x23(),), {}, f"probe: the argument acc is missing; it takes {NAMES}"),
         ((x23(), torch.zeros(2)), {"x": x23()}, "probe: the argument x is given twice"),
         ((x23(), torch.zeros(2)), {"gamma": 1.0}, f"probe: unknown argument gamma; it takes {NAMES}"),
-        ((x23(), torch.zeros(2)), {"Alpha": 1.0}, f"probe: unknown argument Alpha; it takes {NAMES}"),
+        (
+            (x23(), torch.zeros(2)),
+            {"Alpha": 1.0},
+            f"probe: unknown argument Alpha; did you mean alpha? it takes {NAMES}",
+        ),
         ((x23(), torch.zeros(2)), {"\u03b1": 1.0}, f"probe: unknown argument \u03b1; it takes {NAMES}"),
     ],
 )
@@ -241,7 +245,11 @@ LAUNCHES = {
     "second dimension too large": ({"m": 65536}, LaunchError, "launch: grid y is 65536; the limit is 65535"),
     "grid negative": ({"m": -1}, LaunchError, "launch: grid y is -1; the limit is 65535"),
     "grid overflows": ({"n": 2**62}, LaunchError, "launch: grid x: overflow or division by zero"),
-    "block too large": ({"block": 1025}, LaunchError, "launch: block x is 1025; the limit is 1024"),
+    "block too large": (
+        {"block": 1025},
+        LaunchError,
+        'launch: block x is 1025; the limit is 1024: more blocks instead, as in grid="cdiv(N, 1024)", block=1024',
+    ),
     "block empty": ({"block": 0}, LaunchError, "launch: threads a block is 0; the limit is 1024"),
 }
 
@@ -281,9 +289,15 @@ def test_bad_launch_shape(name):
         (
             {"out": (torch.ones(2), torch.ones(3))},
             ShapeError,
-            "launch: z is (3,) float32 on cpu; expected (max(n, 1) - 1 + N=2,) float32",
+            "launch: z is (3,) float32 on cpu; expected (max(n, 1) - 1 + N=2,) float32; "
+            "dim 0 is 3, and max(n, 1) - 1 + N=2; leave z out to have it made",
         ),
-        ({"y": torch.ones(1, 2)}, ShapeError, "launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32"),
+        (
+            {"y": torch.ones(1, 2)},
+            ShapeError,
+            "launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32; what ... stands for is the same for all "
+            "tensors; leave y out to have it made",
+        ),
     ],
 )
 def test_bad_outputs(keywords, kind, message):

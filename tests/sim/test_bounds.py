@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tkjit
-from tkjit import In, LaunchError, Out, Strided, Tensor
+from tkjit import In, InOut, LaunchError, Out, Strided, Tensor
 
 pytestmark = pytest.mark.compiles
 SOURCE = r"""
@@ -34,9 +34,9 @@ __global__ void edges(const __grid_constant__ Globals g) {
 def _spec(kernel: str, **options: object):
     @tkjit.kernel(SOURCE, entry="edges", grid=1, block=32, **options)
     def edges(
-        x: In[Tensor, "float32", "M", "N"],
+        x: InOut[Tensor, "float32", "M", "N"],
         xs: In[list[Tensor], "float32", "K"],
-        z: In[Tensor, "float32", "1", "2", "3", "4"],
+        z: InOut[Tensor, "float32", "1", "2", "3", "4"],
         y: Out[Tensor, "float32", 64],
         what: int,
         bias: In[Tensor, "float32", "N"] | None = None,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tkjit.source.silent import silent_mistake
+from tkjit.source.silent import Passed, silent_mistake
 
 KERNEL = "__global__ void f(Globals g) {{ {} }}"
 
@@ -17,7 +17,7 @@ KERNEL = "__global__ void f(Globals g) {{ {} }}"
     ],
 )
 def test_two_indices_in_square_brackets(body, said):
-    line, text = silent_mistake("\n" + KERNEL.format(body), "f", ["x"])
+    line, text = silent_mistake("\n" + KERNEL.format(body), "f", Passed(["x"]))
     assert line == 2 and said in text
 
 
@@ -36,12 +36,12 @@ def test_two_indices_in_square_brackets(body, said):
     ],
 )
 def test_other_commas(body):
-    assert silent_mistake(KERNEL.format(body + "\n"), "f", ["x"]) is None
+    assert silent_mistake(KERNEL.format(body + "\n"), "f", Passed(["x"])) is None
 
 
 @pytest.mark.parametrize("head", ["void", "__device__ void", "static inline void", "template <class T> void"])
 def test_a_function_that_is_no_kernel(head):
-    line, text = silent_mistake(f"int y;\n{head} f(const Globals g) {{}}", "f<T>", ["x"])
+    line, text = silent_mistake(f"int y;\n{head} f(const Globals g) {{}}", "f<T>", Passed(["x"]))
     assert (line, text) == (2, "f(const Globals g) is no kernel: write __global__ before it")
 
 
@@ -60,12 +60,58 @@ def test_a_function_that_is_no_kernel(head):
     ],
 )
 def test_what_may_be_a_kernel(source):
-    assert silent_mistake(source, "f", ["x"]) is None
+    assert silent_mistake(source, "f", Passed(["x"])) is None
 
 
 def test_arguments_in_another_order():
     source = "\n__global__ void k(int n, const float* x, float* __restrict__ y) {}"
-    line, said = silent_mistake(source, "k", [], ["n", "y", "x"])
+    line, said = silent_mistake(source, "k", Passed(arguments=["n", "y", "x"]))
     assert line == 2 and said.endswith('the spec passes n, y, x; fields="n x y" is the kernel\'s order')
-    assert silent_mistake(source, "k", [], ["n", "x", "y"]) is None
-    assert silent_mistake(source, "k", [], ["n", "b", "a"]) is None  # other names: nobody knows
+    assert silent_mistake(source, "k", Passed(arguments=["n", "x", "y"])) is None
+    assert silent_mistake(source, "k", Passed(arguments=["n", "b", "a"])) is None  # other names: nobody knows
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["g.x[i] = 1;", "g.x[g.y[i]] += 1;", "g.x(i, j) <<= 1;", "if (a == b) g.x[0]++;"],
+)
+def test_what_is_written_is_not_in(body):
+    said = silent_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["x", "y"]))
+    assert said[1] == "the kernel writes to .x, and x is In: InOut is what a kernel reads and writes, Out what it makes"
+    assert silent_mistake(KERNEL.format(body), "f", Passed(["x", "y"], ["y"])) is None
+
+
+@pytest.mark.parametrize(
+    "body", ["a = g.x[i] == 1;", "if (g.x[i] <= 1) {}", "a = g.x[i] - b;", "t.x[i] = 1;", "x[0] = 1;"]
+)
+def test_what_is_read_may_be_in(body):
+    assert silent_mistake(KERNEL.format(body), "f", Passed(["x"], ["x"])) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("__global__ void f(Globals g) {\n extern __shared__ float tile[]; }", 2),
+        ("extern __shared__ __align__(16) float tile[];\n__global__ void f(Globals g) { tile[0] = 1; }", 1),
+        ("template <int N> __global__ void f(Globals g) { extern __shared__ alignas(128) int tile[]; }", 1),
+        ("__global__ void h() {} __global__ void f(Globals g) { extern __shared__ char tile[]; }", 1),
+    ],
+)
+def test_dynamic_shared_memory_of_no_bytes(source, line):
+    said = silent_mistake(source, "f", Passed(shared_memory=False))
+    assert said[0] == line
+    assert said[1].startswith("tile is dynamic shared memory, of which the launch has 0 bytes: shared_memory=")
+    assert silent_mistake(source, "f", Passed(shared_memory=True)) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ void h() { extern __shared__ float tile[]; } __global__ void f(Globals g) {}",
+        "extern __shared__ float tile[]; __global__ void h() { tile[0] = 1; } __global__ void f(Globals g) {}",
+        "__global__ void f(Globals g) { __shared__ float tile[4]; } extern int n;",
+        "// extern __shared__ float tile[];\n__global__ void f(Globals g) {}",
+    ],
+)
+def test_other_shared_memory(source):
+    assert silent_mistake(source, "f", Passed(shared_memory=False)) is None

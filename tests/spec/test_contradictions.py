@@ -24,7 +24,7 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "unknown dtype option": (
         [field("x", "in", "T")],
         {"variants": (("T", (F32, "half")),)},
-        "variants['T']: unknown dtype 'half'; known are bool",
+        "variants['T']: unknown dtype 'half'; did you mean \"float16\"? known are bool",
     ),
     "unknown scalar type": (
         [field(), Field("n", "scalar", "long")],

@@ -85,7 +85,7 @@ TENSORS = {
     "dtype of no variant": Case(
         lambda: {"x": x23().double()},
         ArgumentError,
-        "probe: x is (2, 3) float64 on cpu; expected (M, N) float32 or bfloat16",
+        "probe: x is (2, 3) float64 on cpu; expected (M, N) float32 or bfloat16; pass x.to(torch.float32)",
     ),
     "dtype unlike another argument's": Case(
         lambda: {"acc": torch.zeros(2, dtype=torch.bfloat16)},
@@ -95,42 +95,43 @@ TENSORS = {
     "dtype of an optional argument": Case(
         lambda: {"bias": torch.zeros(3)},
         ArgumentError,
-        "probe: bias is (3,) float32 on cpu; expected (N=3,) int32",
+        "probe: bias is (3,) float32 on cpu; expected (N=3,) int32; pass bias.to(torch.int32)",
     ),
     "complex": Case(
         lambda: {"x": torch.zeros(2, 3, dtype=torch.complex64)},
         ArgumentError,
-        "probe: x is (2, 3) complex64 on cpu; expected (M, N) float32 or bfloat16",
+        "probe: x is (2, 3) complex64 on cpu; expected (M, N) float32 or bfloat16; pass x.to(torch.float32)",
     ),
     "complex for an integer": Case(
         lambda: {"bias": torch.zeros(3, dtype=torch.complex128)},
         ArgumentError,
-        "probe: bias is (3,) complex128 on cpu; expected (N=3,) int32",
+        "probe: bias is (3,) complex128 on cpu; expected (N=3,) int32; pass bias.to(torch.int32)",
     ),
     "dim unlike another argument's": Case(
         lambda: {"acc": torch.zeros(3)},
         ShapeError,
-        "probe: acc is (3,) float32 on cpu; expected (M=2,) of x's type float32",
+        "probe: acc is (3,) float32 on cpu; expected (M=2,) of x's type float32; dim 0 is 3, and M=2 by x",
     ),
     "dim of an optional argument": Case(
         lambda: {"bias": torch.zeros(2, dtype=torch.int32)},
         ShapeError,
-        "probe: bias is (2,) int32 on cpu; expected (N=3,) int32",
+        "probe: bias is (2,) int32 on cpu; expected (N=3,) int32; dim 0 is 2, and N=3 by x",
     ),
     "too few dims": Case(
         lambda: {"x": torch.zeros(3)},
         ShapeError,
-        "probe: x is (3,) float32 on cpu; expected (M, N) float32 or bfloat16",
+        "probe: x is (3,) float32 on cpu; expected (M, N) float32 or bfloat16; x has 1 dimension, and 2 are expected",
     ),
     "no dims": Case(
         lambda: {"acc": torch.tensor(1.0)},
         ShapeError,
-        "probe: acc is () float32 on cpu; expected (M=2,) of x's type float32",
+        "probe: acc is () float32 on cpu; expected (M=2,) of x's type float32; acc has 0 dimensions, and 1 is expected",
     ),
     "too many dims for the spec": Case(
         lambda: {"x": torch.zeros(1, 2, 3)},
         ShapeError,
-        "probe: x is (1, 2, 3) float32 on cpu; expected (M, N) float32 or bfloat16",
+        "probe: x is (1, 2, 3) float32 on cpu; expected (M, N) float32 or bfloat16; "
+        "x has 3 dimensions, and 2 are expected",
     ),
     "five dims": Case(
         lambda: {"x": torch.zeros(1, 1, 1, 2, 3)},
@@ -210,10 +211,16 @@ def sparse_rows() -> torch.Tensor:
 
 NOT_TENSORS = {
     "list": Case(
-        lambda: {"x": [[1.0, 2.0]]}, ArgumentError, "probe: x is [[1.0, 2.0]] (list); expected a torch.Tensor"
+        lambda: {"x": [[1.0, 2.0]]},
+        ArgumentError,
+        "probe: x is [[1.0, 2.0]] (list); expected a torch.Tensor; torch.tensor(x) makes one",
     ),
     "none": Case(lambda: {"x": None}, ArgumentError, "probe: x is None (NoneType); expected a torch.Tensor"),
-    "float": Case(lambda: {"acc": 1.5}, ArgumentError, "probe: acc is 1.5 (float); expected a torch.Tensor"),
+    "float": Case(
+        lambda: {"acc": 1.5},
+        ArgumentError,
+        "probe: acc is 1.5 (float); expected a torch.Tensor; torch.tensor(acc) makes one",
+    ),
     "long text": Case(
         lambda: {"x": "a" * 100},
         ArgumentError,
@@ -263,17 +270,19 @@ OUTPUTS = {
     "shape of out": Case(
         lambda: {"out": torch.zeros(2)},
         ShapeError,
-        "probe: y is (2,) float32 on cpu; expected (N=3,) of x's type float32",
+        "probe: y is (2,) float32 on cpu; expected (N=3,) of x's type float32; "
+        "dim 0 is 2, and N=3 by x; leave y out to have it made",
     ),
     "dims of out": Case(
         lambda: {"y": torch.zeros(1, 3)},
         ShapeError,
-        "probe: y is (1, 3) float32 on cpu; expected (N=3,) of x's type float32",
+        "probe: y is (1, 3) float32 on cpu; expected (N=3,) of x's type float32; "
+        "y has 2 dimensions, and 1 is expected; leave y out to have it made",
     ),
     "dtype of out": Case(
         lambda: {"out": torch.zeros(3, dtype=torch.float64)},
         ArgumentError,
-        "probe: y is (3,) float64 on cpu; expected (N=3,) of x's type float32",
+        "probe: y is (3,) float64 on cpu; expected (N=3,) of x's type float32; leave y out to have it made",
     ),
     "out not contiguous": Case(
         lambda: {"out": torch.zeros(6)[::2]},

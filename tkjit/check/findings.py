@@ -151,7 +151,11 @@ _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global varia
 
 
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"nothing orders two accesses to {_memory(one, symbols)}"
+    blocks = [tuple(side["block"]) for side in _sides(one)]
+    remedy = (
+        "__syncthreads() between them does" if len(set(blocks)) < 2 else "an atomic operation does, or two launches"
+    )
+    return f"nothing orders two accesses to {_memory(one, symbols)}; {remedy}"
 
 
 def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -163,7 +167,7 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"{_memory(one, symbols)} is read, and nobody in the block has written it"
+    return f"{_memory(one, symbols)} is read, and nobody in the block has written it before"
 
 
 def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -228,7 +232,10 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
         what = one["name"] or one["space"]
         if offset < 0:
             return f"{-offset} bytes before {what}"
-        return f"{offset - size} bytes behind {what}, which has {size} bytes" if offset >= size else f"in {what}"
+        if offset < size:
+            return f"in {what}"
+        remedy = "" if not one["name"] else "; compare the index with the size first, as in if (i < size)"
+        return f"{offset - size} bytes behind {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:
         distance, side, name, size = min(globals_near, key=lambda near: int(near[0]))

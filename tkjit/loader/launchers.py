@@ -160,16 +160,19 @@ class LauncherPlan(Plan):
         SpecError
             With the line.
         """
-        from tkjit.source.silent import silent_mistake
+        from tkjit.source.silent import Passed, silent_mistake
 
         spec = self.spec
         if spec.host or spec.config:
             return
-        layouts = (
-            [] if spec.struct or spec.args else [f.name for f in spec.tensors if not f.is_list and not f.is_parallel]
+        own = [] if spec.struct or spec.args else [f for f in spec.tensors if not f.is_list and not f.is_parallel]
+        passed = Passed(
+            [f.name for f in own],
+            [f.name for f in own if f.direction == "in"],
+            spec.order if spec.args else (),
+            spec.shared_memory is not None,
         )
-        passed = spec.order if spec.args else ()
-        if (mistake := silent_mistake(self._source.read(), spec.entry, layouts, passed)) is not None:
+        if (mistake := silent_mistake(self._source.read(), spec.entry, passed)) is not None:
             line, text = mistake
             raise SpecError(f"{spec.name}: {self._source.place}:{line}: {text}")
 

@@ -38,7 +38,7 @@ class TensorChecks:
         self.outputs = spec.outputs
         self.anchor = self.inputs[0] if self.inputs else None  # says on which device the call runs
         self.by_argument = {f.name for f in spec.dtype_fields}  # type variants that an argument chooses
-        self.bound = {f.name for f in spec.fields if f.is_integer}  # names that have their value
+        self.bound = {f.name: f.name for f in spec.fields if f.is_integer}  # names that have their value, and by whom
         self.dtype_of: dict[str, str] = {}  # type variant -> the argument that chose it
 
     def render(self) -> list[str]:
@@ -206,7 +206,7 @@ class TensorChecks:
         lines += [f"{local(name)} = {self._extent(f, i, place.view)};" for name, i in first.items()]
         if f.leading:
             lines.append(f"leading.bind({place.view}, {len(f.dims)});")
-        self.bound |= first.keys()
+        self.bound |= dict.fromkeys(first, f.name)
         if later:
             lines += _if(later, self._refusal(f, place))
         return lines
@@ -252,7 +252,8 @@ class TensorChecks:
         dims = []
         for dim in f.dims:
             value = (values or {}).get(dim.text) or (local(dim.text) if dim.text in self.bound else None)
-            dims.append(f"{{{repr_text(dim.text)}{f', {value}' if value else ''}}}")
+            by = self.bound.get(dim.text) if value else None
+            dims.append(f"{{{', '.join([repr_text(dim.text), *filter(None, [value, by and repr_text(by)])])}}}")
         chosen_by = self.dtype_of.get(f.dtype)
         if of_list:
             wanted = f"list_of_{f.name}.first->name, {local(f.name)}"
@@ -262,7 +263,8 @@ class TensorChecks:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
             wanted = repr_text(join_options(self.spec.dtypes_of(f)))
-        return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {literal(f.leading)}, {wanted});"
+        use = "Use::output" if f.direction == "out" else "Use::write" if f.is_written else "Use::read"
+        return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {literal(f.leading)}, {use}, {wanted});"
 
     def value(self, expr: Expr) -> str:
         """An expression's value, as what converts to ``Int``."""

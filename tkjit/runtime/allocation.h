@@ -23,7 +23,7 @@ struct Allocation {
 inline Allocation allocation;
 inline std::atomic<bool> allocation_found{false};
 
-// What empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
+// What torch_empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
 inline bool find_allocation() {
     try {
         const py::module_ module = py::module_::import("torch");
@@ -53,8 +53,7 @@ inline PyObject* device_object(const TensorView& like) {
 }
 
 // torch's own allocation: a tensor from the exchange API's allocator ignores record_stream and cannot be resized.
-inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
-    if (!allocation_found.load(std::memory_order_acquire) && !find_allocation()) return nullptr;
+inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
     PyObject* const shape = PyTuple_New(ndim);
     if (!shape) return nullptr;
     for (int i = 0; i < ndim; ++i) {

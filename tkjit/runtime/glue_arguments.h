@@ -177,10 +177,9 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
         PyObject* const name = PyTuple_GET_ITEM(call.kwnames, i);
         const int position = position_of(signature, name);
         if (position < 0 || given[position]) {
-            if (!call.quiet)
-                PyErr_Format(error,
-                             position < 0 ? "%s: unknown argument %U; it takes %s" : "%s: the argument %U is given twice",
-                             call.kernel, name, names_from(signature, 0, "").c_str());
+            if (call.quiet) return false;
+            if (position < 0) call.table.refuse_name(call.kernel, name, names_from(signature, 0, "").c_str());
+            else PyErr_Format(error, "%s: the argument %U is given twice", call.kernel, name);
             return false;
         }
         given[position] = call.args[call.nargs + i];
@@ -191,7 +190,9 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
             if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
             continue;
         }
-        if (!call.quiet) PyErr_Format(error, "%s: the argument %s is missing", call.kernel, parameter.name);
+        if (!call.quiet)
+            PyErr_Format(error, "%s: the argument %s is missing; it takes %s", call.kernel, parameter.name,
+                         names_from(signature, 0, "").c_str());
         return false;
     }
     return true;

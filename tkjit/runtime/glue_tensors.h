@@ -96,11 +96,14 @@ private:
 inline bool allocate(Call& call, const char* name, Object& object, TensorView& view, const Shape& shape, int32_t dtype,
                      const TensorView& like) {
     call.ran_code = true;  // torch releases the GIL, and the collector may run
-    PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like);
+    bool guarded = false;
+    PyObject* const tensor = call.table.empty(shape.sizes, shape.count, dtype, like, &guarded);
     if (!tensor) return false;
     object.own(tensor);
     if (call.prepares && PyList_Append(call.batch->written, tensor) != 0) return false;
-    return call.table.view(tensor, &view, &call.values) && note(call, name, tensor, view);
+    if (!call.table.view(tensor, &view, &call.values)) return false;
+    view.guarded = guarded;
+    return note(call, name, tensor, view);
 }
 
 // The random numbers of a call, of which each thread takes `draws`.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "club.h"
+#include "guards.h"
 #include "refusals.h"
 #include "storages.h"
 #include "table.h"
@@ -223,7 +224,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
         PyErr_Format(launch_error, "%s: %s", kernel, failure.c_str());
         return false;
     }
-    if (error.empty()) return true;
+    if (error.empty()) return intact(kernel, last);
     if (PyErr_CheckSignals()) return false;
     const char* const shapes = about_shapes(error.c_str());
     PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where, shapes ? shapes : error.c_str(),

@@ -144,6 +144,16 @@ void explain(Body&& body) {
     }
 }
 
+// A keyword that no parameter has: the near one first.
+inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
+    explain([&] {
+        const py::object known = py::str(names).attr("split")(", ");
+        const py::list near = py::module_::import("difflib").attr("get_close_matches")(py::handle(name), known, 1);
+        const std::string meant = near.empty() ? "" : "did you mean " + text_of(near[0]) + "? ";
+        raise(argument_error, std::string(kernel) + ": unknown argument " + text_of(name) + "; " + meant + "it takes " + names);
+    });
+}
+
 inline void refuse_object(const char* kernel, const char* name, PyObject* object, const char* expected) {
     explain([&] {
         raise(argument_error, texts::wrong(kernel, name, describe(object), expected));
@@ -160,8 +170,20 @@ inline void refuse_array(const char* kernel, const char* name, PyObject* object,
     });
 }
 
+// Whether torch.tensor takes it: a number, or lists of numbers.
+inline bool is_number_like(PyObject* object) {
+    for (int depth = 0; depth < 8 && (PyList_CheckExact(object) || PyTuple_CheckExact(object)); ++depth) {
+        if (PySequence_Fast_GET_SIZE(object) == 0) return true;
+        object = PySequence_Fast_GET_ITEM(object, 0);
+    }
+    return PyFloat_CheckExact(object) || PyLong_CheckExact(object);
+}
+
 inline void refuse_tensor(const char* kernel, const char* name, PyObject* object, const TensorView& view) {
-    if (view.problems & kNotATensor) return refuse_object(kernel, name, object, "a torch.Tensor");
+    if (view.problems & kNotATensor) {
+        const std::string makes_one = std::string("; torch.tensor(") + name + ") makes one";
+        return refuse_object(kernel, name, object, ("a torch.Tensor" + (is_number_like(object) ? makes_one : "")).c_str());
+    }
     if (!is_tensor(object) && view.problems & kNoStorage) return refuse_object(kernel, name, object, "a torch.Tensor");
     if (!is_tensor(object)) return refuse_array(kernel, name, object, view);
     explain([&] {
@@ -196,10 +218,23 @@ inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& v
     raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
+// A call of torch that makes a tensor as it is expected, or empty.
+inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
+    const std::string name = view.name;
+    if (expected.use == Use::output) return "; leave " + name + " out to have it made";
+    if (expected.use != Use::read) return "";
+    const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : texts::first_dtype(expected);
+    if (dtype && is_tensor(object_of(view))) return "; pass " + name + ".to(torch." + wanted + ")";
+    if (dtype) return has(object_of(view), "astype") ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
+    const bool one = expected.count == 1 && !expected.leading && view.ndim > 1;
+    return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
+}
+
 inline void refuse_mismatch(const char* kernel, const TensorView& view, const Expected& expected) {
     explain([&] {
-        PyObject* const kind = texts::is_of_other_dtype(view, expected) ? argument_error : shape_error;
-        refuse_other(kind, kernel, view, texts::mismatch(expected));
+        const bool dtype = texts::is_of_other_dtype(view, expected);
+        const std::string why = dtype ? "" : texts::differing_extent(view, expected);
+        refuse_other(dtype ? argument_error : shape_error, kernel, view, texts::mismatch(expected) + why + remedy(view, expected, dtype));
     });
 }
 

@@ -3,6 +3,7 @@
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
 #include "fingerprints.h"
+#include "guards.h"
 #include "parallel.h"
 #include "prepared.h"
 #include "random.h"
@@ -380,11 +381,11 @@ void fill_table() {
     argument_error = keep(errors.attr("ArgumentError"));
     shape_error = keep(errors.attr("ShapeError"));
     launch_error = keep(errors.attr("LaunchError"));
-    table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,         stream,        record_stream, resolve,
+    table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,  intact,       stream,        record_stream, resolve,
              modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random, place, refuse_place, refuse_constraint,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
-             refuse_device,  refuse_object};
+             refuse_device,  refuse_object, refuse_name};
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 8;
+constexpr uint32_t kTableVersion = 9;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
@@ -151,8 +151,10 @@ struct Table {
     void (*let_go)(const TensorView* last);
     // A tensor as an array of another array's framework.
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
-    // A new contiguous tensor of the same device as `like`.
-    PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like);
+    // A new contiguous tensor of the same device as `like`; on the CPU guard bytes may lie behind it.
+    PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like, bool* guarded);
+    // Whether the guard bytes behind a call's tensors are as they were. Raises if not.
+    bool (*intact)(const char* kernel, const TensorView* last);
     // The stream to launch on: `given`, or the device's current one; `other` says that it is not the current one.
     bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other);
     // Tells torch's allocator that a stream other than the current one uses a tensor.
@@ -214,6 +216,8 @@ struct Table {
     void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
     void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);
     void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
+    // A keyword that no parameter has; `names` are those that there are.
+    void (*refuse_name)(const char* kernel, PyObject* name, const char* names);
 };
 
 // What a glue module exports as the capsule `entry`.

@@ -31,8 +31,9 @@ _HEADERS = {
     r"cooperative_groups": "cooperative_groups.h",
 }
 _LAYOUTS = {
-    "gl": "a global layout has raw_ptr, batch(), depth(), rows(), cols(), numel(), and elements g.x[i]",
-    "strided": "a strided layout has raw_ptr, extent(i), stride(i), numel(), and elements g.x(i, j)",
+    "gl": "a global layout has no {}; it has rows() and cols(), the last two extents, depth(), batch(), numel(), "
+    "raw_ptr, and elements g.x[i]",
+    "strided": "a strided layout has no {}; it has extent(i), stride(i), numel(), raw_ptr, and elements g.x(i, j)",
 }
 
 
@@ -71,11 +72,12 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]
         if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
             return f"the struct that tkjit renders is called Globals, and not {name}"
-        return _why_unknown(name, fields, dims)
+        return _why_unknown(name, fields, dims) or _undeclared(name, text, entry.partition("<")[0], fields, dims)
     match = _NO_MEMBER.search(line)
     owner = (match["owner"] or match["of"]).rpartition("::")[2] if match else ""
-    if owner in _LAYOUTS:
-        return f"{_LAYOUTS[owner]}; docs/device-api.md describes all of its members"
+    if match and owner in _LAYOUTS:
+        said = _LAYOUTS[owner].format(match["name"] or match["named"])
+        return f"{said}; docs/device-api.md describes all of its members"
     if match is None or owner != "Globals":
         return ""
     return _why_no_field(match["name"] or match["named"], text, entry.partition("<")[0], fields, dims)
@@ -93,6 +95,26 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
     if not others:
         return own
     return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"
+
+
+def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+    """What a source could have meant by a name of its own that it does not declare."""
+    if not re.search(rf"\b{name}\b(?!\s*[(<:])", text):  # a header's, or a function or a type: the compiler says more
+        return ""
+    dim = next((one for one in dims if one.casefold() == name.casefold()), "")
+    if fields:
+        meant = difflib.get_close_matches(name, fields, 1)
+        advice = (
+            f"did you mean g.{meant[0]}? " if meant else f"the spec's {dim} is an extent of its tensor; " if dim else ""
+        )
+        extents = f"g.{fields[0]}.numel() or g.{fields[0]}.cols()"
+        members = ", ".join(f"g.{one}" for one in fields)
+        return f"{name} is not declared; {advice}a kernel has {members}, and extents by {extents}"
+    kernel = next((one for one in kernel_functions(text) if one.name == entry), None)
+    if kernel is None:
+        return ""
+    whose = f", and the spec's {dim} reaches it as a parameter, {name}: int" if dim else ""
+    return f"{name} is not declared; the kernel is {kernel}{whose}"
 
 
 def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:

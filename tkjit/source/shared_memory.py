@@ -68,6 +68,20 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
     return edits + _redeclare(found, outside)
 
 
+def first_dynamic_array(tokens: list[Token], kernel: str) -> Token | None:
+    """The name of the dynamic shared memory that a kernel declares or uses in its body; None if there is none."""
+    found = outline(tokens)
+    own = kernel.rpartition("::")[2]
+    bodies = [one for one in found.functions if own in (token.text for token in one.head)]
+    for declaration in _declarations(found.code):
+        first = declaration.tokens[0]
+        for function in bodies:
+            is_inside = function.start <= first.start < function.end
+            if is_inside or (not found.is_local(first) and _uses(function, declaration.names[0].text)):
+                return declaration.names[0]
+    return None
+
+
 def dynamic_arrays(statement: list[Token]) -> list[Edit]:
     """``extern __shared__ T name[];`` within a function of a preprocessed text, as a reference."""
     return [edit for declaration in _declarations(statement) for edit in _as_references(declaration)]

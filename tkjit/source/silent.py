@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tkjit.source.entries import kernel_functions
 from tkjit.source.lexer import Token, closing, macros, tokens_of
 from tkjit.source.scopes import outline
+from tkjit.source.shared_memory import first_dynamic_array
 
 
-def silent_mistake(text: str, entry: str, layouts: Sequence[str], passed: Sequence[str] = ()) -> tuple[int, str] | None:
+class Passed(NamedTuple):
+    """What a spec passes to its kernel.
+
+    Parameters
+    ----------
+    layouts : sequence of str
+        The members of the rendered struct that are layouts.
+    read_only : sequence of str
+        Those of them that are ``In``.
+    arguments : sequence of str
+        The names of plain arguments, in the order in which they are passed.
+    shared_memory : bool
+        Whether the spec says how much dynamic shared memory there is.
+    """
+
+    layouts: Sequence[str] = ()
+    read_only: Sequence[str] = ()
+    arguments: Sequence[str] = ()
+    shared_memory: bool = True
+
+
+def silent_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | None:
     """What is wrong with a source that compiles, and its line; None if nothing is known to be.
 
     Parameters
@@ -19,20 +42,62 @@ def silent_mistake(text: str, entry: str, layouts: Sequence[str], passed: Sequen
         The source.
     entry : str
         As the spec has it: ``relu<T>``.
-    layouts : sequence of str
-        The members of the rendered struct that are layouts.
-    passed : sequence of str
-        The names of plain arguments, in the order in which they are passed.
+    passed : Passed
 
     Examples
     --------
-    >>> silent_mistake("__global__ void f(Globals g) { g.x[1, 2] = 0; }", "f", ["x"])
+    >>> silent_mistake("__global__ void f(Globals g) { g.x[1, 2] = 0; }", "f", Passed(["x"]))
     (1, '.x[1, 2] has one index, the last, as C++ reads a comma; .x(1, 2) has two')
-    >>> silent_mistake("void f(Globals g) {}", "f", ["x"])
+    >>> silent_mistake("void f(Globals g) {}", "f", Passed(["x"]))
     (1, 'f(Globals g) is no kernel: write __global__ before it')
+    >>> silent_mistake("__global__ void f(Globals g) { g.x[0] += 1; }", "f", Passed(["x"], ["x"]))
+    (1, 'the kernel writes to .x, and x is In: InOut is what a kernel reads and writes, Out what it makes')
     """
     name = entry.partition("<")[0].strip()
-    return _not_global(text, name) or _several_indices(text, layouts) or _other_order(text, name, passed)
+    return (
+        _not_global(text, name)
+        or _several_indices(text, passed.layouts)
+        or _written(text, passed.read_only)
+        or (None if passed.shared_memory else _no_shared_memory(text, name))
+        or _other_order(text, name, passed.arguments)
+    )
+
+
+_ASSIGNMENT = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
+
+
+def _written(text: str, read_only: Sequence[str]) -> tuple[int, str] | None:
+    """An assignment to an element of what is only read: the caller's tensor would change, and nobody knows."""
+    names = "|".join(map(re.escape, read_only))
+    if not read_only or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # quick, and mostly false
+        return None
+    tokens = tokens_of(text)
+    structs = _structs(text)
+    for i in range(2, len(tokens) - 3):
+        is_field = tokens[i - 2].text in structs and tokens[i - 1].text == "." and tokens[i].text in read_only
+        end = closing(tokens, i + 1) if is_field and tokens[i + 1].text in ("[", "(") else None
+        if end is not None and _ASSIGNMENT.match(text, tokens[end].end):
+            name = tokens[i].text
+            kinds = "InOut is what a kernel reads and writes, Out what it makes"
+            return _line(text, tokens[i]), f"the kernel writes to .{name}, and {name} is In: {kinds}"
+    return None
+
+
+def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
+    """Dynamic shared memory, of which a launch has no bytes."""
+    if "extern" not in text or "__shared__" not in text:  # quick, and mostly true
+        return None
+    array = first_dynamic_array(tokens_of(text), name)
+    if array is None:
+        return None
+    say = 'shared_memory="..." in the spec says its bytes, as in shared_memory="4 * N"; 0 if it is never used'
+    return _line(text, array), f"{array.text} is dynamic shared memory, of which the launch has 0 bytes: {say}"
+
+
+def _structs(text: str) -> set[str]:
+    """What kernels call the rendered struct: another struct of the source may have members of the same names."""
+    parameters = [one for kernel in kernel_functions(text) for one in kernel.parameters if "Globals" in one]
+    return {match[0] for one in parameters if (match := re.search(r"\w+$", one))}
 
 
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
@@ -53,10 +118,8 @@ def _several_indices(text: str, layouts: Sequence[str]) -> tuple[int, str] | Non
     names = "|".join(map(re.escape, layouts))
     if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^;]*?(?:,|\]\s*\[)", text):  # quick, and seldom true
         return None
-    # another struct of the source may have members of these names, which are arrays
-    parameters = [one for kernel in kernel_functions(text) for one in kernel.parameters if "Globals" in one]
-    structs = {match[0] for one in parameters if (match := re.search(r"\w+$", one))}
     tokens = tokens_of(text)
+    structs = _structs(text)
     for i in range(2, len(tokens) - 3):
         is_field = tokens[i - 2].text in structs and tokens[i - 1].text == "." and tokens[i].text in layouts
         is_layout = is_field and tokens[i + 1].text == "["

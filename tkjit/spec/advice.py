@@ -58,17 +58,17 @@ _OF_TORCH = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
 def advice_on_dtype(name: str, variants: Iterable[str]) -> str:
-    """What a dtype that is not known may have meant: ``; did you mean "float32"?``.
+    """What a dtype that is not known may have meant, with the mark behind which the known ones follow.
 
     >>> advice_on_dtype("fp16", []), advice_on_dtype("T", [])
-    ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")}')
+    ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")};')
     """
     known = [*variants, *BY_NAME]
     if near := _DTYPES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), ""):
         return f'; did you mean "{near}"?'
     if re.fullmatch(r"[A-Z]\w*", name):
-        return f'; a template parameter is a variant: variants={{"{name}": ("float32", "bfloat16")}}'
-    return ""
+        return f'; a template parameter is a variant: variants={{"{name}": ("float32", "bfloat16")}};'
+    return ";"
 
 
 def advice_on_option(name: str, known: Iterable[str]) -> str:

@@ -183,11 +183,8 @@ def _check_dtypes(spec: Description) -> None:
     for name, options in types.items():
         for option in options:
             if option not in BY_NAME:
-                _fail(
-                    spec,
-                    f"variants[{name!r}]: unknown dtype {option!r}; known are {', '.join(BY_NAME)}"
-                    f"{advice_on_dtype(option, [])}",
-                )
+                advice = advice_on_dtype(option, [])
+                _fail(spec, f"variants[{name!r}]: unknown dtype {option!r}{advice} known are {', '.join(BY_NAME)}")
         chooser = next((f for f in spec.dtype_fields if f.name == name), None)
         if chooser is not None and (chooser.optional or chooser.default not in (MISSING, *options)):
             _fail(spec, f"{name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
@@ -196,7 +193,7 @@ def _check_dtypes(spec: Description) -> None:
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             known = ", ".join([*types, *BY_NAME])
-            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}{advice_on_dtype(f.dtype, types)}; known are {known}")
+            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}{advice_on_dtype(f.dtype, types)} known are {known}")
         if not f.is_tensor and f.value_type is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 

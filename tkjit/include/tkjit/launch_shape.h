@@ -66,7 +66,9 @@ private:
         return static_cast<unsigned>(value.value());
     }
     void fail(const char* what, int64_t value, int64_t limit) {
-        error = error_text("%s is %lld; the limit is %lld", what, static_cast<long long>(value), static_cast<long long>(limit));
+        const bool of_block = limit == 1024 && value > limit;
+        error = error_text("%s is %lld; the limit is %lld%s", what, static_cast<long long>(value), static_cast<long long>(limit),
+                           of_block ? ": more blocks instead, as in grid=\"cdiv(N, 1024)\", block=1024" : "");
     }
 };
 

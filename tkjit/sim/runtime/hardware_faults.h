@@ -14,6 +14,7 @@
 #include "launch_state.h"
 #include "lines.h"
 #include "machine_context.h"
+#include "signal_line.h"
 #include "signals.h"
 
 #include <tkjit/sim_pool.h>
@@ -22,12 +23,6 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
-
-/// The kernel's name; the text that is rendered has it.
-extern "C" {
-__attribute__((weak, visibility("hidden"))) const char* tkjit_kernel_name = nullptr;
-}
 
 namespace tkjit::sim {
 
@@ -46,46 +41,6 @@ inline bool is_worker() {
     }
     return false;
 }
-
-/// A line on standard error, put together without what a handler must not call.
-class SignalLine {
-  public:
-    SignalLine& operator<<(const char* text) {
-        for (; *text && used_ < sizeof line_ - 1; text++) line_[used_++] = *text;
-        return *this;
-    }
-    SignalLine& operator<<(unsigned number) {
-        char digits[16], *first = digits + sizeof digits;
-        *--first = 0;
-        do *--first = static_cast<char>('0' + number % 10);
-        while (number /= 10);
-        return *this << first;
-    }
-    SignalLine& operator<<(const uint3& index) {
-        return *this << "(" << index.x << ", " << index.y << ", " << index.z << ")";
-    }
-    ~SignalLine() {
-        line_[used_++] = '\n';
-        [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line_, used_);
-    }
-
-  private:
-    char line_[512];
-    size_t used_ = 0;
-};
-
-inline const char* signal_name(int number) {
-    switch (number) {
-        case SIGSEGV: return "SIGSEGV";
-        case SIGBUS: return "SIGBUS";
-        case SIGFPE: return "SIGFPE";
-        case SIGILL: return "SIGILL";
-        default: return "SIGABRT";
-    }
-}
-
-inline const char* kernel_name() { return tkjit_kernel_name ? tkjit_kernel_name : "a kernel"; }
-inline const char* check_name() { return tkjit_kernel_name ? tkjit_kernel_name : "NAME"; }
 
 /// Says of the guard page below a stack, and of what the fault was, all that the handler knows.
 inline HardwareFault describe_fault(int number, const siginfo_t& info, const MachineContext& context, const Stack& stack) {

@@ -8,6 +8,7 @@
 #include "fiber.h"
 #include "launch_state.h"
 #include "lines.h"
+#include "signal_line.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -67,6 +68,7 @@ extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr
         }
         if (!launch_failed(*launch) && launch->ticks_at_interruption != launch->ticks) {
             launch->ticks_at_interruption = launch->ticks;
+            SignalLine() << "tkjit: the kernel " << kernel_name() << " is being interrupted; if it loops, a second Ctrl-C ends it";
             continue;
         }
         if (claim_fault(*launch)) memcpy(launch->error_text, "interrupted", sizeof("interrupted"));

@@ -7,6 +7,7 @@
 #include "../detail/block.h"
 #include "../detail/language.h"
 #include "pool.h"
+#include "signal_line.h"
 
 #include <tkjit/sim_pool.h>
 
@@ -26,8 +27,8 @@ inline constexpr size_t signal_stack_bytes = sizeof(Block::signal_stack);  // an
 // How long a thread relies on the handler and on its stack, which a library may take away, without looking.
 inline constexpr long long signals_trusted_ns = 1'000'000'000;
 
-/// Does what would have been done without us.
-inline void pass_signal_on(int number, siginfo_t* info, void* context) {
+/// Does what would have been done without us. Of a process that ends for no known reason a kernel may be the reason.
+inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_unexplained) {
     unsigned at = 0;
     while (deadly_signals[at] != number) at++;
     const struct sigaction& previous = pool().handlers.previous[at];
@@ -36,6 +37,10 @@ inline void pass_signal_on(int number, siginfo_t* info, void* context) {
                               (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
     if (!has_function) {
         if (is_sent && previous.sa_handler == SIG_IGN) return;
+        if (is_unexplained && (number == SIGABRT || number == SIGSEGV)) {
+            SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels; one that ran before on the CPU may have "
+                         << "written out of bounds, and python -m tkjit check names its line";
+        }
         struct sigaction end_process {};
         end_process.sa_handler = SIG_DFL;
         sigaction(number, &end_process, nullptr);
@@ -63,11 +68,12 @@ inline void on_deadly_signal(int number, siginfo_t* info, void* context) {
         const auto ask = __atomic_load_n(&handlers.launchers[i].ask, __ATOMIC_ACQUIRE);
         if (ask) result = ask(number, info, context);
     }
-    for (uint32_t i = 0; i < count && result == Signalled::nothing; i++) {
+    bool is_mentioned = false;
+    for (uint32_t i = 0; i < count && result == Signalled::nothing && !is_mentioned; i++) {
         const auto mention = __atomic_load_n(&handlers.launchers[i].mention, __ATOMIC_ACQUIRE);
-        if (mention && mention(number)) break;
+        is_mentioned = mention && mention(number);
     }
-    if (result != Signalled::handled) pass_signal_on(number, info, context);
+    if (result != Signalled::handled) pass_signal_on(number, info, context, result == Signalled::nothing && !is_mentioned);
     errno = error;
 }
 

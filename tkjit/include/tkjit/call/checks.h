@@ -48,23 +48,23 @@ bool set(TkjitArg& arg, const TensorList& list, Call& call) {
 // What a tensor that was read is refused by: the dims, and the dtypes that are allowed. The result is the call's.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        const char* dtypes) {
-    if (!call.quiet) call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1});
+                        Use use, const char* dtypes) {
+    if (!call.quiet) call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1, use});
     return nullptr;
 }
 
 // The dims, and the argument whose dtype it must share, or that says it.
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        const char* like, int64_t dtype) {
+                        Use use, const char* like, int64_t dtype) {
     if (!call.quiet)
-        call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, nullptr, like, int32_t(dtype)});
+        call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, nullptr, like, int32_t(dtype), use});
     return nullptr;
 }
 template <class Call>
 [[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        const char* like, const TensorView& other) {
-    return mismatch(call, view, dims, leading, like, int64_t(other.dtype));
+                        Use use, const char* like, const TensorView& other) {
+    return mismatch(call, view, dims, leading, use, like, int64_t(other.dtype));
 }
 
 template <class Call>

@@ -47,6 +47,32 @@ inline bool is_of_other_dtype(const TensorView& view, const Expected& expected) 
     return (" " + dtypes(expected) + ",").find(std::string(" ") + dtype_name(view.dtype)) == std::string::npos;
 }
 
+// "float32" of "float32 or bfloat16"
+inline std::string first_dtype(const Expected& expected) {
+    const std::string all = expected.dtypes;
+    return all.substr(0, all.find_first_of(" ,"));
+}
+
+// What stands in the way of a shape: how many dimensions there are, or the first extent that differs, and who says so.
+inline std::string differing_extent(const TensorView& view, const Expected& expected) {
+    const int leading = view.ndim - expected.count;
+    if (expected.leading ? leading < 0 : leading != 0) {
+        const std::string has = std::to_string(view.ndim) + (view.ndim == 1 ? " dimension" : " dimensions");
+        return std::string("; ") + view.name + " has " + has + ", and " + (expected.leading ? "at least " : "") +
+               std::to_string(expected.count) + (expected.count == 1 ? " is" : " are") + " expected";
+    }
+    for (int i = 0; i < expected.count; ++i) {
+        const Dim& dim = expected.dims[i];
+        const std::string value = std::to_string(dim.value);
+        const int64_t size = view.sizes[leading + i];
+        if (dim.value == kUnbound || dim.value == size) continue;
+        const std::string known = value == dim.text ? value : std::string(dim.text) + "=" + value;
+        const std::string by = dim.by && std::string(dim.by) != dim.text ? std::string(" by ") + dim.by : "";
+        return "; dim " + std::to_string(leading + i) + " is " + std::to_string(size) + ", and " + known + by;
+    }
+    return expected.leading ? "; what ... stands for is the same for all tensors" : "";
+}
+
 inline std::string mismatch(const Expected& expected) { return dims(expected) + " " + dtypes(expected); }
 
 // "(M=3, N=4)" behind a constraint that does not hold.

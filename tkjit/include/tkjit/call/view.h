@@ -53,6 +53,7 @@ struct TensorView {
     bool read_only = false;
     bool strided = false;  // asked of the reader: take any strides, and note them
     bool ran_code = false;  // Python code may have run while it was read
+    bool guarded = false;   // guard bytes lie behind it: an output on the CPU
 
     // Of a call's tensors: what it is, and the one that was read before it. Set when it is known to be good.
     void* object;  // a PyObject in Python's glue, a tkjit_tensor in an export
@@ -60,13 +61,17 @@ struct TensorView {
     const TensorView* before;
 };
 
-// A dim as an error message shows it: its text in the spec, and the value that other arguments gave it.
+// A dim as an error message shows it: its text in the spec, the value that another argument gave it, and which one.
 struct Dim {
     const char* text;
     int64_t value;
+    const char* by;
 
-    Dim(const char* text, Int value = kUnbound) : text(text), value(value.value()) {}
+    Dim(const char* text, Int value = kUnbound, const char* by = nullptr) : text(text), value(value.value()), by(by) {}
 };
+
+// What a kernel does with a tensor that it is given: of one that it writes to a copy is of no use, and an output can be made.
+enum class Use { read, write, output };
 
 // What a tensor should have been.
 struct Expected {
@@ -76,6 +81,7 @@ struct Expected {
     const char* dtypes;   // "float32 or bfloat16"
     const char* like;     // or: the argument whose dtype it must share
     int32_t like_dtype;
+    Use use;
 };
 
 // The text of a launcher's error that is about extents, behind the mark of such; null for any other.

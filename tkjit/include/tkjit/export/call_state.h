@@ -69,7 +69,8 @@ struct Call {
         fail(int(kind), std::string(kernel) + ": " + text);
     }
     void refuse_mismatch(const TensorView& view, const Expected& expected) const {
-        refuse_other(texts::is_of_other_dtype(view, expected) ? TKJIT_ARGUMENT_ERROR : TKJIT_SHAPE_ERROR, view, texts::mismatch(expected));
+        if (texts::is_of_other_dtype(view, expected)) return refuse_other(TKJIT_ARGUMENT_ERROR, view, texts::mismatch(expected));
+        refuse_other(TKJIT_SHAPE_ERROR, view, texts::mismatch(expected) + texts::differing_extent(view, expected));
     }
     void refuse_device(const TensorView& view, const TensorView& other) const {
         const std::string where = texts::place(other.device_type, other.device);
