@@ -170,7 +170,7 @@ class LauncherPlan(Plan):
             [f.name for f in own],
             [f.name for f in own if f.direction == "in"],
             spec.order if spec.args else (),
-            spec.shared_memory is not None,
+            bool(spec.struct) or spec.shared_memory is not None,  # a struct of the source's own may say it
         )
         if (mistake := silent_mistake(self._source.read(), spec.entry, passed)) is not None:
             line, text = mistake
