@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,27 +11,22 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
-from tkjit.compile.nvrtc import EXTRA, Nvrtc
+from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
-from tkjit.errors import CompileError, SpecError, TkjitError, ToolchainError
+from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
-from tkjit.loader import translation
+from tkjit.loader import mistakes, translation
 from tkjit.loader.device_code import Choice, Halves, NotInHalves, choose, refusal
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
-from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec, Variant
+from tkjit.spec import HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
-from tkjit.system.install import pip_install
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
-
-# of the parts that torch's wheels of CUDA do not have, as device_code.py names what NVRTC did not find
-_OF_CUDAS = re.compile(r"it includes (?P<header>(?:crt|nv|cuda)/\S+|cooperative_groups\.h|mma\.h),")
-_TORCH_IS_MISSING = re.compile(r"fatal error: (?:torch|ATen|c10)/[\w/.]+: No such file")
 
 
 class LauncherPlan(Plan):
@@ -115,7 +109,7 @@ class LauncherPlan(Plan):
 
     def make(self, staging: Path) -> Product:
         check_complete(self.spec)
-        self._check_source()
+        mistakes.check_source(self.spec, self._source)
         why_nvcc = self.compiler.reason
         if self.compiler.nvrtc is not None:
             try:
@@ -151,30 +145,6 @@ class LauncherPlan(Plan):
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
         return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
-
-    def _check_source(self) -> None:
-        """Refuse what compilers take, and what cannot be meant.
-
-        Raises
-        ------
-        SpecError
-            With the line.
-        """
-        from tkjit.source.silent import Passed, silent_mistake
-
-        spec = self.spec
-        if spec.host or spec.config:
-            return
-        own = [] if spec.struct or spec.args else [f for f in spec.tensors if not f.is_list and not f.is_parallel]
-        passed = Passed(
-            [f.name for f in own],
-            [f.name for f in own if f.direction == "in"],
-            spec.order if spec.args else (),
-            bool(spec.struct) or spec.shared_memory is not None,  # a struct of the source's own may say it
-        )
-        if (mistake := silent_mistake(self._source.read(), spec.entry, passed)) is not None:
-            line, text = mistake
-            raise SpecError(f"{spec.name}: {self._source.place}:{line}: {text}")
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
         """Build the device code by NVRTC, the host code by the C++ compiler.
@@ -219,7 +189,7 @@ class LauncherPlan(Plan):
         except ToolchainError as error:
             if not reason:
                 raise
-            first = self._which_headers(reason)  # nvcc would not find them either
+            first = mistakes.missing_headers(self.spec.headers, reason)  # nvcc would not find them either
             also = f"{first}. Then " if first else ""
             raise ToolchainError(f"{self.what}: {also}it needs nvcc, since {reason}; {error}") from None
 
@@ -271,49 +241,7 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
-        from tkjit.source.excerpt import with_excerpt
-
-        if reason := self._which_headers(error.log):
-            return ToolchainError(f"{self.what}: {reason}\n{error}")
-        text = self._source.read()
-        if self.target.is_cpu:
-            from tkjit.source.unsupported import why_not_on_the_cpu
-
-            if reason := why_not_on_the_cpu(text, str(self._source.path or self._source.name), error.log):
-                return ToolchainError(f"{self.spec.name} cannot run on the CPU: {reason}\n{error}")
-        reason = self._why_not_the_entry(text, error.log)
-        return error.about(
-            with_excerpt(error.summary, text, (str(self._source.path), self._source.name)),
-            because=f"{self.spec.name}: {reason}" if reason else "",
-        )
-
-    def _which_headers(self, log: str) -> str:
-        """The library whose headers a compiler has not found, and what brings them."""
-        roots = {library.name: library.root for library in self.spec.headers}
-        if _TORCH_IS_MISSING.search(log) and "torch" not in roots:
-            return 'its source includes torch\'s headers: headers="torch"'
-        for library in LIBRARIES.values():
-            if library.package or not _is_missing(library.proof.removeprefix("include/"), log):
-                continue
-            install = f"python -m tkjit headers add {library.name}"
-            if library.name not in roots:
-                headers = f'headers="{library.name}" in the spec, and {install} installs them'
-                return f"its source includes headers of {library.name}: {headers}"
-            if roots[library.name] is None:  # it belongs to the toolkit
-                return f"the toolkit lacks the headers of {library.name}: {install}"
-        if match := _OF_CUDAS.search(log):
-            return f"its NVRTC lacks {match['header']}, a header of CUDA: {pip_install(EXTRA)} brings all of them"
-        return ""
-
-    def _why_not_the_entry(self, text: str, log: str) -> str:
-        from tkjit.source.entries import why_not_the_entry
-        from tkjit.source.members import why_no_member
-
-        spec = self.spec
-        if spec.host or spec.struct or spec.behind:
-            return ""
-        reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
-        return reason or why_no_member(text, spec.entry, () if spec.args else spec.order, spec.dim_names, log)
+        return mistakes.explain(error, self.spec, self._source, self.what, on_cpu=self.target.is_cpu)
 
     @cached_property
     def _flags(self) -> Flags:
@@ -350,10 +278,3 @@ def _source(spec: Spec, target: Target) -> Source:
         known = ", ".join(arch for arch, _ in spec.sources)
         raise ToolchainError(f"{spec.name} has no source for {target.name}; it has sources for {known}")
     return source
-
-
-def _is_missing(header: str, log: str) -> bool:
-    """Whether a compiler has not found a header: g++, nvcc and NVRTC."""
-    return any(
-        said in log for said in (f" {header}: No such file", f'open source file "{header}"', f"includes {header},")
-    )
