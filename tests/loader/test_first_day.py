@@ -21,6 +21,15 @@ def scale(source: str = RIGHT, dtype: str = "float32", **options) -> tkjit.Kerne
     return scale
 
 
+def scale_of_one(*dims: str) -> tkjit.Kernel:
+    source = SCALE.format("g.y.raw_ptr[threadIdx.x] = 1;")
+
+    @tkjit.kernel(source, entry="scale", grid=1, block=128)
+    def scale(x: In[(Tensor, "float32", *dims)], a: float = 2.0, *, y: Out[Tensor, "float32"]) -> Tensor: ...
+
+    return scale
+
+
 def saxpy(source: str = SAXPY, **options) -> tkjit.Kernel:
     @tkjit.kernel(source, **{"entry": "saxpy", "grid": 1, "block": 128, "args": True, **options})
     def saxpy(y: InOut[Tensor, "float32", "n"], x: In[Tensor, "float32", "n"], a: float, n: int) -> None: ...
@@ -94,6 +103,11 @@ MISTAKES = {
         lambda: scale(SCALE.format("g.y[threadIdx.x] = 1;"))(ONE),
         "it wrote to element 100 of y, which has 100: compare the index with the size before writing, as in if ",
     ),
+    "no dims": (lambda: scale_of_one()(ONE), 'the spec of x names no dims, which is one number: "..." is any shape'),
+    "an output without dims": (
+        lambda: scale_of_one("1")(ONE[:1]),
+        "element 1 of y, which has 1: its spec names no dims, which is one number",
+    ),
     "g.N": (lambda: scale(SCALE.format("g.y[0] = g.N;"))(ONE), r"N is a dim and no field: .* g\.x\.cols\(\)"),
     "x[i]": (lambda: scale(SCALE.format("g.y[0] = x[0];"))(ONE), "x is a field of the struct: g.x"),
     "g.x[i, j]": (lambda: scale(SCALE.format("g.y[0, 1] = 1;"))(ONE), r"\.y\(0, 1\) has two"),
@@ -106,7 +120,7 @@ MISTAKES = {
     ),
     "block of 2048": (
         lambda: scale(block=2048)(ONE),
-        'block x is 2048; the limit is 1024: more blocks instead, as in grid="cdiv\\(N, 1024\\)", block=1024',
+        "block is 2048 threads; the limit is 1024: take more blocks instead, block=1024 and a grid of cdiv",
     ),
     "misspelled name": (lambda: tkjit.load("gem"), "did you mean gemm"),
     "a tile of no parameter": (
@@ -127,3 +141,12 @@ def test_the_first_line_names_it(session_cache, mistake):
 
 def test_the_kernels_are_right_without_a_mistake(session_cache):
     assert torch.equal(scale()(ONE), 2 * ONE)
+
+
+def test_a_number_that_is_compiled_in_is_an_extent_too(session_cache):
+    source = "template <int K> __global__ void first(Globals g) { if (threadIdx.x < K) g.y[threadIdx.x] = g.x[K]; }"
+
+    @tkjit.kernel(source, entry="first<K>", grid=1, block=64, variants={"K": (8, 16)})
+    def first(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "K"], K: int = 8) -> Tensor: ...
+
+    assert torch.equal(first(ONE), ONE[:8]) and first(ONE, K=16).shape == (16,)

@@ -50,7 +50,8 @@ def _layout(spec: Spec, variant: Variant, field: Field) -> Layout:
         return Layout(_element(spec, variant, field), rank=len(field.dims))
     constants = dict(variant.values)
     # an absent tensor has no extents, so its type can fix none
-    extents = [-1 if field.optional else _static_extent(dim, constants) for dim in field.dims]
+    own = frozenset(members(spec))
+    extents = [-1 if field.optional else _static_extent(dim, constants, own) for dim in field.dims]
     missing = -1 if field.leading or field.optional else 1
     return Layout(_element(spec, variant, field), (*[missing] * (4 - len(extents)), *extents), field.is_parallel)
 
@@ -81,10 +82,13 @@ def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     return f"tkjit::optional<{value}>" if field.optional else value
 
 
-def _static_extent(dim: Expr, constants: dict[str, str | int]) -> int | str:
+def _static_extent(dim: Expr, constants: dict[str, str | int], own: frozenset[str]) -> int | str:
     if not dim.names:
         return dim.evaluate({})
-    return dim.text if isinstance(constants.get(dim.text), int) else -1
+    if not isinstance(constants.get(dim.text), int):
+        return -1
+    # a variant that a parameter chooses is a member too, and a name may not change its meaning within a struct
+    return f"::{dim.text}" if dim.text in own else dim.text
 
 
 def globals_struct(spec: Spec, variant: Variant) -> list[str]:
