@@ -96,6 +96,10 @@ class CppError(TkjitError, RuntimeError):
     """A bound C++ function threw an exception for which Python has no class; the text begins with its C++ type."""
 
 
+REPRODUCE = "reproduce.sh"  # a file beside the log, with the command
+_LONG_COMMAND = 200
+
+
 class CompileError(TkjitError, RuntimeError):
     """A compiler refused what was rendered from a spec.
 
@@ -114,7 +118,9 @@ class CompileError(TkjitError, RuntimeError):
     """
 
     def __init__(self, summary: str, *, what: str, log: str, log_path: Path, command: str) -> None:
-        super().__init__(f"{summary}\n  compiling: {what}\n  whole log: {log_path}\n  reproduce: {command}")
+        # a line of a thousand characters would be all that a terminal shows
+        again = command if len(command) < _LONG_COMMAND else f"sh {log_path.with_name(REPRODUCE)}"
+        super().__init__(f"{summary}\n  compiling: {what}\n  whole log: {log_path}\n  reproduce: {again}")
         self.summary = summary
         self.what = what
         self.log = log

@@ -134,6 +134,8 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
         if not alone.is_file():
             raise SpecError(f"no kernel is named {name!r}: there is no file {file}")
         return Found(alone, own, f"{_FILE}{alone}")
+    if name.endswith((".cu", ".cuh")):
+        raise SpecError(f"{name} is a source; a kernel is named by its spec, a Python file: FILE.py:NAME")
     brought_by, _, own = name.rpartition(".")
     if "." in name and own.isidentifier() and own != "py":
         try:
@@ -152,6 +154,8 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
         path = Path(name)
         kernels = f"{name} is a file; its kernels are {', '.join(names_of_file(path))}"
         raise SpecError(kernels if path.is_file() else f"no kernel is named {name!r}: there is no file {name}")
+    if Path(f"{name}.py").is_file():
+        raise SpecError(f"no kernel is named {name!r}; did you mean {name}.py?")
     import difflib
 
     files = kernel_files(settings)

@@ -67,6 +67,43 @@ def test_a_call_with_a_list():
     assert check(f, [torch.randn(8), torch.randn(8)]).findings == []
 
 
+def doubled(reference, **options):
+    source = "__global__ void doubled(Globals g) { if (threadIdx.x < N) g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }"
+
+    @tkjit.kernel(source.replace("N", "g.y.numel()"), entry="doubled", grid=1, block=512, **options)
+    def doubled(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+        return reference(x)
+
+    return doubled
+
+
+def test_a_reference_that_fails_is_a_finding():
+    (result,) = found(doubled(lambda x: 2 * x.view(-1, 256).flatten()), dims={"N": 300})
+    assert result.kind == "result"
+    assert "the reference fails: RuntimeError: shape '[-1, 256]' is invalid" in result.text
+    assert "--dim N=1024 gives others, and constraints= in the spec says which it takes" in result.text
+
+
+def test_a_reference_of_another_shape_is_a_finding():
+    (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
+    assert result.text == "the shape of y is [5], and [1] by the reference"
+
+
+def test_a_tolerance_of_the_spec_is_kept():
+    assert check(doubled(lambda x: 2.001 * x, tolerance=0.01), dims={"N": 5}).findings == []
+    assert [one.kind for one in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
+
+
+def test_a_source_that_a_call_refuses_is_refused():
+    source = "__global__ void f(Globals g) { g.x[threadIdx.x] = 1; g.y[threadIdx.x] = 1; }"
+
+    @tkjit.kernel(source, entry="f", grid=1, block="N")
+    def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    with pytest.raises(tkjit.SpecError, match=r"the kernel writes to \.x, and x is In"):
+        check(f)
+
+
 def test_inputs_are_not_changed():
     @tkjit.kernel("__global__ void f(Globals g) { g.x[threadIdx.x] = 7; }", entry="f", grid=1, block="N")
     def f(x: InOut[Tensor, F32, "N"]) -> Tensor: ...

@@ -14,7 +14,7 @@ import pytest
 from support.waiting import wait_until
 
 from tkjit.compile.compiler import LOG, Unit, _linked_files, _read_depfile, compile_binary
-from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.errors import REPRODUCE, CacheError, CompileError, ToolchainError
 from tkjit.system.process import name_of, working_in
 from tkjit.system.watchdog import watch
 
@@ -189,7 +189,7 @@ def test_a_failed_build_says_error_log_and_command(unit, staging):
         first,
         f"  compiling: {unit.name}",
         f"  whole log: {unit.failure_directory / LOG}",
-        f"  reproduce: {error.command}",
+        f"  reproduce: sh {unit.failure_directory / REPRODUCE}",
     ]
     assert error.log_path.read_text().startswith(error.command)
     assert "no such thing" in error.log and str(staging) not in error.log + error.command

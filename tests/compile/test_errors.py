@@ -13,6 +13,7 @@ import torch
 import tkjit
 from tkjit import CacheError, CompileError, InOut, Tensor, ToolchainError
 from tkjit.compile.compiler import Unit, compile_binary
+from tkjit.errors import REPRODUCE
 
 pytestmark = pytest.mark.compiles
 FIXED = """// a comment
@@ -49,7 +50,8 @@ def test_syntax_error(source, session_cache):
     assert "launcher.cu" not in error.summary  # what tkjit rendered is not the user's concern
     assert re.fullmatch(r"  compiling: broken for cpu-[\w-]+", rest[-3])
     assert rest[-2] == f"  whole log: {error.log_path}"
-    assert rest[-1] == f"  reproduce: {error.command}"
+    script = error.log_path.with_name(REPRODUCE)
+    assert rest[-1] == f"  reproduce: sh {script}" and script.read_text() == f"{error.command}\n"
     assert error.log_path.is_file()
     log = error.log_path.read_text()
     assert error.command in log and error.log in log and "expected" in error.log

@@ -169,3 +169,14 @@ def test_a_source_beside_a_spec_that_names_none(tmp_path):
     (tmp_path / "mine.cu").write_text("")
     with pytest.raises(SpecError, match=r'no source; .*; mine.cu lies beside it: @tkjit.kernel\("mine.cu", ...\)'):
         tkjit.find(f"{path}:mine")
+
+
+def test_a_source_and_a_file_without_its_ending(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text("")
+    with pytest.raises(
+        SpecError, match=r"relu\.cu is a source; a kernel is named by its spec, a Python file: FILE\.py:NAME"
+    ):
+        tkjit.find("relu.cu")
+    with pytest.raises(SpecError, match=r"no kernel is named 'mine'; did you mean mine\.py\?"):
+        tkjit.find("mine")

@@ -248,7 +248,8 @@ LAUNCHES = {
     "block too large": (
         {"block": 1025},
         LaunchError,
-        'launch: block x is 1025; the limit is 1024: more blocks instead, as in grid="cdiv(N, 1024)", block=1024',
+        "launch: block x is 1025; the limit is 1024: take more blocks instead, block=1024 and a grid of "
+        "cdiv(size, 1024)",
     ),
     "block empty": ({"block": 0}, LaunchError, "launch: threads a block is 0; the limit is 1024"),
 }

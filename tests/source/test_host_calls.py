@@ -4,7 +4,8 @@ import pytest
 
 from tkjit.source.adapt import adapt
 
-ERROR = '_Pragma("GCC error \\"calling a __host__ function(f) from device code (k) is not allowed\\"") f('
+SAID = "calling a __host__ function(f) from device code (k) is not allowed: write __device__ before it"
+ERROR = f'_Pragma("GCC error \\"{SAID}\\"") f('
 GUARD = "::tkjit::sim::require_host();"
 KERNEL = "__global__ void k(int* x) { x[0] = f(1); }\n"
 

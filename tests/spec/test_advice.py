@@ -115,3 +115,41 @@ def test_a_tile_that_no_call_can_choose():
 
 def test_an_entry_that_is_a_word_of_cpp():
     assert "double is a word of C++, and cannot be a kernel's name; rename the kernel" in error_of(f, entry="double<T>")
+
+
+def test_an_entry_that_is_missing():
+    source = "__global__ void __launch_bounds__(256) relu(Globals g) {} __global__ void silu(Globals g) {}"
+    with pytest.raises(tkjit.SpecError, match=r'; the source has relu, silu: entry="relu"$'):
+        tkjit.kernel(source, grid=1, block=1)(f)
+
+
+def test_a_dtype_that_is_missing():
+    def f(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "M", "N"]): ...
+
+    assert 'unknown dtype \'M\'; the dtype comes before the dims: [Tensor, "float32", "M", ...]; known are' in error_of(
+        f
+    )
+
+
+def test_two_dims_in_one_text():
+    def f(x: In[Tensor, "float32", "M N"]): ...
+
+    assert 'each dim is a text of its own: "M", "N"' in error_of(f)
+
+
+def test_a_marker_without_tensor():
+    def f(x: In["float32", "N"]): ...
+
+    assert (
+        'expected Tensor, Strided, list[Tensor] or ParallelTensor before them, as in In[Tensor, "float32", "N"]'
+        in error_of(f)
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [({"grid": 0}, "grid is 0: no block runs"), ({"block": (64, 32)}, "block is 2048 threads; the limit is 1024")],
+)
+def test_a_launch_that_no_kernel_has(option, said):
+    with pytest.raises(tkjit.SpecError, match=said):
+        tkjit.kernel("", entry="f", **{"grid": 1, "block": 1, **option})(f)

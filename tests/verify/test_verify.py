@@ -250,3 +250,16 @@ def test_a_variant_that_does_not_compile_is_compiled_once(directory, capsys):
     (problem,) = first["problems"]
     assert problem.startswith("CompileError: ") and "undeclared" in problem and "reproduce" not in problem
     assert [one["problems"] for one in others] == [["does not compile, as N=64"]] * 3
+
+
+def test_a_reference_that_leaves_what_it_should_change(directory, tmp_path, capsys):
+    (tmp_path / "adds.py").write_text(
+        HEAD.replace("In,", "InOut,")
+        + """
+@tkjit.kernel("__global__ void adds(Globals g) { g.x[threadIdx.x] += 1; }", entry="adds", grid=1, block="N")
+def adds(x: InOut[Tensor, "float32", "N"]) -> None:
+    return x + 1
+"""
+    )
+    status, (outcome,) = verified(capsys, "adds", "--dim", "N=64")
+    assert status == 1 and outcome["problems"][0].endswith("; the reference has not changed it, as x.add_(1) would")

@@ -221,8 +221,15 @@ class _VariantChecker:
         copies = {name: _copy(value) for name, value in case.arguments.items()}
         for f in self._spec.outputs:
             copies[f.name] = None
-        with torch.no_grad():
-            expected = reference(**copies)
+        try:
+            with torch.no_grad():
+                expected = reference(**copies)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            sizes = (
+                "the sizes are check's own: --dim N=1024 gives others, and constraints= in the spec says which it takes"
+            )
+            return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
         results = expected if isinstance(expected, tuple) else (expected,)
         named = dict(zip(self._spec.returns, results, strict=False))
         return differences(self._spec, {name: value for name, value in named.items() if name in outputs}, outputs, None)

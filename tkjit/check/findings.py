@@ -151,11 +151,20 @@ _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global varia
 
 
 def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
-    blocks = [tuple(side["block"]) for side in _sides(one)]
-    remedy = (
-        "__syncthreads() between them does" if len(set(blocks)) < 2 else "an atomic operation does, or two launches"
-    )
-    return f"nothing orders two accesses to {_memory(one, symbols)}; {remedy}"
+    return f"nothing orders two accesses to {_memory(one, symbols)}; {_order(one, symbols)}"
+
+
+def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
+    """What would order two accesses: of one statement nothing but an atomic operation, or another element."""
+    sides = _sides(one)
+    places = [_place(one, side, symbols) for side in sides]
+    if len({(place.file, place.line) for place in places if place is not None}) == 1 and "shared" not in one.get(
+        "space", ""
+    ):
+        return "atomicAdd or its like does; or each thread has an element of its own"
+    if len({tuple(side["block"]) for side in sides}) < 2:
+        return "__syncthreads() between them does"
+    return "blocks cannot wait for each other: an atomic operation does, or two launches"
 
 
 def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -167,7 +176,8 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"{_memory(one, symbols)} is read, and nobody in the block has written it before"
+    begins = f"; an output that begins as zero is {one['name']}: Out[..., Zero]" if one.get("space") == "tensor" else ""
+    return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
 
 
 def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -234,7 +244,11 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
             return f"{-offset} bytes before {what}"
         if offset < size:
             return f"in {what}"
-        remedy = "" if not one["name"] else "; compare the index with the size first, as in if (i < size)"
+        remedy = ""
+        if one["space"] == "dynamic shared memory":
+            remedy = "; shared_memory= in the spec says how many"
+        elif one["space"] == "tensor":
+            remedy = "; compare the index with its extents first, rows with rows(); TKJIT_SIM_BOUNDS=1 names the index"
         return f"{offset - size} bytes behind {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:

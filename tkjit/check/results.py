@@ -24,8 +24,10 @@ def differences(
     for name, wanted in expected.items():
         got = outputs[name]
         if wanted.shape != got.shape:
+            text = f"the shape of {name} is {list(got.shape)}, and {list(wanted.shape)} by the reference"
+            found += [{"kind": "result", "text": text}] if order is None else []
             continue
-        difference = _first_difference(wanted, got)
+        difference = _first_difference(wanted, got, spec.verification.tolerance or 0.0)
         if difference is None:
             continue
         index, count, one, other = difference
@@ -43,7 +45,9 @@ def _elements(count: int) -> str:
     return "one element differs" if count == 1 else f"{count} elements differ"
 
 
-def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[int, ...], int, float, float] | None:
+def _first_difference(
+    wanted: torch.Tensor, got: torch.Tensor, tolerance: float
+) -> tuple[tuple[int, ...], int, float, float] | None:
     """Where two tensors differ first, in how many elements, and what stands there; None if only by rounding."""
     if not wanted.numel():
         return None
@@ -55,10 +59,11 @@ def _first_difference(wanted: torch.Tensor, got: torch.Tensor) -> tuple[tuple[in
         if (near & ~same).sum() <= max(1, same.numel() // _MAX_STEPS):
             same |= near
     elif wanted.dtype.is_floating_point or wanted.dtype.is_complex:
-        # a unit or two in the last place of the value, and what a sum of a few hundred float terms loses of the largest
+        # a unit or two in the last place of the value, and of the largest what a sum of a few hundred float terms loses
         largest = float(a[a.isfinite()].abs().max()) if bool(a.isfinite().any()) else 0.0
         eps = torch.finfo(got.dtype).eps
-        bound = 2 * eps * a.abs() + max(min(eps, 2**-8), 32 * torch.finfo(torch.float32).eps) * largest
+        lost = max(min(eps, 2**-8), 128 * torch.finfo(torch.float32).eps, tolerance)
+        bound = 2 * eps * a.abs() + lost * largest
         same = (a - b).abs() <= bound
         same |= (a == b) | (a.isnan() & b.isnan())
     else:

@@ -24,7 +24,7 @@ from tkjit.compile.log import first_error
 from tkjit.compile.resources import KernelResources, kernel_resources
 from tkjit.compile.run_measured import COULD_NOT_RUN
 from tkjit.config import environment_with
-from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.errors import REPRODUCE, CacheError, CompileError, ToolchainError
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.system.process import MemoryWatch
@@ -347,6 +347,7 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
         for build_file in keep.glob("build.ninja"):
             files.write(build_file, files.read(build_file).decode().replace(str(staging), str(keep)))
         files.write(keep / LOG, f"{command}\n{log}")
+        files.write(keep / REPRODUCE, f"{command}\n")
     first = summary or first_error(log, unit.source)
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
 

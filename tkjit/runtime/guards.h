@@ -74,10 +74,11 @@ inline bool intact(const char* kernel, const TensorView* last) {
         // never given back: what malloc keeps behind the guard may be overwritten too, and free would end the process
         Py_INCREF(object_of(*view));
         const size_t itemsize = bytes_of(view->dtype), numel = view->bytes / itemsize;
-        PyErr_Format(launch_error,
-                     "%s: it wrote to element %zu of %s, which has %zu: compare the index with the size before writing, as in "
-                     "if (i >= size) return; TKJIT_SIM_BOUNDS=1, or python -m tkjit check, names the line",
-                     kernel, numel + first / itemsize, view->name, numel);
+        const char* const remedy = view->ndim == 0 ? "its spec names no dims, which is one number: \"...\" is any shape, \"N\" a vector"
+                                                   : "compare the index with the size before writing, as in if (i >= size) return; "
+                                                     "TKJIT_SIM_BOUNDS=1, or python -m tkjit check, names the line";
+        PyErr_Format(launch_error, "%s: it wrote to element %zu of %s, which has %zu: %s", kernel, numel + first / itemsize,
+                     view->name, numel, remedy);
         return false;
     }
     return true;

@@ -101,6 +101,8 @@ def _other_parameters(kernel: KernelFunction, passed: Sequence[str]) -> str:
     """How a kernel's parameters differ from as many of the spec: they are passed in the order of the spec."""
     names = [match[0] for one in kernel.parameters if (match := re.search(r"\w+(?=\W*$)", one))]
     text = f"{kernel} takes other types than the spec describes, in this order: {', '.join(passed)}"
+    if names == list(passed):
+        return f"{kernel} takes other types than the spec's dtypes and numbers: compare the two, one by one"
     if sorted(names) == sorted(passed):
         return f'{text}; fields="{" ".join(names)}" is the kernel\'s order'
     return text

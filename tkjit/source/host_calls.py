@@ -85,7 +85,9 @@ def _is_evaluated(code: list[Token], i: int) -> bool:
 
 def _error(call: Token, region: Region) -> Edit:
     around = f" ({region.name})" if region.name else ""
-    text = f"calling a __host__ function({call.text}) from device code{around} is not allowed"
+    text = (
+        f"calling a __host__ function({call.text}) from device code{around} is not allowed: write __device__ before it"
+    )
     return Edit(call.start, call.start, f'_Pragma("GCC error \\"{text}\\"") ')
 
 

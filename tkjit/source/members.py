@@ -72,7 +72,10 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]
         if fields and any(re.search(rf"\b{name} \w+$", one) for one in parameters) and name not in (*fields, "Globals"):
             return f"the struct that tkjit renders is called Globals, and not {name}"
-        return _why_unknown(name, fields, dims) or _undeclared(name, text, entry.partition("<")[0], fields, dims)
+        known = _why_unknown(name, fields, dims)
+        if known or "did you mean" in line:  # the compiler has found it
+            return known
+        return _undeclared(name, text, entry.partition("<")[0], fields, dims)
     match = _NO_MEMBER.search(line)
     owner = (match["owner"] or match["of"]).rpartition("::")[2] if match else ""
     if match and owner in _LAYOUTS:

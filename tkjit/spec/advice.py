@@ -33,7 +33,7 @@ _OPTIONS = {
     "smem": "shared_memory",
     "shared_mem": "shared_memory",
     "dynamic_shared_memory": "shared_memory",
-    "blocks": "grid",
+    "blocks": "grid (how many blocks) or block (the threads of one)",
     "num_blocks": "grid",
     "threads": "block",
     "num_threads": "block",
@@ -57,8 +57,10 @@ _OPTIONS = {
 _OF_TORCH = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
-def advice_on_dtype(name: str, variants: Iterable[str]) -> str:
+def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()) -> str:
     """What a dtype that is not known may have meant, with the mark behind which the known ones follow.
+
+    ``dims`` are those that tensors have: one of them where a dtype belongs means that the dtype was left out.
 
     >>> advice_on_dtype("fp16", []), advice_on_dtype("T", [])
     ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")};')
@@ -66,6 +68,8 @@ def advice_on_dtype(name: str, variants: Iterable[str]) -> str:
     known = [*variants, *BY_NAME]
     if near := _DTYPES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), ""):
         return f'; did you mean "{near}"?'
+    if name in dims or name.startswith("..."):
+        return f'; the dtype comes before the dims: [Tensor, "float32", "{name}", ...];'
     if re.fullmatch(r"[A-Z]\w*", name):
         return f'; a template parameter is a variant: variants={{"{name}": ("float32", "bfloat16")}};'
     return ";"
@@ -75,6 +79,19 @@ def advice_on_option(name: str, known: Iterable[str]) -> str:
     """What an option that there is not may have meant: ``; did you mean shared_memory?``."""
     near = _OPTIONS.get(name) or next(iter(difflib.get_close_matches(name, list(known), 1)), "")
     return f"; did you mean {near}?" if near else ""
+
+
+def advice_on_entry(source: object) -> str:
+    """The kernels of a source that is given as a text: ``; the source has relu: entry="relu"``.
+
+    >>> advice_on_entry("__global__ void __launch_bounds__(256) relu(Globals g) {}")
+    '; the source has relu: entry="relu"'
+    """
+    if not isinstance(source, str) or "__global__" not in source:
+        return ""
+    plain = re.sub(r"__launch_bounds__\s*\([^)]*\)|//.*", "", source)
+    names = list(dict.fromkeys(re.findall(r"__global__[^({;]*?(\w+)\s*\(", plain)))
+    return f'; the source has {", ".join(names)}: entry="{names[0]}"' if names else ""
 
 
 def advice_on_expression(node: ast.expr) -> str:

@@ -193,7 +193,8 @@ def _check_dtypes(spec: Description) -> None:
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             known = ", ".join([*types, *BY_NAME])
-            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}{advice_on_dtype(f.dtype, types)} known are {known}")
+            dims = {dim.text for other in spec.fields for dim in other.dims}
+            _fail(spec, f"{f.name}: unknown dtype {f.dtype!r}{advice_on_dtype(f.dtype, types, dims)} known are {known}")
         if not f.is_tensor and f.value_type is None and f.dtype not in SCALAR_TYPES:
             _fail(spec, f"{f.name}: unknown scalar type {f.dtype!r}; known are {', '.join(SCALAR_TYPES)}")
 
@@ -318,6 +319,20 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
     ]
 
 
+def _check_constant_shape(spec: Description) -> None:
+    """A grid and a block of numbers are known before any call."""
+    numbers = {
+        what: prod(part.evaluate({}) for part in parts)
+        for what, parts in (("grid", spec.grid), ("block", spec.block))
+        if isinstance(parts, tuple) and parts and not any(part.names for part in parts)
+    }
+    if numbers.get("grid", 1) < 1:
+        _fail(spec, f"grid is {numbers['grid']}: no block runs")
+    if not 1 <= numbers.get("block", 1) <= 1024:
+        remedy = ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)" * (numbers["block"] > 0)
+        _fail(spec, f"block is {numbers['block']} threads; the limit is 1024{remedy}")
+
+
 def _check_launch(spec: Description) -> None:
     if not spec.entry.strip():
         _fail(spec, "entry is empty; expected the name of a __global__ function")
@@ -338,6 +353,7 @@ def _check_launch(spec: Description) -> None:
                 example = 'grid="cdiv(N, 256)", block=256'
                 own = "only a source's own struct or config may say it instead"
                 _fail(spec, f"{what} is missing, as in {example}; {own}")
+    _check_constant_shape(spec)
     if spec.host and (spec.grid or spec.block or spec.shared_memory):
         _fail(spec, "a host function launches by itself: grid, block and shared_memory do not apply")
     for what in ("cooperative", "cluster", "pdl", "config"):

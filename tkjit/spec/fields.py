@@ -63,9 +63,9 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
     elif python_type is Strided:
         common["is_strided"] = True
     elif python_type not in (Tensor, list[Tensor], _OPTIONAL_TENSORS):
-        raise SpecError(
-            f"{kernel}: {name} is {python_type!r} with dims; expected Tensor, Strided, list[Tensor] or ParallelTensor"
-        )
+        kinds = "expected Tensor, Strided, list[Tensor] or ParallelTensor"
+        first = f', as in {marker.direction.title()}[Tensor, "float32", "N"]'
+        raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; {kinds} before them{first}")
     elif python_type is not Tensor:
         if marker.direction in ("out", "scratch") or optional:
             raise SpecError(f"{kernel}: {name}: a list of tensors is an input that every call gives")

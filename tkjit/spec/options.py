@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from tkjit.errors import SpecError
-from tkjit.spec.advice import advice_on_option
+from tkjit.spec.advice import advice_on_entry, advice_on_option
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.headers import HeaderLibrary
 
@@ -64,7 +64,7 @@ class Options(TypedDict, total=False):
     unchecked: str
 
 
-def check_options(kernel: str, options: Mapping[str, Any]) -> None:
+def check_options(kernel: str, options: Mapping[str, Any], source: object = None) -> None:
     """Refuse an unknown option, and a spec without an entry.
 
     Raises
@@ -83,4 +83,6 @@ def check_options(kernel: str, options: Mapping[str, Any]) -> None:
         wanted = 'expected the choices of each parameter: {"T": ("float32", "bfloat16")}'
         raise SpecError(f"{kernel}: variants is {options['variants']!r}; {wanted}")
     if "entry" not in options:
-        raise SpecError(f"{kernel}: entry= is missing; expected the name of a __global__ function")
+        raise SpecError(
+            f"{kernel}: entry= is missing; expected the name of a __global__ function{advice_on_entry(source)}"
+        )

@@ -32,7 +32,7 @@ def spec_of_function(function: Callable[..., Any], source: str | Path | None, **
         If an option is unknown or missing, an annotation cannot be read, or the parts contradict each other.
     """
     name = function.__name__
-    check_options(name, options)
+    check_options(name, options, source)
     parameters = _parameters(function, options)
     return Spec(
         name,

@@ -192,7 +192,7 @@ def _call(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome
     problems = [
         *writes_outside(guards),
         *writes_to_inputs(spec, call.case.arguments, arguments),
-        *problems_of(spec, expected, results, bound),
+        *problems_of(spec, expected, results, bound, call.case.arguments),
     ]
     if not set(results) - set(spec.verification.unchecked):
         problems.append("there is no result that could be compared")

@@ -25,8 +25,11 @@ def results_of(spec: Spec, arguments: Mapping[str, Any], returned: Any) -> Resul
     return {name: [tensor.cpu() for tensor in tensors] for name, tensors in results.items()}
 
 
-def problems_of(spec: Spec, expected: Results, results: Results, bound: Bound) -> Iterator[str]:
-    """Which results are not the reference's."""
+def problems_of(
+    spec: Spec, expected: Results, results: Results, bound: Bound, given: Mapping[str, Any]
+) -> Iterator[str]:
+    """Which results are not the reference's, of a call with given arguments."""
+    in_place = {f.name for f in spec.inputs if f.is_written and f.name in given}
     for name, got in results.items():
         if name in spec.verification.unchecked or not got:
             continue
@@ -37,7 +40,10 @@ def problems_of(spec: Spec, expected: Results, results: Results, bound: Bound) -
             continue
         for number, (one, other) in enumerate(zip(wanted, got, strict=True)):
             if problem := difference(one, other, bound):
-                yield f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
+                told = f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
+                before = tensors_of(given[name])[number : number + 1] if name in in_place else []
+                unchanged = any(torch.equal(_bits(one), _bits(other.to(one.dtype))) for other in before)
+                yield f"{told}; the reference has not changed it, as {name}.add_(1) would" if unchanged else told
 
 
 def errors_of(spec: Spec, expected: Results, results: Results) -> dict[str, float]:

@@ -66,9 +66,9 @@ private:
         return static_cast<unsigned>(value.value());
     }
     void fail(const char* what, int64_t value, int64_t limit) {
-        const bool of_block = limit == 1024 && value > limit;
+        const bool of_block = limit == 1024 && value > limit, of_memory = limit == 232448 && value > limit;
         error = error_text("%s is %lld; the limit is %lld%s", what, static_cast<long long>(value), static_cast<long long>(limit),
-                           of_block ? ": more blocks instead, as in grid=\"cdiv(N, 1024)\", block=1024" : "");
+                           of_memory ? " bytes a block: a tile of the data, and not all of it" : of_block ? ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)" : "");
     }
 };
 

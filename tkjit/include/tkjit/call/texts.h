@@ -57,6 +57,8 @@ inline std::string first_dtype(const Expected& expected) {
 inline std::string differing_extent(const TensorView& view, const Expected& expected) {
     const int leading = view.ndim - expected.count;
     if (expected.leading ? leading < 0 : leading != 0) {
+        if (expected.count == 0 && !expected.leading)
+            return std::string("; the spec of ") + view.name + " names no dims, which is one number: \"...\" is any shape, \"N\" a vector";
         const std::string has = std::to_string(view.ndim) + (view.ndim == 1 ? " dimension" : " dimensions");
         return std::string("; ") + view.name + " has " + has + ", and " + (expected.leading ? "at least " : "") +
                std::to_string(expected.count) + (expected.count == 1 ? " is" : " are") + " expected";
