@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -119,7 +120,8 @@ class CompileError(TkjitError, RuntimeError):
 
     def __init__(self, summary: str, *, what: str, log: str, log_path: Path, command: str) -> None:
         # a line of a thousand characters would be all that a terminal shows
-        again = command if len(command) < _LONG_COMMAND else f"sh {log_path.with_name(REPRODUCE)}"
+        script = log_path.with_name(REPRODUCE)
+        again = f"sh {shlex.quote(str(script))}" if len(command) > _LONG_COMMAND and script.exists() else command
         super().__init__(f"{summary}\n  compiling: {what}\n  whole log: {log_path}\n  reproduce: {again}")
         self.summary = summary
         self.what = what

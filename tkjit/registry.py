@@ -160,7 +160,8 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
 
     files = kernel_files(settings)
     near = difflib.get_close_matches(name, files) or [one for one in files if one.endswith(f".{name}")]
-    elsewhere = f"one in a file is FILE.py:{own_name(name)}, and python -m tkjit list shows those that need no file"
+    own = own_name(name) if own_name(name).isidentifier() else "NAME"
+    elsewhere = f"one in a file is FILE.py:{own}, and python -m tkjit list shows those that need no file"
     hint = f"did you mean {' or '.join(near)}?" if near else elsewhere
     raise SpecError(f"no kernel is named {name!r}; {hint}")
 

@@ -16,6 +16,7 @@ from support.sampling import sample
 import tkjit
 from tkjit import In, InOut, Out, Tensor
 from tkjit.check.child import ORDERS
+from tkjit.check.results import differences
 from tkjit.cli import main
 from tkjit.testing import check
 
@@ -81,7 +82,7 @@ def test_a_reference_that_fails_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x.view(-1, 256).flatten()), dims={"N": 300})
     assert result.kind == "result"
     assert "the reference fails: RuntimeError: shape '[-1, 256]' is invalid" in result.text
-    assert "--dim N=1024 gives others, and constraints= in the spec says which it takes" in result.text
+    assert "check's own sizes; --dim N=1024 gives others, constraints= in the spec says which it takes" in result.text
 
 
 def test_a_reference_of_another_shape_is_a_finding():
@@ -92,6 +93,15 @@ def test_a_reference_of_another_shape_is_a_finding():
 def test_a_tolerance_of_the_spec_is_kept():
     assert check(doubled(lambda x: 2.001 * x, tolerance=0.01), dims={"N": 5}).findings == []
     assert [one.kind for one in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
+
+
+def test_a_tolerance_is_none_between_two_orders():
+    spec = doubled(lambda x: 2 * x, tolerance=0.05).specs[0]
+    forward, reverse = {"y": torch.tensor([100.0, 1, 2])}, {"y": torch.tensor([100.0, 4, 2])}
+    assert [one["kind"] for one in differences(spec, forward, reverse, "reverse")] == ["order"]
+    assert [one["kind"] for one in differences(spec, {"y": forward["y"]}, reverse, None)] == []
+    rows = {"y": torch.tensor([[100.0, 100.0], [1, 2]])}, {"y": torch.tensor([[100.0, 100.0], [1.5, 2]])}
+    assert [one["kind"] for one in differences(spec, *rows, None)] == ["result"]
 
 
 def test_a_source_that_a_call_refuses_is_refused():

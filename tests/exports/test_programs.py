@@ -17,7 +17,7 @@ pytestmark = pytest.mark.compiles
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 PROGRAMS = Path(__file__).parent / "programs"
 MATRIX = """(2, 2): 4 5 10 11
-gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32
+gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a
 """
 
 

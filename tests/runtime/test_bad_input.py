@@ -296,8 +296,8 @@ def test_bad_launch_shape(name):
         (
             {"y": torch.ones(1, 2)},
             ShapeError,
-            "launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32; what ... stands for is the same for all "
-            "tensors; leave y out to have it made",
+            'launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32; the dims of "..." must be the same '
+            "for all tensors; leave y out to have it made",
         ),
     ],
 )

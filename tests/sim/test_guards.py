@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.compiles
     __global__ void writes(const __grid_constant__ Globals g) {
         g.y[0] = 1;
         if (g.behind >= 0) reinterpret_cast<char*>(g.y.raw_ptr + g.y.numel())[g.behind] = 1;
+        g.y[1] = g.n / g.zero;
         if (g.of_scratch >= 0) g.sums.raw_ptr[g.sums.numel() + g.of_scratch] = 1;
     }
     """,
@@ -30,6 +32,7 @@ def writes(
     n: int,
     behind: int = -1,
     of_scratch: int = -1,
+    zero: int = 1,
     device: torch.device = "cpu",
     *,
     y: Out[Tensor, "float64", "n", "2"],
@@ -53,11 +56,26 @@ def test_what_is_written_behind_is_an_error(given, said):
     assert writes(10)[0, 0] == 1
 
 
+def test_several_outputs_and_a_fault_after_it():
+    with pytest.raises(LaunchError, match="it wrote to element"):
+        writes(10, behind=0, of_scratch=0)
+    with pytest.raises(LaunchError, match="an integer division by zero"):
+        writes(10, behind=0, of_scratch=0, zero=0)
+    with torch.inference_mode():
+        assert writes(10)[0, 0] == 1
+
+
 def test_a_prepared_launch_is_looked_at_as_well():
     prepared = writes.prepare(10)
     assert prepared() is prepared.result
     with pytest.raises(LaunchError, match="element 21 of y, which has 20"):
         prepared(behind=8)
+    assert prepared() is prepared.result, "a right launch after a wrong one"
+    storage = prepared.result.untyped_storage()
+    storage.resize_(0)
+    storage.resize_(160)  # other memory, or the same without a guard
+    with suppress(tkjit.ArgumentError):
+        prepared()
 
 
 def test_the_tensor_is_as_torch_makes_it():

@@ -115,3 +115,32 @@ def test_dynamic_shared_memory_of_no_bytes(source, line):
 )
 def test_other_shared_memory(source):
     assert silent_mistake(source, "f", Passed(shared_memory=False)) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ void f(Globals g) { g.y[0] = g.x[0]; } __global__ void back(Globals g) { g.x[0] = g.y[0]; }",
+        "struct Tile { float x[4]; }; __device__ void fill(Tile& g) { g.x[0] = 0; } __global__ void f(Globals g) {}",
+        "__global__ void f(OtherGlobals g) { g.x[0] = 1; }",
+        "__global__ void f(Globals g) { { Tile g; g.x[0] = 1; } }",
+        "__global__ void f(Globals g) { w.g.x[0] = 1; }",
+        "__global__ void f(Globals g) {\n#if 0\ng.x[0] = 1;\n#endif\n}",
+        "__global__ void f(Globals g) {\n#ifdef IN_PLACE\ng.x[0] = 1;\n#else\ng.y[0] = 1;\n#endif\n}",
+    ],
+)
+def test_what_another_struct_or_kernel_has_may_be_written(source):
+    assert silent_mistake(source, "f", Passed(["x", "y"], ["x"])) is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "__global__ void h(float* p, float f) { extern __shared__ float t[]; } __global__ void f(Globals g) {}",
+        "extern __shared__ float t[]; __global__ void f(Globals g) { __shared__ float t[2]; t[0] = 1; }",
+        "__global__ void f(Globals g) {\n#ifdef BIG\nextern __shared__ float t[];\n#endif\n}",
+        "__device__ void f() { extern __shared__ int t[]; } namespace n { __global__ void f(Globals g) {} }",
+    ],
+)
+def test_shared_memory_of_others(source):
+    assert silent_mistake(source, "n::f" if "namespace n" in source else "f", Passed(shared_memory=False)) is None

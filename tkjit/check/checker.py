@@ -226,9 +226,8 @@ class _VariantChecker:
                 expected = reference(**copies)
         except Exception as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            sizes = (
-                "the sizes are check's own: --dim N=1024 gives others, and constraints= in the spec says which it takes"
-            )
+            dim = next(iter(self._spec.dim_names), "N")
+            sizes = f"check's own sizes; --dim {dim}=1024 gives others, constraints= in the spec says which it takes"
             return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
         results = expected if isinstance(expected, tuple) else (expected,)
         named = dict(zip(self._spec.returns, results, strict=False))

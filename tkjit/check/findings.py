@@ -155,16 +155,16 @@ def _race(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
-    """What would order two accesses: of one statement nothing but an atomic operation, or another element."""
+    """What would order two accesses."""
     sides = _sides(one)
     places = [_place(one, side, symbols) for side in sides]
-    if len({(place.file, place.line) for place in places if place is not None}) == 1 and "shared" not in one.get(
-        "space", ""
-    ):
-        return "atomicAdd or its like does; or each thread has an element of its own"
-    if len({tuple(side["block"]) for side in sides}) < 2:
-        return "__syncthreads() between them does"
-    return "blocks cannot wait for each other: an atomic operation does, or two launches"
+    is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
+    is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    if not is_one_block:
+        return "an atomic operation does, two launches, or in a cooperative kernel a barrier of the grid"
+    if is_one_line:
+        return "an atomic operation does, or __syncthreads() between two turns of a loop"
+    return "__syncthreads() between them does"
 
 
 def _volatile(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -248,7 +248,7 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
         if one["space"] == "dynamic shared memory":
             remedy = "; shared_memory= in the spec says how many"
         elif one["space"] == "tensor":
-            remedy = "; compare the index with its extents first, rows with rows(); TKJIT_SIM_BOUNDS=1 names the index"
+            remedy = "; compare the index with its extents first, rows with rows() and columns with cols()"
         return f"{offset - size} bytes behind {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:

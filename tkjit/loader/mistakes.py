@@ -100,4 +100,6 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
     if spec.host or spec.struct or spec.behind:
         return ""
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
-    return reason or why_no_member(text, spec.entry, () if spec.args else spec.order, spec.dim_names, log)
+    # tensors first, whose extents are told by the first
+    members = sorted(spec.order, key=lambda name: name not in {f.name for f in spec.tensors if not f.is_list})
+    return reason or why_no_member(text, spec.entry, () if spec.args else members, spec.dim_names, log)

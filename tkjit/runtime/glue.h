@@ -107,7 +107,9 @@ inline bool launch(Call& call, TkjitLaunch launcher, const TkjitArg* args, size_
         lost = call.table.waits_for(call.peers, -1);
         call.table.waits_for(nullptr, -1);
     }
-    if (!error) return on.device_type != DeviceType::cpu || call.table.intact(call.kernel, call.tensors);
+    const bool on_cpu = on.device_type == DeviceType::cpu;
+    if (!error) return !on_cpu || call.table.intact(call.kernel, call.tensors);
+    if (on_cpu) call.table.intact(nullptr, call.tensors);
     if (PyErr_Occurred() || PyErr_CheckSignals()) return false;  // of a signal that came while the simulator ran
     if (lost) error = lost;
     const char* const shapes = about_shapes(error);

@@ -12,17 +12,17 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 
 namespace tkjit::runtime {
 
 constexpr size_t kGuardBytes = 8192;    // a block of 1024 threads, each with 8 bytes, ends in them
 constexpr size_t kWatchedBytes = 1024;  // of which the first are filled and compared: to do so takes 40 ns
 constexpr unsigned char kGuard = 0xA7;
-
-inline const unsigned char* guard_behind(const TensorView& view) { return static_cast<const unsigned char*>(view.data) + view.bytes; }
 
 // How many bytes of the guard are as they were.
 inline size_t untouched_guard(const unsigned char* guard) {
@@ -32,25 +32,45 @@ inline size_t untouched_guard(const unsigned char* guard) {
     return first;
 }
 
+inline std::atomic<c10::DeleterFnPtr> unguarded_deleter{nullptr};  // of torch's allocator for the CPU
+
+// By which an allocation with a guard is known: a storage that was resized has another.
+inline void delete_guarded(void* context) { unguarded_deleter.load(std::memory_order_relaxed)(context); }
+
+inline bool has_guard(const c10::StorageImpl& storage) { return storage.data_ptr().get_deleter() == delete_guarded; }
+
+// Makes a flat tensor one of these sizes, with the guard behind it; false if it is not as torch.empty makes it, as where a
+// mode of torch's made it.
+inline bool fence(PyObject* tensor, int64_t flat, const int64_t* sizes, int ndim, size_t bytes) {
+    if (!is_plain_type(Py_TYPE(tensor))) return false;
+    c10::TensorImpl& impl = impl_of(tensor);
+    if (unusual(impl) || impl.numel() != flat || impl.storage_offset() != 0 || !impl.device().is_cpu()) return false;
+    c10::StorageImpl* const storage = storage_of(impl);
+    const c10::DeleterFnPtr deleter = storage->data_ptr().get_deleter();
+    c10::DeleterFnPtr known = nullptr;
+    if (!unguarded_deleter.compare_exchange_strong(known, deleter) && known != deleter) return false;
+    impl.set_sizes_contiguous({sizes, size_t(ndim)});
+    if (!storage->mutable_data_ptr().compare_exchange_deleter(deleter, delete_guarded)) return false;
+    std::memset(static_cast<char*>(storage->mutable_data()) + bytes, kGuard, kWatchedBytes);
+    storage->set_nbytes(bytes);
+    return true;
+}
+
 // A contiguous tensor with a guard; null where it cannot have one, and torch.empty is to say why: an exception may be set.
 inline PyObject* guarded_empty(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like) {
-    const auto itemsize = int64_t(bytes_of(dtype));
-    int64_t numel = 1, bytes = 0;
+    const int64_t itemsize = bytes_of(dtype);
+    int64_t numel = 1, bytes = 0, flat = 0;
     for (int i = 0; i < ndim; ++i)
         if (__builtin_mul_overflow(numel, sizes[i], &numel)) return nullptr;
     if (numel <= 0 || __builtin_mul_overflow(numel, itemsize, &bytes)) return nullptr;
-    const int64_t flat = numel + int64_t(kGuardBytes) / itemsize;
+    if (__builtin_add_overflow(numel, int64_t(kGuardBytes) / itemsize, &flat)) return nullptr;
     PyObject* const tensor = torch_empty(&flat, 1, dtype, like);
     if (!tensor) return nullptr;
-    if (is_plain_type(Py_TYPE(tensor))) {  // a mode of torch's may make something else
-        c10::TensorImpl& impl = impl_of(tensor);
-        if (!unusual(impl) && impl.numel() == flat && impl.storage_offset() == 0 && impl.device().is_cpu()) {
-            c10::StorageImpl* const storage = storage_of(impl);
-            std::memset(static_cast<char*>(storage->mutable_data()) + bytes, kGuard, kWatchedBytes);
-            storage->set_nbytes(size_t(bytes));
-            impl.set_sizes_contiguous({sizes, size_t(ndim)});
-            return tensor;
-        }
+    try {
+        if (fence(tensor, flat, sizes, ndim, size_t(bytes))) return tensor;
+    } catch (py::error_already_set& error) {
+        error.restore();
+    } catch (const std::exception&) {  // c10's
     }
     Py_DECREF(tensor);
     return nullptr;
@@ -66,22 +86,27 @@ inline PyObject* empty(const int64_t* sizes, int ndim, int32_t dtype, const Tens
     return torch_empty(sizes, ndim, dtype, like);
 }
 
+// Raises for the first of a call's tensors that the kernel has written behind; without a kernel's name for none. All of them
+// are never given back: what malloc keeps behind the guard may be overwritten too, and free would end the process.
 inline bool intact(const char* kernel, const TensorView* last) {
+    bool raised = false;
     for (const TensorView* view = last; view; view = view->before) {
-        if (!view->guarded) continue;
-        const size_t first = untouched_guard(guard_behind(*view));
+        if (!view->guarded || !has_guard(*static_cast<c10::StorageImpl*>(view->storage))) continue;
+        unsigned char* const guard = static_cast<unsigned char*>(view->data) + view->bytes;
+        const size_t first = untouched_guard(guard);
         if (first == kWatchedBytes) continue;
-        // never given back: what malloc keeps behind the guard may be overwritten too, and free would end the process
         Py_INCREF(object_of(*view));
+        std::memset(guard, kGuard, kWatchedBytes);  // for the next launch of a prepared call
+        if (!kernel || raised) continue;
+        raised = true;
         const size_t itemsize = bytes_of(view->dtype), numel = view->bytes / itemsize;
         const char* const remedy = view->ndim == 0 ? "its spec names no dims, which is one number: \"...\" is any shape, \"N\" a vector"
-                                                   : "compare the index with the size before writing, as in if (i >= size) return; "
-                                                     "TKJIT_SIM_BOUNDS=1, or python -m tkjit check, names the line";
+                                                   : "compare the index with the size before writing, as in if (i < size); "
+                                                     "python -m tkjit check names the line";
         PyErr_Format(launch_error, "%s: it wrote to element %zu of %s, which has %zu: %s", kernel, numel + first / itemsize,
                      view->name, numel, remedy);
-        return false;
     }
-    return true;
+    return !raised;
 }
 
 }  // namespace tkjit::runtime

@@ -225,6 +225,7 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
         return false;
     }
     if (error.empty()) return intact(kernel, last);
+    intact(nullptr, last);
     if (PyErr_CheckSignals()) return false;
     const char* const shapes = about_shapes(error.c_str());
     PyErr_Format(shapes ? shape_error : launch_error, "%s: on device %zu: %s%s", kernel, where, shapes ? shapes : error.c_str(),

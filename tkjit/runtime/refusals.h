@@ -218,15 +218,26 @@ inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& v
     raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
+// Whether a conversion keeps what the numbers are, but for digits: none of complex ones, or of floats to integers, does.
+inline bool keeps_values(int32_t dtype, const std::string& wanted) {
+    const auto kind = [](const std::string& name) {
+        if (name.rfind("complex", 0) == 0) return 2;
+        return name.rfind("float", 0) == 0 || name == "bfloat16" ? 1 : 0;
+    };
+    return kind(dtype_name(dtype)) <= kind(wanted);
+}
+
 // A call of torch that makes a tensor as it is expected, or empty.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
     const std::string name = view.name;
     if (expected.use == Use::output) return "; leave " + name + " out to have it made";
     if (expected.use != Use::read) return "";
     const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : texts::first_dtype(expected);
+    if (dtype && !keeps_values(view.dtype, wanted)) return "";
     if (dtype && is_tensor(object_of(view))) return "; pass " + name + ".to(torch." + wanted + ")";
-    if (dtype) return has(object_of(view), "astype") ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
-    const bool one = expected.count == 1 && !expected.leading && view.ndim > 1;
+    const bool is_numpys = wanted.rfind("float8", 0) != 0 && wanted != "bfloat16";
+    if (dtype) return is_numpys && has(object_of(view), "astype") ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
+    const bool one = expected.count == 1 && !expected.leading && view.ndim > 1 && expected.dims->value == kUnbound;
     return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
 }
 

@@ -153,7 +153,7 @@ struct Table {
     PyObject* (*as_array)(PyObject* tensor, PyObject* like);
     // A new contiguous tensor of the same device as `like`; on the CPU guard bytes may lie behind it.
     PyObject* (*empty)(const int64_t* sizes, int ndim, int32_t dtype, const TensorView& like, bool* guarded);
-    // Whether the guard bytes behind a call's tensors are as they were. Raises if not.
+    // Whether the guard bytes behind a call's tensors are as they were. Raises if not, unless `kernel` is null.
     bool (*intact)(const char* kernel, const TensorView* last);
     // The stream to launch on: `given`, or the device's current one; `other` says that it is not the current one.
     bool (*stream)(const char* kernel, PyObject* given, const TensorView& on, void** stream, bool* other);

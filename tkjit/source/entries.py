@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tkjit.source.lexer import Token, closing, macros, tokens_of
-from tkjit.source.scopes import Function, outline
+from tkjit.source.scopes import Function, Outline, outline
 from tkjit.source.tokens import closing_angle, split, with_angles_apart
 
 _ATTRIBUTES = frozenset(
@@ -134,9 +134,23 @@ def kernel_functions(text: str) -> Iterator[KernelFunction]:
     >>> [str(kernel) for kernel in kernel_functions("template <int N> __global__ void f(float* x, int n) {}")]
     ['f<int N>(float* x, int n)']
     """
-    for function in outline(tokens_of(text)).functions:
+    for kernel, _ in _kernels(text, outline(tokens_of(text))):
+        yield kernel
+
+
+def entry_function(text: str, found: Outline, name: str) -> tuple[KernelFunction, Function] | None:
+    """The kernel that an entry names, with its body; None if there is none, or more than one of that name."""
+    kernels = list(_kernels(text, found))
+    exact = [one for one in kernels if one[0].name == name]
+    named = exact or [one for one in kernels if one[0].name.rpartition("::")[2] == name.rpartition("::")[2]]
+    return named[0] if len(named) == 1 else None
+
+
+def _kernels(text: str, found: Outline) -> Iterator[tuple[KernelFunction, Function]]:
+    for function in found.functions:
         if "__global__" in [token.text for token in function.head] and not function.is_member:
-            yield from _kernel(text, function)
+            for kernel in _kernel(text, function):
+                yield kernel, function
 
 
 def _kernel(text: str, function: Function) -> Iterator[KernelFunction]:

@@ -102,9 +102,13 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
     """What a source could have meant by a name of its own that it does not declare."""
-    if not re.search(rf"\b{name}\b(?!\s*[(<:])", text):  # a header's, or a function or a type: the compiler says more
+    if not re.search(
+        rf"\b{name}\b(?!\s*[(<:\w&*])", text
+    ):  # a header's, or a function or a type: the compiler says more
         return ""
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")
+    if name.isupper() and len(name) > 1 and not dim:  # a macro
+        return ""
     if fields:
         meant = difflib.get_close_matches(name, fields, 1)
         advice = (
@@ -114,10 +118,11 @@ def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: S
         members = ", ".join(f"g.{one}" for one in fields)
         return f"{name} is not declared; {advice}a kernel has {members}, and extents by {extents}"
     kernel = next((one for one in kernel_functions(text) if one.name == entry), None)
-    if kernel is None:
+    if kernel is None or not dim:
         return ""
-    whose = f", and the spec's {dim} reaches it as a parameter, {name}: int" if dim else ""
-    return f"{name} is not declared; the kernel is {kernel}{whose}"
+    return (
+        f"{name} is not declared; the kernel is {kernel}, and the spec's {dim} reaches it as a parameter, {name}: int"
+    )
 
 
 def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:

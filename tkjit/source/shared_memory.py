@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from tkjit.source.lexer import Edit, Token, closing, macro_body, macros
@@ -68,17 +69,16 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
     return edits + _redeclare(found, outside)
 
 
-def first_dynamic_array(tokens: list[Token], kernel: str) -> Token | None:
+def first_dynamic_array(found: Outline, kernel: Function) -> Token | None:
     """The name of the dynamic shared memory that a kernel declares or uses in its body; None if there is none."""
-    found = outline(tokens)
-    own = kernel.rpartition("::")[2]
-    bodies = [one for one in found.functions if own in (token.text for token in one.head)]
+    own = {
+        one.text for before, one in pairwise(kernel.body) if before.kind == "word" and before.text != "return"
+    }  # what it declares itself
     for declaration in _declarations(found.code):
-        first = declaration.tokens[0]
-        for function in bodies:
-            is_inside = function.start <= first.start < function.end
-            if is_inside or (not found.is_local(first) and _uses(function, declaration.names[0].text)):
-                return declaration.names[0]
+        first, name = declaration.tokens[0], declaration.names[0]
+        is_inside = kernel.start <= first.start < kernel.end
+        if is_inside or (not found.is_local(first) and name.text not in own and _uses(kernel, name.text)):
+            return name
     return None
 
 

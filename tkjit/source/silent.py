@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
-from tkjit.source.entries import kernel_functions
+from tkjit.source.entries import entry_function, kernel_functions
 from tkjit.source.lexer import Token, closing, macros, tokens_of
 from tkjit.source.scopes import outline
 from tkjit.source.shared_memory import first_dynamic_array
@@ -56,8 +57,8 @@ def silent_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | N
     name = entry.partition("<")[0].strip()
     return (
         _not_global(text, name)
-        or _several_indices(text, passed.layouts)
-        or _written(text, passed.read_only)
+        or _several_indices(text, name, passed.layouts)
+        or _written(text, name, passed.read_only)
         or (None if passed.shared_memory else _no_shared_memory(text, name))
         or _other_order(text, name, passed.arguments)
     )
@@ -66,20 +67,15 @@ def silent_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | N
 _ASSIGNMENT = re.compile(r"\s*(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)")
 
 
-def _written(text: str, read_only: Sequence[str]) -> tuple[int, str] | None:
+def _written(text: str, name: str, read_only: Sequence[str]) -> tuple[int, str] | None:
     """An assignment to an element of what is only read: the caller's tensor would change, and nobody knows."""
-    names = "|".join(map(re.escape, read_only))
-    if not read_only or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # quick, and mostly false
-        return None
-    tokens = tokens_of(text)
-    structs = _structs(text)
-    for i in range(2, len(tokens) - 3):
-        is_field = tokens[i - 2].text in structs and tokens[i - 1].text == "." and tokens[i].text in read_only
-        end = closing(tokens, i + 1) if is_field and tokens[i + 1].text in ("[", "(") else None
+    for tokens, i in _fields(text, name, read_only):
+        end = closing(tokens, i + 1)
         if end is not None and _ASSIGNMENT.match(text, tokens[end].end):
-            name = tokens[i].text
             kinds = "InOut is what a kernel reads and writes, Out what it makes"
-            return _line(text, tokens[i]), f"the kernel writes to .{name}, and {name} is In: {kinds}"
+            return _line(
+                text, tokens[i]
+            ), f"the kernel writes to .{tokens[i].text}, and {tokens[i].text} is In: {kinds}"
     return None
 
 
@@ -87,17 +83,43 @@ def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
     """Dynamic shared memory, of which a launch has no bytes."""
     if "extern" not in text or "__shared__" not in text:  # quick, and mostly true
         return None
-    array = first_dynamic_array(tokens_of(text), name)
-    if array is None:
+    found = outline(tokens_of(text))
+    entry = entry_function(text, found, name)
+    array = first_dynamic_array(found, entry[1]) if entry is not None else None
+    if array is None or _is_conditional(text, array):
         return None
     say = 'shared_memory="..." in the spec says its bytes, as in shared_memory="4 * N"; 0 if it is never used'
     return _line(text, array), f"{array.text} is dynamic shared memory, of which the launch has 0 bytes: {say}"
 
 
-def _structs(text: str) -> set[str]:
-    """What kernels call the rendered struct: another struct of the source may have members of the same names."""
-    parameters = [one for kernel in kernel_functions(text) for one in kernel.parameters if "Globals" in one]
-    return {match[0] for one in parameters if (match := re.search(r"\w+$", one))}
+def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list[Token], int]]:
+    """Where the entry indexes members of the rendered struct: the tokens of its body, and the place of each member.
+
+    Not what the preprocessor may leave out, nor what another struct of the same name has.
+    """
+    names = "|".join(map(re.escape, members))
+    if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # quick, and mostly true
+        return
+    entry = entry_function(text, outline(tokens_of(text)), name)
+    kernel, function = entry if entry is not None else (None, None)
+    if kernel is None or function is None:
+        return
+    structs = {match[1] for one in kernel.parameters if (match := re.fullmatch(r"(?:const )?Globals (\w+)", one))}
+    tokens = function.body
+    structs -= {one.text for before, one in pairwise(tokens) if before.kind == "word" and before.text != "return"}
+    for i in range(2, len(tokens) - 1):
+        is_member = tokens[i].text in members and tokens[i - 1].text == "." and tokens[i - 2].text in structs
+        is_nested = i > 2 and tokens[i - 3].text in (".", "->", "::")
+        if is_member and not is_nested and tokens[i + 1].text in ("[", "(") and not _is_conditional(text, tokens[i]):
+            yield tokens, i
+
+
+def _is_conditional(text: str, token: Token) -> bool:
+    """Whether the preprocessor may leave a place out."""
+    before = text[: token.start]
+    return len(re.findall(r"^\s*#\s*if", before, re.MULTILINE)) > len(
+        re.findall(r"^\s*#\s*endif", before, re.MULTILINE)
+    )
 
 
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:
@@ -113,30 +135,22 @@ def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str]
     return None
 
 
-def _several_indices(text: str, layouts: Sequence[str]) -> tuple[int, str] | None:
+def _several_indices(text: str, name: str, layouts: Sequence[str]) -> tuple[int, str] | None:
     """An index of two numbers in square brackets: C++20 takes the last one."""
-    names = "|".join(map(re.escape, layouts))
-    if not layouts or not re.search(rf"\.\s*(?:{names})\s*\[[^;]*?(?:,|\]\s*\[)", text):  # quick, and seldom true
-        return None
-    tokens = tokens_of(text)
-    structs = _structs(text)
-    for i in range(2, len(tokens) - 3):
-        is_field = tokens[i - 2].text in structs and tokens[i - 1].text == "." and tokens[i].text in layouts
-        is_layout = is_field and tokens[i + 1].text == "["
-        end = closing(tokens, i + 1) if is_layout else None
-        if end is None:
+    for tokens, i in _fields(text, name, layouts):
+        end = closing(tokens, i + 1) if tokens[i + 1].text == "[" else None
+        if end is None or end + 1 >= len(tokens):
             continue
+        member = tokens[i].text
         if tokens[end + 1].text == "[" and (last := closing(tokens, end + 1)) is not None:
             indices = [text[tokens[a].start : tokens[b].end] for a, b in ((i + 2, end - 1), (end + 2, last - 1))]
-            name = tokens[i].text
-            one = f".{name}[{indices[0]}][{indices[1]}]: a layout has one index in square brackets"
-            return _line(text, tokens[i]), f"{one}; .{name}({', '.join(indices)}) has two"
+            one = f".{member}[{indices[0]}][{indices[1]}]: a layout has one index in square brackets"
+            return _line(text, tokens[i]), f"{one}; .{member}({', '.join(indices)}) has two"
         if _has_comma(tokens[i + 2 : end]):
             inside = text[tokens[i + 2].start : tokens[end - 1].end]
-            name = tokens[i].text
-            one = f".{name}[{inside}] has one index, the last, as C++ reads a comma"
+            one = f".{member}[{inside}] has one index, the last, as C++ reads a comma"
             several = "two" if inside.count(",") == 1 else "several"
-            return _line(text, tokens[i]), f"{one}; .{name}({inside}) has {several}"
+            return _line(text, tokens[i]), f"{one}; .{member}({inside}) has {several}"
     return None
 
 

@@ -89,9 +89,11 @@ def advice_on_entry(source: object) -> str:
     """
     if not isinstance(source, str) or "__global__" not in source:
         return ""
-    plain = re.sub(r"__launch_bounds__\s*\([^)]*\)|//.*", "", source)
+    plain = re.sub(r"//[^\n]*|/\*[\s\S]*?\*/|__\w+__\s*\([^)]*\)", "", source)
     names = list(dict.fromkeys(re.findall(r"__global__[^({;]*?(\w+)\s*\(", plain)))
-    return f'; the source has {", ".join(names)}: entry="{names[0]}"' if names else ""
+    if len(names) == 1:
+        return f'; the source has {names[0]}: entry="{names[0]}"'
+    return f"; the source has {', '.join(names)}" if names else ""
 
 
 def advice_on_expression(node: ast.expr) -> str:

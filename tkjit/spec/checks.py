@@ -40,6 +40,7 @@ MACROS = frozenset(
     "UINT8_MAX UINT16_MAX UINT32_MAX UINT64_MAX UINT_MAX ULLONG_MAX ULONG_MAX USHRT_MAX M_E M_PI assert errno "
     "i386 linux math_errhandling offsetof setjmp stderr stdin stdout unix va_arg va_copy va_end va_start".split()
 )
+_MAX_THREADS = 1024  # of a block
 RESERVED = ("out", "stream", "self", "Globals", "min", "max", "cdiv")
 
 
@@ -321,16 +322,18 @@ def _expressions(spec: Description) -> list[tuple[str, Expr]]:
 
 def _check_constant_shape(spec: Description) -> None:
     """A grid and a block of numbers are known before any call."""
-    numbers = {
-        what: prod(part.evaluate({}) for part in parts)
-        for what, parts in (("grid", spec.grid), ("block", spec.block))
-        if isinstance(parts, tuple) and parts and not any(part.names for part in parts)
-    }
-    if numbers.get("grid", 1) < 1:
-        _fail(spec, f"grid is {numbers['grid']}: no block runs")
-    if not 1 <= numbers.get("block", 1) <= 1024:
-        remedy = ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)" * (numbers["block"] > 0)
-        _fail(spec, f"block is {numbers['block']} threads; the limit is 1024{remedy}")
+    for what, parts in (("grid", spec.grid), ("block", spec.block)):
+        if not isinstance(parts, tuple) or any(part.names for part in parts):
+            continue
+        try:
+            sizes = [part.evaluate({}) for part in parts]
+        except ShapeError as error:
+            _fail(spec, f"{what}: {error}")
+        if min(sizes, default=1) < 1:
+            _fail(spec, f"{what} is {', '.join(map(str, sizes))}: no {'block' if what == 'grid' else 'thread'} runs")
+        if what == "block" and prod(sizes) > _MAX_THREADS:
+            remedy = f"take more blocks instead, block={_MAX_THREADS} and a grid of cdiv(size, {_MAX_THREADS})"
+            _fail(spec, f"block is {prod(sizes)} threads; the limit is {_MAX_THREADS}: {remedy}")
 
 
 def _check_launch(spec: Description) -> None:

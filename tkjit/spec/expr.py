@@ -142,7 +142,8 @@ def _parse(text: str, *, allow_tuple: bool = False) -> ast.expr:
     except (SyntaxError, ValueError) as error:
         words = text.split()
         several = len(words) > 1 and all(word.isidentifier() or word == "..." for word in words)
-        advice = f"; each dim is a text of its own: {', '.join(map(repr, words))}".replace("'", '"') if several else ""
+        texts = ", ".join(f'"{word}"' for word in words)
+        advice = f"; each dim is a text of its own: {texts}" if several and not allow_tuple else ""
         raise SpecError(f"not an expression: {text!r} ({error.args[0]}){advice}") from None
     _check(tree.elts if allow_tuple and isinstance(tree, ast.Tuple) else [tree], text)
     return tree

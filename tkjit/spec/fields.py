@@ -64,7 +64,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         common["is_strided"] = True
     elif python_type not in (Tensor, list[Tensor], _OPTIONAL_TENSORS):
         kinds = "expected Tensor, Strided, list[Tensor] or ParallelTensor"
-        first = f', as in {marker.direction.title()}[Tensor, "float32", "N"]'
+        first = f', as in {_MARKERS.get(marker.direction, "In")}[Tensor, "float32", "N"]'
         raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; {kinds} before them{first}")
     elif python_type is not Tensor:
         if marker.direction in ("out", "scratch") or optional:
@@ -78,6 +78,9 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
     if marker.direction == "out":
         common |= {"keyword_only": True, "optional": False, "default": MISSING}
     return _tensor_field(kernel, marker, common)
+
+
+_MARKERS = {"in": "In", "inout": "InOut", "out": "Out", "scratch": "Scratch"}
 
 
 def _strip_none(annotation: Any) -> tuple[Any, bool]:

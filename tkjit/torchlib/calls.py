@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -88,14 +89,16 @@ class OverloadCall:
         given = dict(zip(self.positional, args, strict=False))
         for name, value in kwargs.items():
             if name in given or name not in self.names:
-                unknown = f"unknown argument {name}; it takes {', '.join(self.names)}"
+                near = difflib.get_close_matches(name, self.names, 1)
+                meant = f"did you mean {near[0]}? " if near else ""
+                unknown = f"unknown argument {name}; {meant}it takes {', '.join(self.names)}"
                 raise self._refuse(f"the argument {name} is given twice" if name in given else unknown)
             given[name] = value
         if given.get("out") is not None:
             self._spread(given["out"], given)
         for f in self.inputs:
             if f.name not in given and f.is_required:
-                raise self._refuse(f"the argument {f.name} is missing")
+                raise self._refuse(f"the argument {f.name} is missing; it takes {', '.join(self.names)}")
             given.setdefault(f.name, None if f.default is MISSING else f.default)
         return given
 

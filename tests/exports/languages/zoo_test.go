@@ -78,7 +78,7 @@ func TestAFunctionAMethodAndGivenMemory(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	a, b := tensor(t, make([]float32, 6), 2, 3), tensor(t, make([]float32, 6), 3, 2)
 	_, err := Gemm(a, a)
-	refused(t, err, ShapeError, "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32")
+	refused(t, err, ShapeError, "gemm: b is (2, 3) float32 on cpu; expected (K=3, N) of a's type float32; dim 0 is 2, and K=3 by a")
 	_, err = Gemm(a, Tensor{})
 	refused(t, err, ArgumentError, "gemm: b is no tensor: it was never made")
 	b.Close()

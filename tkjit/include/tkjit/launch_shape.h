@@ -66,9 +66,10 @@ private:
         return static_cast<unsigned>(value.value());
     }
     void fail(const char* what, int64_t value, int64_t limit) {
-        const bool of_block = limit == 1024 && value > limit, of_memory = limit == 232448 && value > limit;
-        error = error_text("%s is %lld; the limit is %lld%s", what, static_cast<long long>(value), static_cast<long long>(limit),
-                           of_memory ? " bytes a block: a tile of the data, and not all of it" : of_block ? ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)" : "");
+        const char* advice = "";
+        if (value > limit && what[0] == 'b') advice = ": take more blocks instead, block=1024 and a grid of cdiv(size, 1024)";
+        if (value > limit && what[0] == 's') advice = " bytes a block: keep a tile of the data there, and not all of it";
+        error = error_text("%s is %lld; the limit is %lld%s", what, static_cast<long long>(value), static_cast<long long>(limit), advice);
     }
 };
 

@@ -68,7 +68,7 @@ extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr
         }
         if (!launch_failed(*launch) && launch->ticks_at_interruption != launch->ticks) {
             launch->ticks_at_interruption = launch->ticks;
-            SignalLine() << "tkjit: the kernel " << kernel_name() << " is being interrupted; if it loops, a second Ctrl-C ends it";
+            SignalLine() << "tkjit: if the kernel " << kernel_name() << " does not end now, a second Ctrl-C ends it";
             continue;
         }
         if (claim_fault(*launch)) memcpy(launch->error_text, "interrupted", sizeof("interrupted"));

@@ -37,7 +37,8 @@ inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_u
                               (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
     if (!has_function) {
         if (is_sent && previous.sa_handler == SIG_IGN) return;
-        if (is_unexplained && (number == SIGABRT || number == SIGSEGV)) {
+        const bool is_own = !is_sent || info->si_pid == getpid();
+        if (is_unexplained && is_own && (number == SIGABRT || number == SIGSEGV)) {
             SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels; one that ran before on the CPU may have "
                          << "written out of bounds, and python -m tkjit check names its line";
         }

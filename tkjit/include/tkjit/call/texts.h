@@ -72,7 +72,7 @@ inline std::string differing_extent(const TensorView& view, const Expected& expe
         const std::string by = dim.by && std::string(dim.by) != dim.text ? std::string(" by ") + dim.by : "";
         return "; dim " + std::to_string(leading + i) + " is " + std::to_string(size) + ", and " + known + by;
     }
-    return expected.leading ? "; what ... stands for is the same for all tensors" : "";
+    return expected.leading ? "; the dims of \"...\" must be the same for all tensors" : "";
 }
 
 inline std::string mismatch(const Expected& expected) { return dims(expected) + " " + dtypes(expected); }
