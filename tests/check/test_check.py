@@ -96,7 +96,7 @@ def test_a_tolerance_of_the_spec_is_kept():
 
 
 def test_a_tolerance_is_none_between_two_orders():
-    spec = doubled(lambda x: 2 * x, tolerance=0.05).specs[0]
+    spec = doubled(lambda x: 2 * x, tolerance=0.1).specs[0]
     forward, reverse = {"y": torch.tensor([100.0, 1, 2])}, {"y": torch.tensor([100.0, 4, 2])}
     assert [one["kind"] for one in differences(spec, forward, reverse, "reverse")] == ["order"]
     assert [one["kind"] for one in differences(spec, {"y": forward["y"]}, reverse, None)] == []

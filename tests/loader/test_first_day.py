@@ -86,10 +86,6 @@ MISTAKES = {
         lambda: scale(SCALE.format("if (threadIdx.x < n) g.y[0] = 1;"))(ONE),
         r"n is not declared; the spec's N is an extent of its tensor; a kernel has g\.x, .* extents by g\.x\.numel",
     ),
-    "n of plain arguments": (
-        lambda: saxpy(SAXPY.replace("{}", "{ y[0] = m; }"), fields="n a x y")(*PLAIN),
-        r"m is not declared; the kernel is saxpy\(int n, float a, const float\* x, float\* y\)",
-    ),
     "g.x.size(0)": (
         lambda: scale(SCALE.format("g.y[0] = g.x.size(0);"))(ONE),
         r"a global layout has no size; it has rows\(\) and cols\(\)",

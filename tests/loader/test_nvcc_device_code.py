@@ -148,7 +148,7 @@ def test_an_error_is_on_the_users_line(loader, tmp_path):
     with pytest.raises(CompileError) as error:
         build(loader, tmp_path / "wrong.cu")
     said = f'{tmp_path}/wrong.cu(3): error: identifier "undefined_name" is undefined'
-    assert str(error.value).split("\n")[1].startswith(said)
+    assert str(error.value).startswith(said)
     assert "nvrtc_child.py" in error.value.command  # and no other compiler was asked
 
 

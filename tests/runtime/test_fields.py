@@ -114,7 +114,7 @@ def test_several_outputs_are_given_together_by_name_or_in_part():
     [
         (
             lambda: (torch.zeros(1, 4), floats(1, 2, 3)),
-            "halve: half is (3,) float32 on cpu; expected (N // 2=2,) float32",
+            "halve: half is (3,) float32 on cpu; expected (N // 2=2,) float32; dim 0 is 3, and N // 2=2",
         ),
         (lambda: (torch.zeros(1, 3), floats(1)), "halve: the constraint N % 2 == 0 does not hold (N=3)"),
         (lambda: (torch.zeros(1, 66), torch.zeros(33)), "halve: the constraint 0 < N <= 64 does not hold (N=66)"),

@@ -100,6 +100,6 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
     if spec.host or spec.struct or spec.behind:
         return ""
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
-    # tensors first, whose extents are told by the first
-    members = sorted(spec.order, key=lambda name: name not in {f.name for f in spec.tensors if not f.is_list})
+    tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")  # whose extents are told
+    members = [*filter(None, [tensor]), *(name for name in spec.order if name != tensor)]
     return reason or why_no_member(text, spec.entry, () if spec.args else members, spec.dim_names, log)

@@ -65,6 +65,7 @@ void fill_table() {
     table.resolve = resolve;
     table.modes = [] { return uint32_t(0); };
     table.confirm = [](const char*, const TensorView*, const char*) { return true; };
+    table.intact = [](const char*, const TensorView*) { return true; };
     table.hold = table.let_go = [](const TensorView*) {};
     table.written = [](PyObject*) { return true; };
     table.is_bool = [](PyObject*) { return false; };
@@ -80,6 +81,7 @@ void fill_table() {
         refuse(kernel, view.name, static_cast<PyObject*>(view.object), "");
     };
     table.refuse_object = refuse;
+    table.refuse_name = [](const char* kernel, PyObject*, const char*) { PyErr_SetString(PyExc_TypeError, kernel); };
 }
 
 Dispatcher* make_dispatcher(const GlueEntry& entry) {
