@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -57,7 +57,9 @@ def build_all(
         outcomes: list[Outcome] = []
         if has_kernels:
             # the runtime comes alone: what is compiled after it is loaded through it before it is published
-            outcomes = [_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0)]
+            outcomes = [
+                _attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, loader.cache.interruptions)
+            ]
             show(outcomes[0])
             if outcomes[0].error is not None:
                 return outcomes
@@ -79,23 +81,30 @@ def build_all(
         # what takes long begins first; of equals the given order stays
         sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
         missing.sort(key=lambda plan: -sizes[plan.warm_key])
-        with ThreadPoolExecutor(jobs) as pool:
-            running: list[Future[Outcome]] = []
+        interruptions = loader.cache.interruptions
+        at_work: set[str] = set()  # not by futures: a Ctrl-C within submit() leaves a build without one
+
+        def attempt(plan: Plan) -> Outcome:
+            at_work.add(plan.warm_key)
             try:
-                for plan in missing:
-                    running.append(pool.submit(_attempt, loader, plan, budget, sizes[plan.warm_key]))
-                for done in as_completed(running):
+                return _attempt(loader, plan, budget, sizes[plan.warm_key], interruptions)
+            finally:
+                at_work.discard(plan.warm_key)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                for done in as_completed([pool.submit(attempt, plan) for plan in missing]):
                     outcomes.append(done.result())
                     show(outcomes[-1])
             except BaseException:  # Ctrl-C
                 pool.shutdown(wait=False, cancel_futures=True)
-                loader.cache.interrupt(lambda: all(one.done() for one in running))
+                loader.cache.interrupt(lambda: not at_work)
                 raise
     return outcomes
 
 
-def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int) -> Outcome:
-    interruptions = loader.cache.interruptions
+def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, interruptions: int) -> Outcome:
+    """Build what is missing, unless there were interruptions since there were so many."""
     with budget.taking(size_bytes):
         if loader.cache.interruptions != interruptions:
             raise KeyboardInterrupt
