@@ -99,7 +99,7 @@ MISTAKES = {
         lambda: scale(SCALE.format("g.y[threadIdx.x] = 1;"))(ONE),
         "it wrote to element 100 of y, which has 100: compare the index with the size before writing, as in if ",
     ),
-    "no dims": (lambda: scale_of_one()(ONE), 'the spec of x names no dims, which is one number: "..." is any shape'),
+    "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
     "an output without dims": (
         lambda: scale_of_one("1")(ONE[:1]),
         "element 1 of y, which has 1: its spec names no dims, which is one number",

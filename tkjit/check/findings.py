@@ -176,7 +176,7 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
-    begins = f"; an output that begins as zero is {one['name']}: Out[..., Zero]" if one.get("space") == "tensor" else ""
+    begins = "; an output that begins as zero has the marker Zero" if one.get("space") == "tensor" else ""
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
 
 

@@ -15,7 +15,6 @@ from tkjit.compile.toolchain import install_address_sanitizer
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.loader.environment import Environment
 from tkjit.loader.launchers import LauncherPlan
-from tkjit.loader.mistakes import check_source
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
 from tkjit.system.fork_safe import cached_property
@@ -75,7 +74,7 @@ class CheckerPlan(LauncherPlan):
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        check_source(self.spec, self.source)
+        self._check()
         toolchain = self._env.toolchain
         simulator = self._env.simulator(self.target, self.mode)
         flags = self._checker_flags

@@ -53,14 +53,17 @@ def build_all(
     """
     first = [loader.operators_plan] if has_kernels else []
     plans = list({plan.warm_key: plan for plan in [*first, *plans]}.values())
+    outcomes: list[Outcome] = []
     with silence(), _display(len(plans) + has_kernels) as show:
-        outcomes: list[Outcome] = []
+
+        def tell(outcome: Outcome) -> None:
+            outcomes.append(outcome)
+            show(outcome)
+
         if has_kernels:
             # the runtime comes alone: what is compiled after it is loaded through it before it is published
-            outcomes = [
-                _attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, loader.cache.interruptions)
-            ]
-            show(outcomes[0])
+            interruptions = loader.cache.interruptions
+            tell(_attempt(loader, loader.runtime_plan, MemoryBudget(memory_bytes), 0, interruptions))
             if outcomes[0].error is not None:
                 return outcomes
         missing = []
@@ -68,43 +71,46 @@ def build_all(
             try:
                 entry = loader.find(plan)
             except TkjitError as error:
-                outcomes.append(Outcome(plan.what, error=error))
-                show(outcomes[-1])
+                tell(Outcome(plan.what, error=error))
                 continue
             if entry is None:
                 missing.append(plan)
             else:
-                outcomes.append(Outcome(plan.what, entry=entry, was_there=True))
-                show(outcomes[-1])
-        known = list_entries(loader.cache.root)
-        budget = MemoryBudget(memory_bytes)
-        # what takes long begins first; of equals the given order stays
-        sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
-        missing.sort(key=lambda plan: -sizes[plan.warm_key])
-        interruptions = loader.cache.interruptions
-        at_work: set[str] = set()  # not by futures: a Ctrl-C within submit() leaves a build without one
-
-        def attempt(plan: Plan) -> Outcome:
-            at_work.add(plan.warm_key)
-            try:
-                return _attempt(loader, plan, budget, sizes[plan.warm_key], interruptions)
-            finally:
-                at_work.discard(plan.warm_key)
-
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                for done in as_completed([pool.submit(attempt, plan) for plan in missing]):
-                    outcomes.append(done.result())
-                    show(outcomes[-1])
-            except BaseException:  # Ctrl-C
-                pool.shutdown(wait=False, cancel_futures=True)
-                loader.cache.interrupt(lambda: not at_work)
-                raise
+                tell(Outcome(plan.what, entry=entry, was_there=True))
+        _build_missing(loader, missing, jobs, memory_bytes, tell)
     return outcomes
 
 
+def _build_missing(
+    loader: Loader, missing: list[Plan], jobs: int, memory_bytes: int, tell: Callable[[Outcome], None]
+) -> None:
+    """Build side by side, and tell each outcome. What takes long begins first, of equals in the given order."""
+    known = list_entries(loader.cache.root)
+    budget = MemoryBudget(memory_bytes)
+    sizes = {plan.warm_key: estimated_bytes(plan, known) for plan in missing}
+    missing.sort(key=lambda plan: -sizes[plan.warm_key])
+    interruptions = loader.cache.interruptions
+    at_work: set[str] = set()  # not by futures: a Ctrl-C within submit() leaves a build without one
+
+    def attempt(plan: Plan) -> Outcome:
+        at_work.add(plan.warm_key)
+        try:
+            return _attempt(loader, plan, budget, sizes[plan.warm_key], interruptions)
+        finally:
+            at_work.discard(plan.warm_key)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for done in as_completed([pool.submit(attempt, plan) for plan in missing]):
+                tell(done.result())
+        except BaseException:  # Ctrl-C
+            pool.shutdown(wait=False, cancel_futures=True)
+            loader.cache.interrupt(lambda: not at_work)
+            raise
+
+
 def _attempt(loader: Loader, plan: Plan, budget: MemoryBudget, size_bytes: int, interruptions: int) -> Outcome:
-    """Build what is missing, unless there were interruptions since there were so many."""
+    """Build one, unless builds were interrupted: there were so many interruptions when it was planned."""
     with budget.taking(size_bytes):
         if loader.cache.interruptions != interruptions:
             raise KeyboardInterrupt

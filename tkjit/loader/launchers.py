@@ -108,8 +108,7 @@ class LauncherPlan(Plan):
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
     def make(self, staging: Path) -> Product:
-        check_complete(self.spec)
-        mistakes.check_source(self.spec, self._source)
+        self._check()
         why_nvcc = self.compiler.reason
         if self.compiler.nvrtc is not None:
             try:
@@ -123,6 +122,11 @@ class LauncherPlan(Plan):
             self._env.toolchain.check_arch(self.target)
         product = self._make_whole(staging)
         return replace(product, facts={**product.facts, "why_nvcc": why_nvcc}) if why_nvcc else product
+
+    def _check(self) -> None:
+        """Refuse what no compiler has to see: headers that are missing, and a source that cannot be meant."""
+        check_complete(self.spec)
+        mistakes.check_source(self.spec, self._source)
 
     def _make_whole(self, staging: Path) -> Product:
         """Build by one compiler: nvcc, or the C++ compiler with the simulator."""

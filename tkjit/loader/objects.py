@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from tkjit.cache import Product
 from tkjit.compile.flags import Flags
-from tkjit.headers import check_complete
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.system.fork_safe import cached_property
 
@@ -67,7 +66,7 @@ class ObjectPlan(LauncherPlan):
         from tkjit.compile import compiler
 
         env, toolchain = self._env, self._env.toolchain
-        check_complete(self.spec)
+        self._check()
         if not self.target.is_cpu:
             toolchain.check_arch(self.target)
         simulator = [str(env.simulator(self.target, ""))] if self.target.is_cpu else []

@@ -100,7 +100,7 @@ inline bool intact(const char* kernel, const TensorView* last) {
         if (!kernel || raised) continue;
         raised = true;
         const size_t itemsize = bytes_of(view->dtype), numel = view->bytes / itemsize;
-        const char* const remedy = view->ndim == 0 ? "its spec names no dims, which is one number: \"...\" is any shape, \"N\" a vector"
+        const char* const remedy = view->ndim == 0 ? texts::no_dims
                                                    : "compare the index with the size before writing, as in if (i < size); "
                                                      "python -m tkjit check names the line";
         PyErr_Format(launch_error, "%s: it wrote to element %zu of %s, which has %zu: %s", kernel, numel + first / itemsize,

@@ -102,27 +102,23 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
     """What a source could have meant by a name of its own that it does not declare."""
-    if not re.search(
-        rf"\b{name}\b(?!\s*[(<:\w&*])", text
-    ):  # a header's, or a function or a type: the compiler says more
-        return ""
+    is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])", text)  # no header's, and no function or type
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")
-    if name.isupper() and len(name) > 1 and not dim:  # a macro
+    is_macro = name.isupper() and len(name) > 1 and not dim
+    if not is_variable or is_macro:  # the compiler says more
         return ""
     if fields:
-        meant = difflib.get_close_matches(name, fields, 1)
-        advice = (
-            f"did you mean g.{meant[0]}? " if meant else f"the spec's {dim} is an extent of its tensor; " if dim else ""
-        )
-        extents = f"g.{fields[0]}.numel() or g.{fields[0]}.cols()"
+        near = difflib.get_close_matches(name, fields, 1)
+        meant = f"did you mean g.{near[0]}? " if near else ""
+        extent = f"the spec's {dim} is an extent of its tensor; " if dim and not near else ""
         members = ", ".join(f"g.{one}" for one in fields)
-        return f"{name} is not declared; {advice}a kernel has {members}, and extents by {extents}"
+        extents = f"g.{fields[0]}.numel() or g.{fields[0]}.cols()"
+        return f"{name} is not declared; {meant}{extent}a kernel has {members}, and extents by {extents}"
     kernel = next((one for one in kernel_functions(text) if one.name == entry), None)
     if kernel is None or not dim:
         return ""
-    return (
-        f"{name} is not declared; the kernel is {kernel}, and the spec's {dim} reaches it as a parameter, {name}: int"
-    )
+    reaches = f"the spec's {dim} reaches it as a parameter, {name}: int"
+    return f"{name} is not declared; the kernel is {kernel}, and {reaches}"
 
 
 def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:

@@ -71,13 +71,12 @@ def dynamic_shared_memory(tokens: list[Token]) -> list[Edit]:
 
 def first_dynamic_array(found: Outline, kernel: Function) -> Token | None:
     """The name of the dynamic shared memory that a kernel declares or uses in its body; None if there is none."""
-    own = {
-        one.text for before, one in pairwise(kernel.body) if before.kind == "word" and before.text != "return"
-    }  # what it declares itself
+    words = pairwise(kernel.body)
+    declared = {one.text for before, one in words if before.kind == "word" and before.text != "return"}
     for declaration in _declarations(found.code):
         first, name = declaration.tokens[0], declaration.names[0]
         is_inside = kernel.start <= first.start < kernel.end
-        if is_inside or (not found.is_local(first) and name.text not in own and _uses(kernel, name.text)):
+        if is_inside or (not found.is_local(first) and name.text not in declared and _uses(kernel, name.text)):
             return name
     return None
 

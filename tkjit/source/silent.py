@@ -101,9 +101,9 @@ def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list
     if not members or not re.search(rf"\.\s*(?:{names})\s*[\[(]", text):  # quick, and mostly true
         return
     entry = entry_function(text, outline(tokens_of(text)), name)
-    kernel, function = entry if entry is not None else (None, None)
-    if kernel is None or function is None:
+    if entry is None:
         return
+    kernel, function = entry
     structs = {match[1] for one in kernel.parameters if (match := re.fullmatch(r"(?:const )?Globals (\w+)", one))}
     tokens = function.body
     structs -= {one.text for before, one in pairwise(tokens) if before.kind == "word" and before.text != "return"}
@@ -117,9 +117,8 @@ def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list
 def _is_conditional(text: str, token: Token) -> bool:
     """Whether the preprocessor may leave a place out."""
     before = text[: token.start]
-    return len(re.findall(r"^\s*#\s*if", before, re.MULTILINE)) > len(
-        re.findall(r"^\s*#\s*endif", before, re.MULTILINE)
-    )
+    opened, closed = (len(re.findall(rf"^\s*#\s*{word}", before, re.MULTILINE)) for word in ("if", "endif"))
+    return opened > closed
 
 
 def _other_order(text: str, name: str, passed: Sequence[str]) -> tuple[int, str] | None:

@@ -92,6 +92,11 @@ class Marker:
     direction: str
     items: tuple[Any, ...]
 
+    @property
+    def name(self) -> str:
+        """As an annotation has it: ``InOut``."""
+        return {"inout": "InOut"}.get(self.direction, self.direction.title())
+
 
 class _TensorMarker:
     def __init_subclass__(cls, *, direction: str) -> None:

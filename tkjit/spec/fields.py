@@ -64,7 +64,7 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         common["is_strided"] = True
     elif python_type not in (Tensor, list[Tensor], _OPTIONAL_TENSORS):
         kinds = "expected Tensor, Strided, list[Tensor] or ParallelTensor"
-        first = f', as in {_MARKERS.get(marker.direction, "In")}[Tensor, "float32", "N"]'
+        first = f', as in {marker.name}[Tensor, "float32", "N"]'
         raise SpecError(f"{kernel}: {name} is {python_type!r} with dims; {kinds} before them{first}")
     elif python_type is not Tensor:
         if marker.direction in ("out", "scratch") or optional:
@@ -78,9 +78,6 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
     if marker.direction == "out":
         common |= {"keyword_only": True, "optional": False, "default": MISSING}
     return _tensor_field(kernel, marker, common)
-
-
-_MARKERS = {"in": "In", "inout": "InOut", "out": "Out", "scratch": "Scratch"}
 
 
 def _strip_none(annotation: Any) -> tuple[Any, bool]:
@@ -206,7 +203,7 @@ def _tensor_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
     if plain and str(plain[0]).startswith("torch."):
         raise SpecError(f'{kernel}: {name}: a spec names its dtypes: "{str(plain[0])[6:]}" instead of {plain[0]}')
     if not plain or not isinstance(plain[0], str):
-        raise SpecError(f"{kernel}: {name} says no dtype; expected {marker.direction.title()}[Tensor, dtype, dims...]")
+        raise SpecError(f"{kernel}: {name} says no dtype; expected {marker.name}[Tensor, dtype, dims...]")
     dtype, *dims = plain
     texts = [part for dim in dims for part in (["..."] if dim is Ellipsis else _split_dims(dim))]
     leading = bool(texts) and texts[0] == "..."

@@ -53,12 +53,14 @@ inline std::string first_dtype(const Expected& expected) {
     return all.substr(0, all.find_first_of(" ,"));
 }
 
+// Of a tensor whose annotation has a dtype alone.
+inline constexpr char no_dims[] = "its spec names no dims, which is one number: \"...\" is any shape, \"N\" a vector";
+
 // What stands in the way of a shape: how many dimensions there are, or the first extent that differs, and who says so.
 inline std::string differing_extent(const TensorView& view, const Expected& expected) {
     const int leading = view.ndim - expected.count;
+    if (expected.count == 0 && !expected.leading) return std::string("; ") + no_dims;
     if (expected.leading ? leading < 0 : leading != 0) {
-        if (expected.count == 0 && !expected.leading)
-            return std::string("; the spec of ") + view.name + " names no dims, which is one number: \"...\" is any shape, \"N\" a vector";
         const std::string has = std::to_string(view.ndim) + (view.ndim == 1 ? " dimension" : " dimensions");
         return std::string("; ") + view.name + " has " + has + ", and " + (expected.leading ? "at least " : "") +
                std::to_string(expected.count) + (expected.count == 1 ? " is" : " are") + " expected";
