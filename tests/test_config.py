@@ -53,7 +53,7 @@ def test_an_empty_environment():
         ({"TORCH_CUDA_ARCH_LIST": "9.0a "}, "cuda_archs", "9.0a"),
         *(({"TKJIT_SIM_TRACE": text}, "sim_trace", "") for text in ("0", "")),
         *(({"TKJIT_SIM_DEBUG": text}, "sim_debug", text == "1") for text in ("0", "1", "")),
-        *(({"TKJIT_SIM_BOUNDS": text}, "sim_bounds", text == "1") for text in ("0", "1", "")),
+        *(({"TKJIT_SIM_BOUNDS": text}, "sim_bounds", text != "0") for text in ("0", "1", "")),
     ],
 )
 def test_each_variable(environ, name, value):

@@ -108,7 +108,8 @@ class Settings:
     sim_debug : bool
         ``TKJIT_SIM_DEBUG``: whether kernels for the CPU are compiled for a debugger, without optimization.
     sim_bounds : bool
-        ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents.
+        ``TKJIT_SIM_BOUNDS``: whether kernels for the CPU compare each index of a global layout with its extents; yes
+        without it.
     compiler : str
         ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc``, for device code; without it each source says which it needs.
     model_arch : str
@@ -141,7 +142,7 @@ class Settings:
     jit: bool = True
     record: Path | None = None
     sim_debug: bool = False
-    sim_bounds: bool = False
+    sim_bounds: bool = True
     compiler: str = ""
     model_arch: str = ""
     sim_numerics: str = ""
@@ -170,7 +171,7 @@ class Settings:
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
             record=Path(record).expanduser().absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
-            sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=False),
+            sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=True),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
             model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
             sim_numerics=_one_of("TKJIT_SIM_NUMERICS", environ.get("TKJIT_SIM_NUMERICS", ""), ("hardware", "float32")),

@@ -30,6 +30,18 @@ def scale_of_one(*dims: str) -> tkjit.Kernel:
     return scale
 
 
+def transposed(body: str) -> torch.Tensor:
+    @tkjit.kernel(
+        f"__global__ void copy(Globals g) {{ const int row = threadIdx.y, col = threadIdx.x; {body} }}",
+        entry="copy",
+        grid=1,
+        block=(8, 8),
+    )
+    def copy(x: In[Tensor, "float32", "M", "N"], y: Out[Tensor, "float32", "M", "N"]) -> Tensor: ...
+
+    return copy(torch.ones(3, 5))
+
+
 def saxpy(source: str = SAXPY, **options) -> tkjit.Kernel:
     @tkjit.kernel(source, **{"entry": "saxpy", "grid": 1, "block": 128, "args": True, **options})
     def saxpy(y: InOut[Tensor, "float32", "n"], x: In[Tensor, "float32", "n"], a: float, n: int) -> None: ...
@@ -97,7 +109,15 @@ MISTAKES = {
     "an In is written": (lambda: scale(SCALE.format("g.x[0] = 1;"))(ONE), "writes to .x, and x is In: InOut is what"),
     "no comparison with the size": (
         lambda: scale(SCALE.format("g.y[threadIdx.x] = 1;"))(ONE),
+        r"y\[100\] is out of bounds: y has 100 elements; compare the index with numel\(\) first, .*inline.cu:1",
+    ),
+    "the same through a pointer": (
+        lambda: scale(SCALE.format("float* y = g.y.raw_ptr; y[threadIdx.x] = 1;"))(ONE),
         "it wrote to element 100 of y, which has 100: compare the index with the size before writing, as in if ",
+    ),
+    "row and column swapped": (
+        lambda: transposed("if (row < g.x.rows() && col < g.x.cols()) g.y(row, col) = g.x(col, row);"),
+        r"x: row 3 is out of bounds: the extent is 3; .*, and the row comes before the column",
     ),
     "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
     "an output without dims": (

@@ -1,4 +1,4 @@
-"""TKJIT_SIM_BOUNDS=1: an index outside of a global layout raises, with the tensor's name."""
+"""An index outside of a global layout raises, with the tensor's name, but under TKJIT_SIM_BOUNDS=0."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ __global__ void edges(const __grid_constant__ Globals g) {
         case 8: g.y[0] = g.bias[0]; break;
         case 9: g.y[0] = g.xs[1][unsigned(7)]; break;
         case 10: *(g.y.raw_ptr + 70) = 1; break;  // raw pointers are not covered
+        case 11: g.x(39, 2) = 1; break;
+        case 12: g.x(2, 40) = 1; break;
     }
     // the last elements of all, and rows that are counted over all matrices
     g.y[g.y.numel() - 1] = g.x(2, 39) + g.z(0, 1, 2, 3) + g.z(5, 3) + g.xs[1][short(6)];
@@ -45,16 +47,19 @@ def _spec(kernel: str, **options: object):
     return edges
 
 
+ORDER = ", and the row comes before the column: (row, col)"
 EXPECTED = {
-    1: ("y[64] is out of bounds: y has 64 elements", 5),
-    2: ("y[-1] is out of bounds: y has 64 elements", 6),
-    3: ("y[18446744073709551615] is out of bounds: y has 64 elements", 7),
-    4: ("x: row 3 is out of bounds: the extent is 3", 8),
-    5: ("x: col -1 is out of bounds: the extent is 40", 9),
-    6: ("z: depth 2 is out of bounds: the extent is 2", 10),
-    7: ("z: col 4 is out of bounds: the extent is 4", 11),
-    8: ("bias is indexed, and the call left it out", 12),
-    9: ("xs[1][7] is out of bounds: xs[1] has 7 elements", 13),
+    1: ("y[64] is out of bounds: y has 64 elements; compare the index with numel() first", 5),
+    2: ("y[-1] is out of bounds: y has 64 elements; compare the index with numel() first", 6),
+    3: ("y[18446744073709551615] is out of bounds: y has 64 elements; compare the index with numel() first", 7),
+    4: ("x: row 3 is out of bounds: the extent is 3; compare it with rows() first" + ORDER, 8),
+    5: ("x: col -1 is out of bounds: the extent is 40; compare it with cols() first", 9),
+    6: ("z: depth 2 is out of bounds: the extent is 2; compare it with depth() first", 10),
+    7: ("z: col 4 is out of bounds: the extent is 4; compare it with cols() first", 11),
+    8: ("bias is indexed, and the call left it out; if (g.bias) asks for it first", 12),
+    9: ("xs[1][7] is out of bounds: xs[1] has 7 elements; compare the index with numel() first", 13),
+    11: ("x: row 39 is out of bounds: the extent is 3; compare it with rows() first" + ORDER, 15),
+    12: ("x: col 40 is out of bounds: the extent is 40; compare it with cols() first", 16),
 }
 
 
@@ -62,9 +67,13 @@ def _arguments(what: int) -> tuple[object, ...]:
     return torch.zeros(3, 40), [torch.ones(7), torch.ones(7)], torch.ones(1, 2, 3, 4), what
 
 
-def test_an_index_outside_raises_with_name_index_extent_and_line(monkeypatch):
+@pytest.fixture(autouse=True)
+def compares_by_default(monkeypatch):
+    monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
+
+
+def test_an_index_outside_raises_with_name_index_extent_and_line():
     edges = _spec("edges")
-    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "1")
     for what, (text, line) in EXPECTED.items():
         with pytest.raises(LaunchError) as error:
             edges(*_arguments(what))
@@ -75,11 +84,11 @@ def test_an_index_outside_raises_with_name_index_extent_and_line(monkeypatch):
     assert edges(*_arguments(10), out=y[:64]).shape == (64,)
 
 
-def test_without_the_variable_nothing_is_compared(monkeypatch):
+def test_nothing_is_compared_where_it_is_turned_off(monkeypatch):
     edges = _spec("edges")
     y = torch.zeros(128)
-    monkeypatch.delenv("TKJIT_SIM_BOUNDS", raising=False)
-    assert edges(*_arguments(1), out=y[:64])[63] == 3  # another entry of the cache than with it
+    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "0")
+    assert edges(*_arguments(1), out=y[:64])[63] == 3  # another entry of the cache than without it
     assert y[64] == 1
 
 
@@ -91,14 +100,37 @@ __global__ void past(Globals g) {
 """
 
 
-def test_an_index_outside_of_a_strided_layout(monkeypatch):
+def test_an_index_outside_of_a_strided_layout():
     @tkjit.kernel(STRIDED, entry="past", grid=1, block=3)
     def past(x: In[Strided, "float32", "M", "N"], by: int, *, y: Out[Tensor, "float32", 3]): ...
 
-    monkeypatch.setenv("TKJIT_SIM_BOUNDS", "1")
     x = torch.arange(12.0).reshape(2, 6)[:, ::2]
     assert past(x, 0).tolist() == [6, 8, 10]
     with pytest.raises(LaunchError, match=r"x: dim 1 3 is out of bounds: the extent is 3"):
         past(x, 1)
     with pytest.raises(LaunchError, match=r"x: dim 1 -1 is out of bounds: the extent is 3"):
         past(x, -1)
+
+
+NORMS = """
+__global__ void norms(Globals g) {
+    const float* row = &g.x(blockIdx.x, 0);
+    const float* all = &g.x[0];
+    const float* strided = &g.s(blockIdx.x, 0);
+    float sum = 0;
+    for (int i = 0; i < g.x.cols(); ++i) sum += row[i] * row[i] + strided[i] - all[i];
+    g.y[blockIdx.x] = sum;
+}
+"""
+
+
+def test_a_row_without_columns_has_an_address():
+    @tkjit.kernel(NORMS, entry="norms", grid="M", block=1)
+    def norms(
+        x: In[Tensor, "float32", "M", "N"], s: In[Strided, "float32", "M", "N"], y: Out[Tensor, "float32", "M"]
+    ): ...
+
+    x = torch.ones(3, 4)
+    assert norms(x, x).tolist() == [4, 4, 4]
+    x = torch.ones(3, 0)
+    assert norms(x, x).tolist() == [0, 0, 0]

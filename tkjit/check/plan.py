@@ -106,6 +106,8 @@ class CheckerPlan(LauncherPlan):
             )
         return super().explain(error)
 
+    _checks_bounds = False  # the first index outside would end the launch, and the checker goes on to find the others
+
     @cached_property
     def _checker_flags(self) -> Flags:
         return checker_flags(

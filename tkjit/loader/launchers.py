@@ -77,7 +77,7 @@ class LauncherPlan(Plan):
         from tkjit.render import render_launcher  # 2 ms, and a warm call renders nothing
 
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
-        checks_bounds = on_cpu and self._env.checks_bounds
+        checks_bounds = self._checks_bounds
         parts = {
             TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=on_cpu, checks_bounds=checks_bounds),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
@@ -254,8 +254,12 @@ class LauncherPlan(Plan):
             self.target,
             self._directory,
             for_debugger=self._env.for_debugger,
-            checks_bounds=self._env.checks_bounds,
+            checks_bounds=self._checks_bounds,
         )
+
+    @property
+    def _checks_bounds(self) -> bool:
+        return self.target.is_cpu and self._env.checks_bounds
 
     @property
     def _packages(self) -> list[HeaderLibrary]:

@@ -1,5 +1,5 @@
-// TKJIT_SIM_BOUNDS=1: each index of a global layout is compared with its extents, and a kernel fails at one that is outside.
-// Only the simulator compiles this.
+// Each index of a global layout is compared with its extents, and a kernel fails at one that is outside. Only the simulator
+// compiles this, and under TKJIT_SIM_BOUNDS=0 not even that.
 #pragma once
 
 #include <tkjit/arg.h>
@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <type_traits>
 
 namespace tkjit {
 
@@ -16,6 +17,7 @@ namespace tkjit {
 struct Label {
     const char* name = "a layout";
     int item = -1;
+    bool is_absent = false;  // an optional field that the call left out
 };
 
 namespace bounds {
@@ -33,11 +35,12 @@ inline Label label_of(const TkjitArg& arg) {
     const auto position = [address](const TkjitArg* first) {
         return (address - reinterpret_cast<uintptr_t>(first)) / sizeof(TkjitArg);
     };
-    if (position(named.args) < named.count) return {named.names[position(named.args)]};
+    if (position(named.args) < named.count) return {named.names[position(named.args)], -1, !arg.present};
     for (size_t i = 0; i < named.count; ++i) {  // a tensor of a list, which has no rank and a length
         if (named.args[i].rank) continue;
         const auto items = static_cast<const TkjitArg*>(named.args[i].data);
-        if (position(items) < static_cast<uint64_t>(named.args[i].extents[0])) return {named.names[i], int(position(items))};
+        if (position(items) < static_cast<uint64_t>(named.args[i].extents[0]))
+            return {named.names[i], int(position(items)), !arg.present};
     }
     return {};
 }
@@ -54,7 +57,19 @@ struct Index {
     }
 };
 
-constexpr const Index& first(const Index& index, const auto&...) { return index; }
+// All that most indices need: one comparison, of as many bits as they have.
+constexpr bool exceeds(std::integral auto index, std::integral auto extent) {
+    using Unsigned = std::make_unsigned_t<std::common_type_t<decltype(index), decltype(extent)>>;
+    return static_cast<Unsigned>(index) >= static_cast<Unsigned>(extent);
+}
+
+// Of an empty extent the first index is allowed: &x(row, 0) of a matrix without columns is a pointer that nobody reads.
+constexpr bool is_outside(long long index, unsigned long long extent) {
+    return exceeds(index, extent) && (index != 0 || extent != 0);
+}
+
+// Host code may index a layout too, whose memory is the CPU's; no thread could be blamed.
+inline bool in_kernel() { return sim::current_thread != nullptr; }
 
 // The layout's name with its place in a list.
 struct Spelled {
@@ -65,25 +80,40 @@ struct Spelled {
     }
 };
 
-[[noreturn, gnu::noinline, gnu::cold]] inline void fail_absent(const Label& label, sim::Site site) {
-    sim::fail(site, "%s is indexed, and the call left it out", Spelled(label).text);
-}
+// Labels are passed by value: a struct whose address is known may be changed by every store of the kernel, and its extents
+// would be read again after each.
 
-[[noreturn, gnu::noinline, gnu::cold]] inline void fail_element(const Label& label, const Index& i, size_t numel) {
+inline void require_present(Label label, sim::Site site) {
+    if (!label.is_absent) return;
     const Spelled name(label);
-    const auto extent = static_cast<unsigned long long>(numel);
-    if (i.is_huge) sim::fail(i.site, "%s[%llu] is out of bounds: %s has %llu elements", name.text,
-                             static_cast<unsigned long long>(i.value), name.text, extent);
-    sim::fail(i.site, "%s[%lld] is out of bounds: %s has %llu elements", name.text, i.value, name.text, extent);
+    sim::fail(site, "%s is indexed, and the call left it out; if (g.%s) asks for it first", name.text, name.text);
 }
 
-[[noreturn, gnu::noinline, gnu::cold]] inline void fail_axis(const Label& label, const char* axis, long long index,
-                                                            long long extent, sim::Site site) {
-    sim::fail(site, "%s: %s %lld is out of bounds: the extent is %lld", Spelled(label).text, axis, index, extent);
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail_element(Label label, Index i, size_t numel) {
+    require_present(label, i.site);
+    const Spelled name(label);
+    char index[24];
+    if (i.is_huge) std::snprintf(index, sizeof index, "%llu", static_cast<unsigned long long>(i.value));
+    else std::snprintf(index, sizeof index, "%lld", i.value);
+    sim::fail(i.site, "%s[%s] is out of bounds: %s has %llu elements; compare the index with numel() first", name.text, index,
+              name.text, static_cast<unsigned long long>(numel));
 }
 
-// Host code may index a layout too, whose memory is the CPU's; no thread could be blamed.
-inline bool in_kernel() { return sim::current_thread != nullptr; }
+// `bound` is the member that has the extent.
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail_axis(Label label, const char* axis, long long index, long long extent,
+                                                            const char* bound, sim::Site site, const char* end = " first") {
+    require_present(label, site);
+    sim::fail(site, "%s: %s %lld is out of bounds: the extent is %lld; compare it with %s%s", Spelled(label).text, axis, index,
+              extent, bound, end);
+}
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void fail_row_or_col(Label label, int row, int col, long long rows, int cols,
+                                                                  sim::Site site) {
+    const bool is_swapped = !is_outside(row, cols) && !is_outside(col, rows);  // perhaps: x(rows(), 0) looks like it, too
+    const char* const order = is_swapped ? " first, and the row comes before the column: (row, col)" : " first";
+    if (is_outside(row, rows)) fail_axis(label, "row", row, rows, "rows()", site, order);
+    fail_axis(label, "col", col, cols, "cols()", site, order);
+}
 
 }  // namespace bounds
 

@@ -36,34 +36,37 @@ struct gl {
     Label label{};
 
     constexpr T& operator()(int row, int col, sim::Site site = sim::Site::here()) const {
-        // of a tensor with more dimensions a kernel may count the rows of all its matrices
-        check("row", row, (long long)batch() * depth() * rows(), site);
-        check("col", col, cols(), site);
+        if (bounds::exceeds(row, rows()) || bounds::exceeds(col, cols())) [[unlikely]] {
+            const long long all_rows = (long long)batch() * depth() * rows();  // a kernel may count those of all matrices
+            const bool is_wrong = bounds::is_outside(row, all_rows) || bounds::is_outside(col, cols()) || label.is_absent;
+            if (is_wrong && bounds::in_kernel()) bounds::fail_row_or_col(label, row, col, all_rows, cols(), site);
+        }
         return raw_ptr[size_t(row) * cols() + col];
     }
     constexpr T& operator()(int batch, int depth, int row, int col, sim::Site site = sim::Site::here()) const {
-        check("batch", batch, this->batch(), site);
-        check("depth", depth, this->depth(), site);
-        check("row", row, rows(), site);
-        check("col", col, cols(), site);
+        check("batch", batch, this->batch(), "batch()", site);
+        check("depth", depth, this->depth(), "depth()", site);
+        check("row", row, rows(), "rows()", site);
+        check("col", col, cols(), "cols()", site);
         return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];
     }
     constexpr T& operator[](bounds::Index i) const {
-        if (bounds::in_kernel()) {
-            if (!raw_ptr) bounds::fail_absent(label, i.site);
-            if (size_t(i.value) >= numel()) bounds::fail_element(label, i, numel());
+        if (bounds::exceeds(i.value, numel())) [[unlikely]] {
+            const bool is_wrong = bounds::is_outside(i.value, numel()) || label.is_absent;
+            if (is_wrong && bounds::in_kernel()) bounds::fail_element(label, i, numel());
         }
         return raw_ptr[i.value];
     }
 
 private:
-    constexpr void check(const char* axis, int index, long long extent, sim::Site site) const {
-        if (!bounds::in_kernel()) return;
-        if (!raw_ptr) bounds::fail_absent(label, site);
-        if (index < 0 || index >= extent) bounds::fail_axis(label, axis, index, extent, site);
+    constexpr void check(const char* axis, int index, int extent, const char* bound, sim::Site site) const {
+        if (bounds::exceeds(index, extent)) [[unlikely]] {
+            const bool is_wrong = bounds::is_outside(index, extent) || label.is_absent;
+            if (is_wrong && bounds::in_kernel()) bounds::fail_axis(label, axis, index, extent, bound, site);
+        }
     }
 #else
-    // Row-major. Indices are compared with the extents under TKJIT_SIM_BOUNDS=1, in the simulator.
+    // Row-major. The simulator compares indices with the extents, but under TKJIT_SIM_BOUNDS=0.
     __host__ __device__ constexpr T& operator()(int row, int col) const { return raw_ptr[size_t(row) * cols() + col]; }
     __host__ __device__ constexpr T& operator()(int batch, int depth, int row, int col) const {
         return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];

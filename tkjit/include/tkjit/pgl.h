@@ -21,7 +21,7 @@ struct pgl {
 
     constexpr layout operator[](bounds::Index device) const {
         if (bounds::in_kernel() && (device.value < 0 || device.value >= count))
-            bounds::fail_axis(label, "device", device.value, count, device.site);
+            bounds::fail_axis(label, "device", device.value, count, "num_devices()", device.site);
         return {pointers[device.value], {extents[0], extents[1], extents[2], extents[3]}, label};
     }
 #else

@@ -40,24 +40,25 @@ struct strided<T, Rank, std::index_sequence<Axis...>> {
     using Index = bounds::Index;
 
     constexpr T& operator()(Index<Axis>... index) const {
-        if (bounds::in_kernel()) {
-            if (!raw_ptr) bounds::fail_absent(label, bounds::first(index...).site);
-            (check(Axis, index), ...);
-        }
+        (check(Axis, index), ...);
         return raw_ptr[((index.value * strides[Axis]) + ...)];
     }
 
 private:
-    constexpr void check(size_t axis, const bounds::Index& index) const {
-        if (index.value >= 0 && index.value < extents[axis]) return;
-        const char name[] = {'d', 'i', 'm', ' ', char('0' + axis), '\0'};
-        bounds::fail_axis(label, name, index.value, extents[axis], index.site);
+    constexpr void check(size_t axis, bounds::Index index) const {
+        if (bounds::exceeds(index.value, extents[axis])) [[unlikely]] {
+            const bool is_wrong = bounds::is_outside(index.value, extents[axis]) || label.is_absent;
+            if (!is_wrong || !bounds::in_kernel()) return;
+            const char name[] = {'d', 'i', 'm', ' ', char('0' + axis), '\0'};
+            const char bound[] = {'e', 'x', 't', 'e', 'n', 't', '(', char('0' + axis), ')', '\0'};
+            bounds::fail_axis(label, name, index.value, extents[axis], bound, index.site);
+        }
     }
 #else
     template <size_t>
     using Index = int64_t;
 
-    // One index for each dim. They are compared with the extents under TKJIT_SIM_BOUNDS=1, in the simulator.
+    // One index for each dim. The simulator compares them with the extents, but under TKJIT_SIM_BOUNDS=0.
     __host__ __device__ constexpr T& operator()(Index<Axis>... index) const {
         return raw_ptr[((index * strides[Axis]) + ...)];
     }
