@@ -77,8 +77,11 @@ def test_a_second_ctrl_c_ends_a_loop_that_waits_for_nothing(fresh, filled, loop,
     os.kill(child.pid, signal.SIGINT)
     time.sleep(0.5)
     assert child.is_running, child.stdout + child.stderr
+    assert "tkjit: if the kernel endless does not end now, a second Ctrl-C ends it\n" in child.stderr
     os.kill(child.pid, signal.SIGINT)
     assert child.printed(30) == "running\ninterrupted\n[3.0, 3.0, 3.0]\n"
+    said = r"^tkjit: the kernel endless was in block \(\d+, 0, 0\), thread \(\d+, 0, 0\), at inline.cu:1$"
+    assert len(re.findall(said, child.stderr, re.MULTILINE)) == 1
 
 
 def test_ctrl_c_ends_a_cooperative_launch_whose_first_block_waits(fresh, filled):

@@ -42,12 +42,20 @@ class ActiveLaunch {
 };
 
 /// Leaves the block that the calling OS thread runs, if the signal came in the kernel's own code: in a library's it
-/// might hold a lock, and on the host's own stack there is no fiber to leave.
-inline void leave_kernel(uintptr_t instruction, uintptr_t stack_pointer) {
+/// might hold a lock, and on the host's own stack there is no fiber to leave. The first thread that leaves says where it
+/// was. It may allocate and run addr2line, since nothing but the kernel's code is interrupted.
+inline void leave_kernel(Launch& launch, uintptr_t instruction, uintptr_t stack_pointer) {
     if (current_thread == nullptr || current_block == nullptr) return;
     const auto lowest = reinterpret_cast<uintptr_t>(current_thread->stack->lowest);
     const bool in_fiber = stack_pointer - lowest < stack_bytes;
-    if (in_fiber && in_own_code(instruction)) abandon_block(*current_block);
+    if (!in_fiber || !in_own_code(instruction)) return;
+    if (__atomic_exchange_n(&launch.has_said_where, 1, __ATOMIC_RELAXED) == 0) {
+        char place[1024];
+        find_line(instruction, place, sizeof place);
+        SignalLine() << "tkjit: the kernel " << kernel_name() << " was in block " << blockIdx << ", thread "
+                     << current_thread->index << (place[0] ? ", at " : "") << place;
+    }
+    abandon_block(*current_block);
 }
 
 }  // namespace tkjit::sim
@@ -62,7 +70,7 @@ extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr
         if (!pthread_equal(launch->caller, pthread_self())) {
             for (int i = helpers.joined; i < helpers.count; i++) {
                 const bool is_own = pthread_equal(helpers.threads[i], pthread_self());
-                if (is_own && launch_failed(*launch)) leave_kernel(instruction, stack_pointer);
+                if (is_own && launch_failed(*launch)) leave_kernel(*launch, instruction, stack_pointer);
             }
             continue;
         }
@@ -76,6 +84,6 @@ extern "C" __attribute__((visibility("default"))) void tkjit_sim_give_up(uintptr
             const bool is_created = !pthread_equal(helpers.threads[i], launch->caller);
             if (is_created) pthread_kill(helpers.threads[i], SIGINT);
         }
-        leave_kernel(instruction, stack_pointer);
+        leave_kernel(*launch, instruction, stack_pointer);
     }
 }

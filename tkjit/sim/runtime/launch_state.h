@@ -41,6 +41,7 @@ struct Launch {
     Helpers* helpers;
     unsigned ticks;                  // of the caller
     unsigned ticks_at_interruption;  // the last one that is not yet asked about
+    int has_said_where;              // what a second Ctrl-C found
     int running;                    // OS threads that run a block
     int wants_residents;            // a block that runs seems to wait for one that has not begun
     int lacks_threads;              // the system has refused one
