@@ -63,7 +63,7 @@ def check(
     types: Sequence[str] = (),
     dims: dict[str, int] | None = None,
     seed: int = 0,
-    timeout_s: float = 120.0,
+    timeout_s: float = 60.0,
     volatile: str = "race",
     strict: bool = False,
     **kwargs: Any,

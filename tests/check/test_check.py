@@ -85,6 +85,11 @@ def test_a_reference_that_fails_is_a_finding():
     assert "check's own sizes; --dim N=1024 gives others, constraints= in the spec says which it takes" in result.text
 
 
+def test_a_reference_that_returns_nothing_is_a_finding():
+    (result,) = found(doubled(lambda x: None), dims={"N": 5})
+    assert result.text.startswith("the reference returns NoneType for y, and a tensor is expected; return it from the")
+
+
 def test_a_reference_of_another_shape_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
     assert result.text == "the shape of y is [5], and [1] by the reference"

@@ -17,7 +17,7 @@ from tkjit.check.plan import RACE, CheckerPlan
 from tkjit.config import Settings
 from tkjit.loader import loader_for
 from tkjit.spec import Variant
-from tkjit.testing import check
+from tkjit.testing import KernelCheckError, check
 
 pytestmark = pytest.mark.compiles
 
@@ -70,7 +70,7 @@ def test_a_wrong_result():
     wrong = reverse(CLEAN.replace("127 - threadIdx.x", "threadIdx.x"))
     (result,) = found(wrong, modes=["order"])
     assert result.kind == "result" and re.match(
-        r"y\[\d+\] is .*, and .* by the reference; \d+ elements differ", result.text
+        r"y\[\d+\] is .*, and .* by the reference, the function\'s body; \d+ elements differ", result.text
     )
 
 
@@ -129,7 +129,25 @@ def test_a_vector_that_is_not_aligned():
 
 def test_an_output_that_is_not_written():
     (finding,) = found(reverse(CLEAN.replace("    g.y", "    if (threadIdx.x != 7) g.y")), modes=["init"])
-    assert finding.text == "4 bytes of the output y are not written, the first at byte 28"
+    said = "4 bytes of the output y are not written, the first at byte 28: the grid or the index leaves them out"
+    assert finding.text.startswith(said)
+
+
+def ones(index: str):
+    @tkjit.kernel(f"__global__ void ones(Globals g) {{ g.y[{index}] = 1; }}", entry="ones", grid="N // 4", block=4)
+    def ones(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    return ones
+
+
+def test_a_grid_that_rounds_down():
+    (finding,) = found(ones("blockIdx.x * blockDim.x + threadIdx.x"), modes=["init"], dims={"N": 7})
+    assert finding.text.endswith("the first at byte 16: N // 4 rounds down, and cdiv rounds up")
+
+
+def test_an_index_without_the_block():
+    (race,) = found(ones("threadIdx.x"), modes=["race"], dims={"N": 8})
+    assert "two blocks write there: is blockIdx in the index?" in race.text
 
 
 def test_a_copy_that_nobody_waits_for():
@@ -159,8 +177,14 @@ def test_a_deadlock_has_a_place():
 def test_a_loop_that_never_ends_is_ended():
     endless = reverse(CLEAN.replace("    __syncthreads();", "    for (volatile int i = 0; i < 1; i = i * 1) {}"))
     for mode in ("memory", "race"):
-        faults = [one for one in found(endless, modes=[mode], timeout_s=1.0) if one.kind == "fault"]
-        assert [(one.text, one.here.line, one.here.thread) for one in faults] == [("it does not end", 4, (0, 0, 0))]
+        with pytest.raises(KernelCheckError) as caught:
+            check(endless, modes=[mode], timeout_s=1.0)
+        report = caught.value.report
+        faults = [one for one in report.findings if one.kind == "fault"]
+        assert report.launches == 1  # each other one would take as long
+        assert [(one.text, one.here.line, one.here.thread) for one in faults] == [
+            ("it does not end: a loop, or a wait for what no thread does; --timeout gives it longer", 4, (0, 0, 0))
+        ]
 
 
 def test_a_wait_for_what_nobody_does():

@@ -58,6 +58,7 @@ def test_other_errors(log):
         ("TODO", "the spec still says TODO"),
         ("__float2half", "#include <cuda_fp16.h>"),
         ("__nv_bfloat162", "#include <cuda_bf16.h>"),
+        ("__shfl_down", "__shfl_down_sync(0xffffffff, ...)"),
         ("mine", ""),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tkjit.errors import SpecError
 from tkjit.headers import locate
 from tkjit.loader import Loader, first_variant
 from tkjit.loader.labels import describe
-from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec import CExpr, Spec, Variant, variants_of
 from tkjit.system.machine import usable_cores
 
 VOLATILE = ("race", "atomic")
@@ -60,7 +61,7 @@ class Options:
     types: Sequence[str] = ()
     given: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
-    timeout_s: float = 120.0
+    timeout_s: float = 60.0
     trace: bool = False
     volatile: str = "race"
     strict: bool = False
@@ -158,15 +159,15 @@ class _VariantChecker:
 
     def check(self, cases: Sequence[Case]) -> Report:
         report = Report()
-        if "memory" in self._options.modes:
-            self._run_all(MEMORY, cases, self._in_forward_order, report)
-        if {"race", "init", "order"} & set(self._options.modes):
+        ends = "memory" not in self._options.modes or self._run_all(MEMORY, cases, self._in_forward_order, report)
+        if ends and {"race", "init", "order"} & set(self._options.modes):
             self._run_all(RACE, cases, self._in_all_orders, report)
         return report
 
     def _run_all(
         self, mode: str, cases: Sequence[Case], launch: Callable[[Path, Case], list[Run]], report: Report
-    ) -> None:
+    ) -> bool:
+        """Run the cases; False, and no more of them, if a launch does not end: each other one would take as long."""
         plan = CheckerPlan(self._loader.env, self._spec, self._variant, self._target, mode)
         program = self._loader.open(plan).loaded
         symbols = Symbols(program, plan.source.path, plan.source.name)
@@ -176,8 +177,18 @@ class _VariantChecker:
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
             told = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
+            told = [{**one, "grid": self._grid} if one["kind"] == "unwritten" else one for one in told]
             words = [finding_of(one, symbols, self._name, case.name) for one in told]
             report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
+            if any(one.timed_out for one in runs):
+                return False
+        return True
+
+    @property
+    def _grid(self) -> str:
+        """As the spec writes it; empty if it is computed elsewhere."""
+        grid = dict(self._spec.launch.shape).get("grid") or ()
+        return "" if isinstance(grid, CExpr) else ", ".join(expr.text for expr in grid)
 
     def _is_reported(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""
@@ -207,6 +218,8 @@ class _VariantChecker:
         if compares and first.outputs is not None:
             first.found.extend(self._against_reference(case, first.outputs))
         for order, more in _ORDERS if compares else _ORDERS_FOR_RACES:
+            if runs[-1].timed_out:
+                break
             other = self._launch(program, case, order, self._options.seed + more)
             if compares and first.outputs is not None and other.outputs is not None:
                 other.found.extend(differences(self._spec, first.outputs, other.outputs, order))
@@ -230,8 +243,13 @@ class _VariantChecker:
             sizes = f"check's own sizes; --dim {dim}=1024 gives others, constraints= in the spec says which it takes"
             return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
         results = expected if isinstance(expected, tuple) else (expected,)
-        named = dict(zip(self._spec.returns, results, strict=False))
-        return differences(self._spec, {name: value for name, value in named.items() if name in outputs}, outputs, None)
+        named = dict(zip_longest(self._spec.returns, results[: len(self._spec.returns)]))
+        compared = {name: value for name, value in named.items() if name in outputs}
+        for name, value in compared.items():
+            if not isinstance(value, torch.Tensor):
+                said = f"the reference returns {type(value).__name__} for {name}, and a tensor is expected"
+                return [{"kind": "result", "text": f"{said}; return it from the function's body"}]
+        return differences(self._spec, compared, outputs, None)
 
 
 def _copy(value: Any) -> Any:

@@ -20,6 +20,7 @@ from tkjit.spec import Spec
 from tkjit.system.files import from_json
 
 MOST_SAID = 500  # bytes of what a process said before it ended
+TIMED_OUT = 4  # with what a checker ends that has said so (sim/check/endings.h)
 SECONDS_TO_SAY_SO = 5  # a program that does not end in time ends itself, and says where it is
 ORDERS = ("forward", "reverse", "random", "adversarial")  # as sim/runtime/schedule.h numbers them
 
@@ -34,10 +35,13 @@ class Run:
         What the checker wrote, a finding each.
     outputs : dict, or None
         The tensors that the kernel may have written; None if it did not come to its end.
+    timed_out : bool
+        Whether it was ended because it took too long.
     """
 
     found: list[dict[str, Any]]
     outputs: dict[str, torch.Tensor] | None
+    timed_out: bool = False
 
 
 def run(
@@ -82,7 +86,7 @@ def run(
             found.append(
                 {"kind": "fault", "text": ending_of("the checked process", status, timeout_s, said[:MOST_SAID])}
             )
-        return Run(found, None)
+        return Run(found, None, timed_out=status in (None, TIMED_OUT))
 
 
 def _read(findings: Path) -> list[dict[str, Any]]:

@@ -146,6 +146,7 @@ _SIDES = {
     "before": "before",
     "inside of": "in",
 }
+_OF_ARRAY = "compare the index with its length, or make it longer"
 _FIRST_PAGES = 1 << 16  # where nothing lies, so that a null pointer and an index are found
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
@@ -160,6 +161,8 @@ def _order(one: Mapping[str, Any], symbols: Symbols) -> str:
     places = [_place(one, side, symbols) for side in sides]
     is_one_line = len({(place.file, place.line) for place in places if place is not None}) == 1
     is_one_block = len({tuple(side["block"]) for side in sides}) == 1
+    if not is_one_block and is_one_line and all(side["access"] == "write" for side in sides):
+        return "two blocks write there: is blockIdx in the index? If they mean to, an atomic operation orders them"
     if not is_one_block:
         return "an atomic operation does, two launches, or in a cooperative kernel a barrier of the grid"
     if is_one_line:
@@ -176,7 +179,11 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
-    begins = "; an output that begins as zero has the marker Zero" if one.get("space") == "tensor" else ""
+    begins = ""
+    if one.get("space") == "tensor":
+        begins = "; an output that begins as zero has the marker Zero"
+    elif "shared" in one.get("space", ""):
+        begins = "; shared memory does not begin as zero: write it first, and then __syncthreads()"
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
 
 
@@ -185,7 +192,9 @@ def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
-    return f"{one['bytes']} bytes of the output {one['name']} are not written, the first at byte {one['offset']}"
+    said = f"{one['bytes']} bytes of the output {one['name']} are not written, the first at byte {one['offset']}"
+    rounds = f"{one['grid']} rounds down, and cdiv rounds up" if "//" in one.get("grid", "") else ""
+    return f"{said}: {rounds or 'the grid or the index leaves them out, or the marker Zero is missing'}"
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
@@ -253,10 +262,10 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     globals_near = _GLOBAL.findall(report)
     if globals_near:
         distance, side, name, size = min(globals_near, key=lambda near: int(near[0]))
-        return f"{distance} bytes {_SIDES[side]} {_short(name)}, which has {size} bytes"
+        return f"{distance} bytes {_SIDES[side]} {_short(name)}, which has {size} bytes; {_OF_ARRAY}"
     on_stack = re.search(r"'(\w+)'.*<== Memory access", report)
     if on_stack:
-        return f"outside the local array {on_stack[1]}"
+        return f"outside the local array {on_stack[1]}; {_OF_ARRAY}"
     address = _address(one)
     if address is None:
         return ""
@@ -264,7 +273,7 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     if variable is None or address - variable.address > variable.size + 4096:
         return ""
     behind = address - variable.address - variable.size
-    return f"{behind} bytes behind {_short(variable.name)}, which has {variable.size} bytes"
+    return f"{behind} bytes behind {_short(variable.name)}, which has {variable.size} bytes; {_OF_ARRAY}"
 
 
 def _short(name: str) -> str:

@@ -34,7 +34,7 @@ def differences(
         index, count, one, other = difference
         place = f"{name}[{', '.join(map(str, index))}]"
         if order is None:
-            text = f"{place} is {other}, and {one} by the reference; {_elements(count)}"
+            text = f"{place} is {other}, and {one} by the reference, the function's body; {_elements(count)}"
             found.append({"kind": "result", "text": text})
         else:
             values = f"{place} is {one} in forward order, {other} in {order} order; {_elements(count)}"

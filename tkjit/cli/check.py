@@ -32,7 +32,7 @@ def register(commands: Any) -> None:
     parser.add_argument("--dim", action="append", default=[], metavar="N=100", help="an extent, instead of several")
     parser.add_argument("--arg", action="append", default=[], metavar="alpha=2.0", help="a number's value")
     parser.add_argument("--seed", type=int, default=0, help="of the inputs and the random orders")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="S", help="for each launch, in seconds")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="for each launch, in seconds (60)")
     parser.add_argument("--strict", action="store_true", help="warnings are findings")
     parser.add_argument(
         "--volatile",

@@ -30,6 +30,7 @@ _HEADERS = {
     r"curand\w*": "curand_kernel.h",
     r"cooperative_groups": "cooperative_groups.h",
 }
+_UNSYNCED = re.compile(r"__(?:shfl|shfl_up|shfl_down|shfl_xor|any|all|ballot)")  # which CUDA no longer has
 _LAYOUTS = {
     "gl": "a global layout has no {}; it has rows() and cols(), the last two extents, depth(), batch(), numel(), "
     "raw_ptr, and elements g.x[i]",
@@ -131,5 +132,9 @@ def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:
         return f"{name} is a field of the struct: g.{name}, where the kernel's parameter is g"
     if name in dims and fields:
         return f"{name} is a dim of the spec; a kernel asks its tensor for an extent, as in g.{fields[0]}.cols()"
+    if _UNSYNCED.fullmatch(name):
+        return (
+            f"{name} has become {name}_sync, which takes the lanes that take part first: {name}_sync(0xffffffff, ...)"
+        )
     header = next((header for pattern, header in _HEADERS.items() if re.fullmatch(pattern, name)), "")
     return f"{name} is declared in a header: #include <{header}>" if header else ""

@@ -89,9 +89,10 @@ inline void on_deadly_signal(int signal, siginfo_t*, void* context) {
 /// A launch that does not end.
 inline void on_timeout(int, siginfo_t*, void* context) {
     Json json;
-    json.text("kind", "fault").text("text", "it does not end").number("ends", 1);
+    json.text("kind", "fault").number("ends", 1);
+    json.text("text", "it does not end: a loop, or a wait for what no thread does; --timeout gives it longer");
     write_line(json.object("here", place_of_signal({interrupted_at(context)}, "loop")));
-    _exit(4);
+    _exit(4);  // check/child.py's TIMED_OUT
 }
 
 inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
