@@ -92,7 +92,10 @@ def test_a_reference_that_returns_nothing_is_a_finding():
 
 def test_a_reference_of_another_shape_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
-    assert result.text == "the shape of y is [5], and [1] by the reference"
+    assert (
+        result.text
+        == "the shape of y is [5] by the spec, and [1] by the reference, the function's body: one of them is meant"
+    )
 
 
 def test_a_tolerance_of_the_spec_is_kept():

@@ -41,8 +41,8 @@ def die(x: In[Tensor, "int32", 32], how: int, zero: int, y: Out[Tensor, "int32",
 
 WORDS = {
     0: "SIGFPE, as of an integer division by zero",
-    1: "memory at a null pointer",
-    2: "memory that the kernel may not use",
+    1: "an access at a null pointer",
+    2: "an access that the kernel may not use",
     3: "the stack of a thread, 1 MiB, is full",
     4: "SIGABRT, as of an exception that nobody catches",
     5: "SIGILL",

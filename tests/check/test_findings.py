@@ -92,7 +92,7 @@ def test_a_result_that_depends_on_the_order():
         ("float own[4] = {}; for (int i = 0; i < int(threadIdx.x); ++i) own[i % 5] += i; g.y[0] = own[1];", "own"),
         (
             "TKJIT_DYNAMIC_SHARED(float, rest); rest[threadIdx.x] = 1; g.y[0] = rest[5];",
-            "memory that the kernel may not use",
+            "an access that the kernel may not use",
         ),
     ],
     ids=["behind", "before", "far", "shared", "local", "dynamic"],
@@ -101,7 +101,7 @@ def test_accesses_out_of_bounds(statement, text):
     source = "#include <tkjit/shared_memory.cuh>\n" + CLEAN.replace("    g.y", f"    {statement}\n    g.y")
     memory = [one for one in found(reverse(source), modes=["memory"]) if one.kind == "memory"]
     assert memory and memory[0].here.line == 6 and memory[0].here.file == "inline.cu"
-    assert text in memory[0].text or text == "memory that the kernel may not use"
+    assert text in memory[0].text or text == "an access that the kernel may not use"
 
 
 def test_memory_behind_a_shared_array_of_a_template():

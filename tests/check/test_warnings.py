@@ -75,7 +75,7 @@ def test_volatile_on_the_command_line(flags, capsys):
     assert main(["check", "flags", "--race"]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("warning: volatile (--race): nothing but volatile")
-    assert printed.err == "flags: race: nothing found, 1 warning in 3 launches\n"
+    assert printed.err == "flags: race: nothing found, 1 warning (--strict: findings) in 3 launches\n"
     assert main(["check", "flags", "--race", "--strict"]) == 1
     printed = capsys.readouterr()
     assert printed.out.startswith("volatile (--race): ") and "flags: race: 1 found in 3 launches" in printed.err

@@ -119,6 +119,15 @@ MISTAKES = {
         lambda: transposed("if (row < g.x.rows() && col < g.x.cols()) g.y(row, col) = g.x(col, row);"),
         r"x: row 3 is out of bounds: the extent is 3; .*, and the row comes before the column",
     ),
+    "a missing semicolon": (lambda: scale(SCALE.format("g.y[0] = 1"))(ONE), "a semicolon is missing"),
+    "a shuffle of old": (
+        lambda: scale(SCALE.format("g.y[0] = __shfl_down(g.x[0], 1);"))(ONE),
+        r"__shfl_down has become __shfl_down_sync, .* __shfl_down_sync\(0xffffffff, ...\)",
+    ),
+    "an array as long as the block": (
+        lambda: scale(SCALE.format("__shared__ float red[blockDim.x]; red[0] = 1; g.y[0] = red[0];"))(ONE),
+        r"extern __shared__ float red\[\]; and shared_memory=",
+    ),
     "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
     "an output without dims": (
         lambda: scale_of_one("1")(ONE[:1]),

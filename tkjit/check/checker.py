@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -130,12 +130,19 @@ def check(loader: Loader, specs: Sequence[Spec], options: Options, cases: Sequen
         raise SpecError(f"{specs[0].name} has no variant for {', '.join(options.types) or 'these arguments'}")
     report = Report()
     with ThreadPoolExecutor(usable_cores()) as pool:
+        checkers = [_VariantChecker(loader, spec, variant, options) for spec, variant in variants]
         jobs = [
-            pool.submit(_VariantChecker(loader, spec, variant, options).check, cases or _cases(spec, variant, options))
-            for spec, variant in variants
+            pool.submit(checker.check, cases or _cases(spec, variant, options))
+            for checker, (spec, variant) in zip(checkers, variants, strict=True)
         ]
-        for job in jobs:
-            report.join(job.result())
+        try:
+            for job in jobs:
+                report.join(job.result())
+        except BaseException:  # Ctrl-C too: those under way launch nothing more
+            for checker in checkers:
+                checker.is_stopped = True
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return report
 
 
@@ -156,6 +163,7 @@ class _VariantChecker:
         self._loader, self._spec, self._variant, self._options = loader, locate(spec, loader.settings), variant, options
         self._target = loader.target("cpu")
         self._name = describe(spec, variant, self._target)
+        self.is_stopped = False
 
     def check(self, cases: Sequence[Case]) -> Report:
         report = Report()
@@ -197,6 +205,8 @@ class _VariantChecker:
 
     def _launch(self, program: Path, case: Case, order: str, seed: int) -> Run:
         options = self._options
+        if self.is_stopped:
+            raise CancelledError
         return run(
             program,
             self._spec,

@@ -200,7 +200,7 @@ def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
         return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs"
-    size = f"{one['bytes']} bytes" if one["bytes"] else "memory"
+    size = f"{one['bytes']} bytes" if one["bytes"] else "an access"
     address = _address(one)
     if address is not None and address < _FIRST_PAGES:
         return f"{size} at a null pointer{f' + {address} bytes' if address else ''}"

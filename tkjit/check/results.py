@@ -24,7 +24,8 @@ def differences(
     for name, wanted in expected.items():
         got = outputs[name]
         if wanted.shape != got.shape:
-            text = f"the shape of {name} is {list(got.shape)}, and {list(wanted.shape)} by the reference"
+            text = f"the shape of {name} is {list(got.shape)} by the spec, and {list(wanted.shape)} by the reference"
+            text += ", the function's body: one of them is meant"
             found += [{"kind": "result", "text": text}] if order is None else []
             continue
         # between two orders of the threads nothing but the order of a sum may differ

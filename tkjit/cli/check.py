@@ -69,7 +69,8 @@ def _check(arguments: argparse.Namespace) -> int:
             failed = True
             continue
         if not arguments.json:
-            for finding in (*report.findings, *report.warnings):
+            # a barrier in a branch first: the races that it makes have other remedies
+            for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
             print(f"{name}: {', '.join(options.modes)}: {_summary(report)}", file=sys.stderr)
         total.findings += report.findings
@@ -86,5 +87,5 @@ def _summary(report: Any) -> str:
     """``2 found, 1 warning in 6 launches``."""
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
     count = len(report.warnings)
-    warnings = f", {count} warning{'s' if count > 1 else ''}" if count else ""
+    warnings = f", {count} warning{'s' if count > 1 else ''} (--strict: findings)" if count else ""
     return f"{found}{warnings} in {report.launches} launches"

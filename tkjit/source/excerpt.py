@@ -42,6 +42,8 @@ def _column(line: str, match: re.Match[str]) -> int:
     """Where the caret is: on the name that the error quotes, since the compiler may have seen an adapted line."""
     column = min(int(match["column"]) - 1, max(0, len(line) - 1))
     for quoted in _QUOTED.finditer(match["text"]):
+        if not re.search(r"\w", quoted["name"]):
+            continue  # of "expected ',' or ';' before 'if'"
         places = [one.start() for one in re.finditer(rf"(?<!\w){re.escape(quoted['name'])}(?!\w)", line)]
         if places:
             return min(places, key=lambda place: abs(place - column))

@@ -22,6 +22,11 @@ _DEFINED_AGAIN = re.compile(r"redefinition of \W(?:struct )?Globals\b|\"Globals\
 _AMBIGUOUS = re.compile(
     r"ambiguous.*\b(?:__nv_bfloat16|__half|half)\b|more than one (?:conversion|operator).*(?:__half|__nv_bfloat16)"
 )
+_ARRAY_OF_UNKNOWN_SIZE = re.compile(
+    r"storage size of \W(\w+)\W isn.t constant|variable length array|variable of non-integral or non-constant size"
+    r"|expression must have a constant value"
+)
+_NO_SEMICOLON = re.compile(r"expected .{0,12}\W;\W (?:before|after|at end)|expected a \";\"")
 # what a header declares that tkjit includes only for a field of its type
 _HEADERS = {
     r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
@@ -68,6 +73,14 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         )
     if _AMBIGUOUS.search(line):
         return "a number of 16 bits is converted before it is computed with: float(g.x[i])"
+    if _NO_SEMICOLON.search(line):
+        return "a semicolon is missing, at the end of the line before or in this one"
+    if (array := _ARRAY_OF_UNKNOWN_SIZE.search(line)) is not None:
+        name = array[1] or "tile"
+        return (
+            f"an array's size is a number, a constant or a template parameter; shared memory of another size is "
+            f'extern __shared__ float {name}[]; and shared_memory="4 * N" in the spec, in bytes'
+        )
     if (unknown := _UNKNOWN.search(line)) is not None:
         name = unknown["name"] or unknown["named"] or unknown["identifier"]
         parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]

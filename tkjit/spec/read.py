@@ -56,7 +56,8 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
-        raise SpecError(f"{name}: an annotation names something unknown: {error}") from None
+        said = f"{name}: an annotation names something unknown: {error}"
+        raise SpecError(f'{said}; a dim is text, "{error.name}"') from None
     fields = tuple(field_of(name, parameter) for parameter in signature.parameters.values())
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")
