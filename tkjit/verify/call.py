@@ -19,6 +19,7 @@ from tkjit.loader import Loader
 from tkjit.spec import Spec, Variant, variants_of
 from tkjit.verify.bounds import bound_of
 from tkjit.verify.compare import errors_of, problems_of, results_of, writes_outside, writes_to_inputs
+from tkjit.verify.gradients import gradient_problems
 from tkjit.verify.guarded import Guarded, each_tensor, guarded
 from tkjit.verify.reference import expected_results
 
@@ -196,7 +197,11 @@ def _call(call: Planned, kernel: Kernel, loader: Loader, device: str) -> Outcome
     ]
     if not set(results) - set(spec.verification.unchecked):
         problems.append("there is no result that could be compared")
-    return replace(outcome, problems=tuple(problems), errors=errors_of(spec, expected, results))
+    errors = errors_of(spec, expected, results)
+    if not problems:
+        problems, of_gradients = gradient_problems(spec, call.reference, loaded, arguments, for_reference, bound)
+        errors |= of_gradients
+    return replace(outcome, problems=tuple(problems), errors=errors)
 
 
 def _given(call: Planned, device: str) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,23 +49,31 @@ def expected_results(spec: Spec, arguments: Mapping[str, Any], bound: Bound) -> 
     if spec.reference is None:
         raise SpecError(f"{spec.name} has no reference: the body of its function is empty")
     try:
-        plain = _run(spec, arguments)
+        plain, exact = in_both_ways(partial(_run, spec), arguments)
     except TkjitError:
         raise
     except Exception as error:  # the author's own, of any kind
         raise SpecError(f"{spec.name}: its reference fails: {type(error).__name__}: {error}") from error
-    try:
-        wide = {name: each_tensor(value, _as_float64) for name, value in arguments.items()}
-        with _InFloat64():
-            exact = _run(spec, wide)
-    except Exception:  # of any kind: torch has not all functions for float64, nor a view of it for all bits
-        return plain, False
-    near = exact.keys() == plain.keys() and all(
+    near = exact is not None and all(
         len(exact[name]) == len(plain[name])
         and all(not difference(one, other, bound) for one, other in zip(exact[name], plain[name], strict=True))
         for name in plain
     )
-    return (exact, True) if near else (plain, False)
+    return (exact, True) if exact is not None and near else (plain, False)
+
+
+def in_both_ways(
+    run: Callable[[Mapping[str, Any]], Results], arguments: Mapping[str, Any]
+) -> tuple[Results, Results | None]:
+    """What a function gives as it is written, and in float64; None where it cannot be computed so."""
+    plain = run(arguments)
+    try:
+        wide = {name: each_tensor(value, _as_float64) for name, value in arguments.items()}
+        with _InFloat64():
+            exact = run(wide)
+    except Exception:  # of any kind: torch has not all functions for float64, nor a view of it for all bits
+        return plain, None
+    return plain, exact if exact.keys() == plain.keys() else None
 
 
 def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
@@ -74,11 +83,16 @@ def _as_float64(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if convertible else tensor
 
 
-def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
-    """What is returned, and what is changed in place; the arguments themselves stay as they are."""
+def reference_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Copies of a call's arguments, as its reference takes them."""
     own = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
     own.update(dict.fromkeys((f.name for f in spec.outputs), None))
-    own = {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
+    return {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
+
+
+def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
+    """What is returned, and what is changed in place; the arguments themselves stay as they are."""
+    own = reference_arguments(spec, arguments)
     reference = spec.reference
     assert reference is not None
     with torch.no_grad():

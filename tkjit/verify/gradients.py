@@ -1,0 +1,111 @@
+"""Compares the gradients that ``backward=`` gives with those that autograd takes of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from tkjit.errors import TkjitError
+from tkjit.spec import Spec
+from tkjit.spec.checks import differentiable
+from tkjit.verify.bounds import Bound, difference, row_error
+from tkjit.verify.guarded import each_tensor
+from tkjit.verify.reference import Results, in_both_ways, reference_arguments
+
+_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # of which autograd takes gradients
+_SEED = 0
+_ROUNDINGS = 4  # times as far as the reference in the types of the call may a gradient be from that in float64
+
+
+def gradient_problems(
+    spec: Spec,
+    reference: Spec,
+    kernel: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    for_reference: Mapping[str, Any],
+    bound: Bound,
+) -> tuple[list[str], dict[str, float]]:
+    """What is wrong with the gradients of a call, and by gradient the largest error of a row.
+
+    Nothing, where the kernel has no ``backward=``, or autograd has no gradient of the reference.
+
+    Parameters
+    ----------
+    spec, reference : Spec
+        The kernel's, and the one whose function is right.
+    arguments, for_reference : mapping
+        Those of the call, on its device, and the same on the CPU, by name.
+    """
+    if spec.backward is None or any(f.direction == "inout" for f in spec.tensors):
+        return [], {}
+    inputs = [f.name for f in differentiable(spec) if _takes_gradient(arguments.get(f.name))]
+    run = partial(_of_reference, reference, inputs)
+    try:
+        plain, exact = in_both_ways(run, for_reference)
+    except Exception:  # of any kind: a reference need not have gradients
+        return [], {}
+    if not plain:
+        return [], {}
+    given = {name: value for name, value in arguments.items() if name not in spec.returns}  # out= records none
+    try:
+        found = _gradients(kernel, given, inputs, len(spec.returns))
+    except TkjitError as error:
+        return [str(error)], {}
+    except Exception as error:  # the author's own, of any kind
+        return [f"backward= fails: {type(error).__name__}: {error}"], {}
+    problems, errors = [], {}
+    for name, (wanted,) in plain.items():
+        if name not in found:
+            problems.append(f"{name}: backward= gives none")
+            continue
+        right = exact[name][0] if exact is not None else wanted
+        off = difference(right, found[name][0], bound)
+        if off and _is_rounding(wanted, right, found[name][0]):
+            continue
+        problems += [f"{name}: {off}"] if off else []
+        errors[name] = row_error(right, found[name][0])
+    return problems, errors
+
+
+def _is_rounding(plain: torch.Tensor, exact: torch.Tensor, found: torch.Tensor) -> bool:
+    """Whether it is off by no more than the reference is by rounding: two large terms may leave a small one."""
+    if not plain.shape == exact.shape == found.shape:
+        return False
+    of_reference, own = ((one.double() - exact.double()).abs().max() for one in (plain, found))
+    return bool(own <= _ROUNDINGS * of_reference)
+
+
+def _takes_gradient(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in _DTYPES
+
+
+def _of_reference(spec: Spec, inputs: Sequence[str], arguments: Mapping[str, Any]) -> Results:
+    assert spec.reference is not None
+    return _gradients(spec.reference, reference_arguments(spec, arguments), inputs, len(spec.returns))
+
+
+def _gradients(
+    function: Callable[..., Any], arguments: Mapping[str, Any], inputs: Sequence[str], outputs: int
+) -> Results:
+    """``grad_x`` of each input that the results depend on, for gradients of the results that are the same each time."""
+    own = {name: each_tensor(value, torch.clone) for name, value in arguments.items()}
+    own |= {name: own[name].detach().requires_grad_() for name in inputs}
+    with torch.enable_grad():
+        returned = function(**own)
+    several = isinstance(returned, tuple) and outputs > 1
+    generator = torch.Generator().manual_seed(_SEED)
+    results, of_results = [], []
+    for result in returned if several else (returned,):
+        if not isinstance(result, torch.Tensor):
+            continue
+        given = torch.randn(result.shape, generator=generator)
+        if result.requires_grad:
+            results.append(result)
+            of_results.append(given.to(result.device, result.dtype))
+    if not results:
+        return {}
+    found = torch.autograd.grad(results, [own[name] for name in inputs], of_results, allow_unused=True)
+    return {f"grad_{name}": [one.cpu()] for name, one in zip(inputs, found, strict=True) if one is not None}
