@@ -46,7 +46,8 @@ def test_syntax_error(source, session_cache):
     source.write_text(SYNTAX_ERROR)
     error = failure(kernel_of(source))
     first, *rest = str(error).splitlines()
-    assert re.fullmatch(rf"{re.escape(str(source))}:3:\d+: error: expected .;. before .*", first)
+    assert first == "broken: a semicolon is missing, at the end of the line before or in this one"
+    assert re.fullmatch(rf"{re.escape(str(source))}:3:\d+: error: expected .;. before .*", rest[0])
     assert "launcher.cu" not in error.summary  # what tkjit rendered is not the user's concern
     assert re.fullmatch(r"  compiling: broken for cpu-[\w-]+", rest[-3])
     assert rest[-2] == f"  whole log: {error.log_path}"
