@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from support.sampling import sample
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
-from tkjit.check.child import ORDERS
+from tkjit.check.child import ORDERS, Run
 from tkjit.check.results import differences
 from tkjit.cli import main
 from tkjit.testing import check
@@ -225,3 +227,30 @@ def test_the_plugin_fails_a_test_with_what_it_finds(pytester, kernels, monkeypat
     result = pytester.runpytest_subprocess("-p", "tkjit.testing", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*KernelCheckError: racy: 1 found*", "*race: nothing orders two accesses to tile*"])
+
+
+def test_what_ends_one_variant_ends_the_launches_of_the_others(monkeypatch):
+    @tkjit.kernel(
+        "__global__ void copy(Globals g) { if (threadIdx.x < g.y.numel()) g.y[threadIdx.x] = g.x[threadIdx.x]; }",
+        entry="copy",
+        grid=1,
+        block=512,
+        variants={"T": (F32, "int32")},
+    )
+    def copy(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
+
+    launched, ends = [], threading.Event()
+
+    def run(program, spec, arguments, **options):
+        launched.append(arguments["x"].dtype)
+        if arguments["x"].dtype == torch.float32:
+            ends.set()
+            raise KeyboardInterrupt
+        assert ends.wait(60)
+        time.sleep(0.5)
+        return Run([], None)
+
+    monkeypatch.setattr("tkjit.check.checker.run", run)
+    with pytest.raises(KeyboardInterrupt):
+        check(copy)
+    assert launched.count(torch.float32) == 1 and launched.count(torch.int32) <= 2

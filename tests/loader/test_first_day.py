@@ -126,7 +126,7 @@ MISTAKES = {
     ),
     "an array as long as the block": (
         lambda: scale(SCALE.format("__shared__ float red[blockDim.x]; red[0] = 1; g.y[0] = red[0];"))(ONE),
-        r"extern __shared__ float red\[\]; and shared_memory=",
+        r"extern __shared__ float tile\[\]; and shared_memory=",
     ),
     "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
     "an output without dims": (

@@ -134,3 +134,13 @@ def test_a_row_without_columns_has_an_address():
     assert norms(x, x).tolist() == [4, 4, 4]
     x = torch.ones(3, 0)
     assert norms(x, x).tolist() == [0, 0, 0]
+
+
+def test_an_optional_layout_of_fixed_extents_that_was_left_out():
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = g.b(0, 1); }", entry="f", grid=1, block=1)
+    def f(
+        x: In[Tensor, "float32", "N"], b: In[Tensor, "float32", 2, 4] | None = None, *, y: Out[Tensor, "float32", "N"]
+    ): ...
+
+    with pytest.raises(LaunchError, match=r"b is indexed, and the call left it out; if \(g.b\) asks for it first"):
+        f(torch.ones(4))

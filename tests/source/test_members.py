@@ -112,3 +112,20 @@ def test_the_struct_and_its_elements(source, log, said):
 def test_a_field_that_is_nearly_there(name, said):
     log = f"a.cu:1:1: error: 'const struct Globals' has no member named '{name}'"
     assert why_no_member(SOURCE, "a", ["x", "alpha"], ["N"], log) == said
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("a.cu:4:22: error: storage size of 'red' isn't constant", "an array's size is a number"),
+        ("a.cu(2): error: a variable length array cannot have static storage duration", "an array's size is a number"),
+        ("a.cu:2:9: error: variable length array declaration cannot have 'static' storage duration", "an array's size"),
+        ("a.cu:3:5: error: expected ',' or ';' before 'if'", "a semicolon is missing"),
+        ("a.cu:3:5: error: expected ';' at end of declaration", "a semicolon is missing"),
+        ('a.cu(3): error: expected a ";"', "a semicolon is missing"),
+        ("a.cu(3): error: expression must have a constant value", ""),
+        ("a.cu:3:5: error: expected ')' before ';' token", ""),
+    ],
+)
+def test_common_errors(log, said):
+    assert (found := why_no_member(SOURCE, "a", ["x"], ["N"], log)).startswith(said) and bool(found) == bool(said)

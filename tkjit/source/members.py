@@ -1,4 +1,4 @@
-"""Explains a name that a compiler has not found: a member of what tkjit renders, a field, a dim, a header's."""
+"""Explains a compiler's first error: a name that it has not found, a member's or a header's, and a few others."""
 
 from __future__ import annotations
 
@@ -18,15 +18,26 @@ _UNKNOWN = re.compile(
     r"|(?:undeclared identifier|unknown type name) \W(?P<named>\w+)"
     r'|identifier "(?P<identifier>\w+)" is undefined'
 )
-_DEFINED_AGAIN = re.compile(r"redefinition of \W(?:struct )?Globals\b|\"Globals\" has already been defined")
-_AMBIGUOUS = re.compile(
-    r"ambiguous.*\b(?:__nv_bfloat16|__half|half)\b|more than one (?:conversion|operator).*(?:__half|__nv_bfloat16)"
+# what g++, clang, nvcc and NVRTC say, and what a spec says to it
+_COMMON = (
+    (
+        r"redefinition of \W(?:struct )?Globals\b|\"Globals\" has already been defined",
+        'the source defines Globals, which tkjit renders: leave it out, or take the source\'s own, struct="Globals"',
+    ),
+    (
+        r"ambiguous.*\b(?:__nv_bfloat16|__half|half)\b|more than one (?:conversion|operator).*(?:__half|__nv_bfloat16)",
+        "a number of 16 bits is converted before it is computed with: float(g.x[i])",
+    ),
+    (
+        r"expected .{0,12}\W;\W (?:before|after|at end)|expected a \";\"",
+        "a semicolon is missing, at the end of the line before or in this one",
+    ),
+    (
+        r"storage size of \W\w+\W isn.t constant|variable length array.* cannot have .*storage duration",
+        "an array's size is a number, a constant or a template parameter; shared memory of another size is "
+        'extern __shared__ float tile[]; and shared_memory="4 * N" in the spec, in bytes',
+    ),
 )
-_ARRAY_OF_UNKNOWN_SIZE = re.compile(
-    r"storage size of \W(\w+)\W isn.t constant|variable length array|variable of non-integral or non-constant size"
-    r"|expression must have a constant value"
-)
-_NO_SEMICOLON = re.compile(r"expected .{0,12}\W;\W (?:before|after|at end)|expected a \";\"")
 # what a header declares that tkjit includes only for a field of its type
 _HEADERS = {
     r"__half2?|half2?|__float2half.*|__half2float|__h\w+": "cuda_fp16.h",
@@ -44,7 +55,7 @@ _LAYOUTS = {
 
 
 def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[str], log: str) -> str:
-    """Which members there are, or what a name is that is undeclared; empty if the compiler's first error is another.
+    """What the compiler's first error means: which members there are, what an undeclared name is. Empty of most others.
 
     Parameters
     ----------
@@ -67,20 +78,8 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
     """
     errors = (line for line in log.splitlines() if re.search(r"\berror\b", line))
     line = next((line for line in errors if "declared void" not in line), "")[:1000]  # which follows from the next one
-    if _DEFINED_AGAIN.search(line):
-        return (
-            'the source defines Globals, which tkjit renders: leave it out, or take the source\'s own, struct="Globals"'
-        )
-    if _AMBIGUOUS.search(line):
-        return "a number of 16 bits is converted before it is computed with: float(g.x[i])"
-    if _NO_SEMICOLON.search(line):
-        return "a semicolon is missing, at the end of the line before or in this one"
-    if (array := _ARRAY_OF_UNKNOWN_SIZE.search(line)) is not None:
-        name = array[1] or "tile"
-        return (
-            f"an array's size is a number, a constant or a template parameter; shared memory of another size is "
-            f'extern __shared__ float {name}[]; and shared_memory="4 * N" in the spec, in bytes'
-        )
+    if said := next((said for pattern, said in _COMMON if re.search(pattern, line)), ""):
+        return said
     if (unknown := _UNKNOWN.search(line)) is not None:
         name = unknown["name"] or unknown["named"] or unknown["identifier"]
         parameters = [" ".join(one.parameters) for one in kernel_functions(text) if len(one.parameters) == 1]

@@ -157,3 +157,10 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
     if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
         return f"; did you mean {near[0]}?"
     return f'; dims={{"{name}": ...}} defines one by others'
+
+
+def dim_without_quotes(error: Exception) -> str:
+    """Of a name that nobody defines, in capitals as dims are."""
+    if not isinstance(error, NameError) or not (error.name or "").isupper():
+        return ""
+    return f'; a dim in an annotation is text, "{error.name}"'

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
+from tkjit.spec.advice import dim_without_quotes
 from tkjit.spec.deciding import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
@@ -56,8 +57,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
-        said = f"{name}: an annotation names something unknown: {error}"
-        raise SpecError(f'{said}; a dim is text, "{error.name}"') from None
+        raise SpecError(f"{name}: an annotation names something unknown: {error}{dim_without_quotes(error)}") from None
     fields = tuple(field_of(name, parameter) for parameter in signature.parameters.values())
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")

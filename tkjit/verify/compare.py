@@ -11,14 +11,13 @@ from tkjit.check.cases import tensors_of
 from tkjit.spec import Spec
 from tkjit.verify.bounds import Bound, difference, row_error
 from tkjit.verify.guarded import Guarded
-from tkjit.verify.reference import RESULT, Results
+from tkjit.verify.reference import RESULT, Results, returned_by_name
 
 
 def results_of(spec: Spec, arguments: Mapping[str, Any], returned: Any) -> Results:
     """What the kernel has written: in place, in outputs that it was given, and in those that the call has made."""
     results = {f.name: tensors_of(arguments[f.name]) for f in spec.tensors if f.is_written and f.name in arguments}
-    several = isinstance(returned, tuple) and len(spec.returns) > 1
-    for name, value in zip(spec.returns, returned if several else (returned,), strict=False):
+    for name, value in returned_by_name(spec, returned).items():
         results.setdefault(name, tensors_of(value))
     if spec.result:
         results[RESULT] = [torch.tensor(returned)]

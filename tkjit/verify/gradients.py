@@ -12,8 +12,7 @@ from tkjit.errors import TkjitError
 from tkjit.spec import Spec
 from tkjit.spec.checks import differentiable
 from tkjit.verify.bounds import Bound, difference, row_error
-from tkjit.verify.guarded import each_tensor
-from tkjit.verify.reference import Results, in_both_ways, reference_arguments
+from tkjit.verify.reference import Results, in_both_ways, reference_arguments, returned_by_name
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)  # of which autograd takes gradients
 _SEED = 0
@@ -51,7 +50,7 @@ def gradient_problems(
         return [], {}
     given = {name: value for name, value in arguments.items() if name not in spec.returns}  # out= records none
     try:
-        found = _gradients(kernel, given, inputs, len(spec.returns))
+        found = _gradients(kernel, spec, given, inputs)
     except TkjitError as error:
         return [str(error)], {}
     except Exception as error:  # the author's own, of any kind
@@ -84,21 +83,19 @@ def _takes_gradient(value: Any) -> bool:
 
 def _of_reference(spec: Spec, inputs: Sequence[str], arguments: Mapping[str, Any]) -> Results:
     assert spec.reference is not None
-    return _gradients(spec.reference, reference_arguments(spec, arguments), inputs, len(spec.returns))
+    return _gradients(spec.reference, spec, reference_arguments(spec, arguments), inputs)
 
 
 def _gradients(
-    function: Callable[..., Any], arguments: Mapping[str, Any], inputs: Sequence[str], outputs: int
+    function: Callable[..., Any], spec: Spec, arguments: Mapping[str, Any], inputs: Sequence[str]
 ) -> Results:
     """``grad_x`` of each input that the results depend on, for gradients of the results that are the same each time."""
-    own = {name: each_tensor(value, torch.clone) for name, value in arguments.items()}
-    own |= {name: own[name].detach().requires_grad_() for name in inputs}
+    own = {**arguments, **{name: arguments[name].detach().requires_grad_() for name in inputs}}
     with torch.enable_grad():
         returned = function(**own)
-    several = isinstance(returned, tuple) and outputs > 1
     generator = torch.Generator().manual_seed(_SEED)
     results, of_results = [], []
-    for result in returned if several else (returned,):
+    for result in returned_by_name(spec, returned).values():
         if not isinstance(result, torch.Tensor):
             continue
         given = torch.randn(result.shape, generator=generator)

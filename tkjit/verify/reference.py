@@ -90,6 +90,12 @@ def reference_arguments(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, A
     return {name: value for name, value in own.items() if name not in {f.name for f in spec.scratch}}
 
 
+def returned_by_name(spec: Spec, returned: Any) -> dict[str, Any]:
+    """What a kernel or a reference has returned, by output."""
+    several = isinstance(returned, tuple) and len(spec.returns) > 1
+    return dict(zip(spec.returns, returned if several else (returned,), strict=False))
+
+
 def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
     """What is returned, and what is changed in place; the arguments themselves stay as they are."""
     own = reference_arguments(spec, arguments)
@@ -98,8 +104,7 @@ def _run(spec: Spec, arguments: Mapping[str, Any]) -> Results:
     with torch.no_grad():
         returned = reference(**own)
     results = {f.name: tensors_of(own[f.name]) for f in spec.tensors if f.direction == "inout"}
-    several = isinstance(returned, tuple) and len(spec.returns) > 1
-    for name, value in zip(spec.returns, returned if several else (returned,), strict=False):
+    for name, value in returned_by_name(spec, returned).items():
         if tensors := tensors_of(value):
             results[name] = tensors
     if spec.result:

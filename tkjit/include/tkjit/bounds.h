@@ -71,6 +71,11 @@ constexpr bool is_outside(long long index, unsigned long long extent) {
 // Host code may index a layout too, whose memory is the CPU's; no thread could be blamed.
 inline bool in_kernel() { return sim::current_thread != nullptr; }
 
+// Whether a kernel fails at an index that exceeds its extent.
+inline bool is_refused(long long index, unsigned long long extent, const Label& label) {
+    return in_kernel() && (label.is_absent || is_outside(index, extent));
+}
+
 // The layout's name with its place in a list.
 struct Spelled {
     char text[96];

@@ -38,8 +38,8 @@ struct gl {
     constexpr T& operator()(int row, int col, sim::Site site = sim::Site::here()) const {
         if (bounds::exceeds(row, rows()) || bounds::exceeds(col, cols())) [[unlikely]] {
             const long long all_rows = (long long)batch() * depth() * rows();  // a kernel may count those of all matrices
-            const bool is_wrong = bounds::is_outside(row, all_rows) || bounds::is_outside(col, cols()) || label.is_absent;
-            if (is_wrong && bounds::in_kernel()) bounds::fail_row_or_col(label, row, col, all_rows, cols(), site);
+            if (bounds::is_refused(row, all_rows, label) || bounds::is_refused(col, cols(), label))
+                bounds::fail_row_or_col(label, row, col, all_rows, cols(), site);
         }
         return raw_ptr[size_t(row) * cols() + col];
     }
@@ -51,19 +51,15 @@ struct gl {
         return raw_ptr[((size_t(batch) * this->depth() + depth) * rows() + row) * cols() + col];
     }
     constexpr T& operator[](bounds::Index i) const {
-        if (bounds::exceeds(i.value, numel())) [[unlikely]] {
-            const bool is_wrong = bounds::is_outside(i.value, numel()) || label.is_absent;
-            if (is_wrong && bounds::in_kernel()) bounds::fail_element(label, i, numel());
-        }
+        if (bounds::exceeds(i.value, numel())) [[unlikely]]
+            if (bounds::is_refused(i.value, numel(), label)) bounds::fail_element(label, i, numel());
         return raw_ptr[i.value];
     }
 
 private:
     constexpr void check(const char* axis, int index, int extent, const char* bound, sim::Site site) const {
-        if (bounds::exceeds(index, extent)) [[unlikely]] {
-            const bool is_wrong = bounds::is_outside(index, extent) || label.is_absent;
-            if (is_wrong && bounds::in_kernel()) bounds::fail_axis(label, axis, index, extent, bound, site);
-        }
+        if (bounds::exceeds(index, extent)) [[unlikely]]
+            if (bounds::is_refused(index, extent, label)) bounds::fail_axis(label, axis, index, extent, bound, site);
     }
 #else
     // Row-major. The simulator compares indices with the extents, but under TKJIT_SIM_BOUNDS=0.

@@ -47,8 +47,7 @@ struct strided<T, Rank, std::index_sequence<Axis...>> {
 private:
     constexpr void check(size_t axis, bounds::Index index) const {
         if (bounds::exceeds(index.value, extents[axis])) [[unlikely]] {
-            const bool is_wrong = bounds::is_outside(index.value, extents[axis]) || label.is_absent;
-            if (!is_wrong || !bounds::in_kernel()) return;
+            if (!bounds::is_refused(index.value, extents[axis], label)) return;
             const char name[] = {'d', 'i', 'm', ' ', char('0' + axis), '\0'};
             const char bound[] = {'e', 'x', 't', 'e', 'n', 't', '(', char('0' + axis), ')', '\0'};
             bounds::fail_axis(label, name, index.value, extents[axis], bound, index.site);
