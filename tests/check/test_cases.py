@@ -91,6 +91,16 @@ def test_integers_are_first_taken_for_the_dim_of_their_name():
         assert 0 < case.arguments["k"] <= case.arguments["x"].shape[0] and case.arguments["on"] is True
 
 
+def test_integers_may_be_an_index_to_any_dim():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1)
+    def histogram(
+        x: In[Tensor, "int32", "N"], y: Out[Tensor, "int32", "256"], total: Out[Tensor, "int32", "1"]
+    ) -> tuple[Tensor, Tensor]: ...
+
+    largest = {case.name: int(case.arguments["x"].max()) for case in cases(histogram)}
+    assert largest["N=1"] == 0 and 32 < largest["N=64"] < 64 and 128 < largest["N=300"] < 256
+
+
 def test_what_the_caller_chooses():
     (only,) = cases(tkjit.find("axpy"), {"N": 1000, "alpha": 2.5})
     assert only.arguments["x"].shape == (1000,) and only.arguments["alpha"] == 2.5

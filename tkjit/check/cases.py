@@ -259,9 +259,15 @@ class _CaseGenerator:
             )
         if dtype == torch.bool:
             return torch.rand(shape, generator=self._random) < 0.5
-        # small, since an integer is often an index
-        most = max(1, min([2, *extents.values()]))
-        return torch.randint(0, most, shape, generator=self._random).to(dtype)
+        return torch.randint(0, self._end_of_indices(dtype, extents), shape, generator=self._random).to(dtype)
+
+    def _end_of_indices(self, dtype: torch.dtype, extents: Mapping[str, int]) -> int:
+        """One more than the largest integer: each may be an index to any dim of any tensor."""
+        known = {**self._fixed, **extents}
+        dims = [dim for f in self._spec.tensors for dim in f.dims if set(dim.names) <= known.keys()]
+        leading = self._leading if any(f.leading for f in self._spec.tensors) else ()
+        sizes = [*extents.values(), *leading, *(int(dim.evaluate(known)) for dim in dims if dim.text != "1")]
+        return max(1, min([torch.iinfo(dtype).max, *sizes]))
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
         """What tells the case from others: numbers that are given have no other place."""
