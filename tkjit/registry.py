@@ -285,8 +285,8 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
     except Exception as error:  # the author's own, of any kind
         import traceback
 
-        from tkjit.spec.advice import dim_without_quotes
+        from tkjit.spec.advice import name_without_quotes
 
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
-        raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}{dim_without_quotes(error)}") from error
+        raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}{name_without_quotes(error)}") from error

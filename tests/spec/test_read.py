@@ -169,12 +169,17 @@ def test_the_return_annotation_says_what_is_returned(annotation, directions, nam
 
 
 @pytest.mark.parametrize(
-    "annotation, directions", [(Tensor, []), (Tensor, ["out", "out"]), (tuple[Tensor, Tensor], ["out"])]
+    "annotation, directions, remedy",
+    [
+        (Tensor, [], "an output is a parameter too"),
+        (Tensor, ["out", "out"], "write -> tuple[Tensor, Tensor]"),
+        (tuple[Tensor, Tensor], ["out"], "write -> Tensor"),
+    ],
 )
-def test_a_return_annotation_that_no_outputs_fit(annotation, directions):
+def test_a_return_annotation_that_no_outputs_fit(annotation, directions, remedy):
     text = refusal(lambda: returned(annotation, *directions))
     assert text.startswith("f: the annotation returns ")
-    assert f"the outputs are {', '.join('ab'[: len(directions)]) or 'none'}" in text
+    assert f"the outputs are {', '.join('ab'[: len(directions)]) or 'none'}; {remedy}" in text
 
 
 @pytest.mark.parametrize("fields", ["alpha y x", "alpha, y, x"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
+from tkjit.kernel.annotations import AnnotationHook
 from tkjit.kernel.kernel import Kernel
 from tkjit.spec import Options, spec_of_function
 
@@ -119,8 +121,10 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
 
     if callable(source):
         raise SpecError("@tkjit.kernel needs brackets: its source, entry= and the launch")
+    evaluated = AnnotationHook(sys._getframe(1).f_code)
 
     def make(function: Callable[..., Any]) -> Kernel:
+        evaluated.end()
         if options.get("host") and _is_for_torch(function, options):
             from tkjit.kernel.host import HostKernel
 

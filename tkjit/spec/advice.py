@@ -159,8 +159,9 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
     return f'; dims={{"{name}": ...}} defines one by others'
 
 
-def dim_without_quotes(error: Exception) -> str:
-    """Of a name that nobody defines, in capitals as dims are."""
-    if not isinstance(error, NameError) or not (error.name or "").isupper():
-        return ""
-    return f'; a dim in an annotation is text, "{error.name}"'
+def name_without_quotes(error: BaseException) -> str:
+    """Of a name that nobody defines: a dtype, or one in capitals, as dims and variants are."""
+    name = (error.name or "") if isinstance(error, NameError) else ""
+    if name in BY_NAME or name in _DTYPES:
+        return f'; a dtype in an annotation is text, "{_DTYPES.get(name, name)}"'
+    return f'; a dim in an annotation is text, "{name}"' if name.isupper() else ""

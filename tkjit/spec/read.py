@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
-from tkjit.spec.advice import dim_without_quotes
+from tkjit.spec.advice import name_without_quotes
 from tkjit.spec.deciding import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
@@ -57,7 +57,7 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     try:
         signature = inspect.signature(function, eval_str=True)
     except NameError as error:
-        raise SpecError(f"{name}: an annotation names something unknown: {error}{dim_without_quotes(error)}") from None
+        raise SpecError(f"{name}: an annotation names something unknown: {error}{name_without_quotes(error)}") from None
     fields = tuple(field_of(name, parameter) for parameter in signature.parameters.values())
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")
@@ -218,9 +218,12 @@ def _returns(kernel: str, fields: tuple[Field, ...], annotation: Any) -> tuple[s
     for names in (outs, written):
         if names and len(names) == count:
             return names
-    remedy = "" if written else '; an output is a parameter too: y: Out[Tensor, "float32", "N"]'
+    every = ", ".join(["Tensor"] * len(written))
+    remedy = f"write -> {every if len(written) == 1 else f'tuple[{every}]'}"
+    if not written:
+        remedy = 'an output is a parameter too: y: Out[Tensor, "float32", "N"]'
     raise SpecError(
-        f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}{remedy}"
+        f"{kernel}: the annotation returns {count} tensor(s); the outputs are {', '.join(written) or 'none'}; {remedy}"
     )
 
 
