@@ -146,12 +146,12 @@ TENSORS = {
     "meta": Case(
         lambda: {"x": torch.empty(2, 3, device="meta")},
         ArgumentError,
-        "probe: acc is (2,) float32 on cpu; expected (M=2,) float32 on meta",
+        'probe: acc is (2,) float32 on cpu; expected meta, where x is; pass acc.to("meta")',
     ),
     "meta beside cpu": Case(
         lambda: {"acc": torch.empty(2, device="meta")},
         ArgumentError,
-        "probe: acc is (2,) float32 on meta; expected (M=2,) float32 on cpu",
+        "probe: acc is (2,) float32 on meta; expected cpu, where x is; a meta tensor holds no data",
     ),
     "sparse": Case(
         lambda: {"x": x23().to_sparse()},
@@ -292,7 +292,7 @@ OUTPUTS = {
     "out on meta": Case(
         lambda: {"out": torch.zeros(3, device="meta")},
         ArgumentError,
-        "probe: y is (3,) float32 on meta; expected (N=3,) float32 on cpu",
+        "probe: y is (3,) float32 on meta; expected cpu, where x is; a meta tensor holds no data",
     ),
     "out requires grad": Case(
         lambda: {"out": torch.zeros(3, requires_grad=True)},

@@ -252,7 +252,8 @@ inline void refuse_mismatch(const char* kernel, const TensorView& view, const Ex
 inline void refuse_device(const char* kernel, const TensorView& view, const TensorView& other) {
     explain([&] {
         const std::string where = texts::place(other.device_type, other.device);
-        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is");
+        const std::string move = std::string("; pass ") + view.name + ".to(\"" + where + "\")";
+        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is" + move);
     });
 }
 

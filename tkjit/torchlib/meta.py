@@ -83,7 +83,9 @@ class _Call:
     def outputs(self) -> tuple[torch.Tensor, ...]:
         spec = self.spec
         given = [f for f in spec.inputs if self.arguments[f.name] is not None]
-        self.device = self._tensors(given[0])[0].device if given else torch.device("cpu")
+        self.device, self.first = torch.device("cpu"), ""
+        if given:
+            self.device, self.first = self._tensors(given[0])[0].device, given[0].name
         for f in given:
             for tensor in self._tensors(f):
                 self._input(f, tensor)
@@ -120,14 +122,15 @@ class _Call:
         shape, given = self._shape(f), self.arguments.get(f.name)
         if given is None:
             return [self.empty(f)]
-        self._require_kind(given.dtype == self._dtype(f) and given.device == self.device, f, given, ArgumentError)
+        self._require_device(f, given)
+        self._require_kind(given.dtype == self._dtype(f), f, given, ArgumentError)
         self._require_kind(given.dim() == len(shape), f, given)
         for size, expected in zip(given.shape, shape, strict=True):
             self._require(size == expected, lambda: self._mismatch(f, given))
         return []
 
     def _input(self, f: Field, tensor: torch.Tensor) -> None:
-        self._require_kind(tensor.device == self.device, f, tensor, ArgumentError)
+        self._require_device(f, tensor)
         allowed = [getattr(torch, name) for name in self.spec.dtypes_of(f)]
         if f.dtype in self.spec.type_variants:
             allowed = [self.chosen.setdefault(f.dtype, tensor.dtype)] if tensor.dtype in allowed else []
@@ -175,12 +178,19 @@ class _Call:
         if not holds:
             raise self._mismatch(f, tensor, kind)
 
+    def _require_device(self, f: Field, tensor: torch.Tensor) -> None:
+        if tensor.device != self.device:
+            expected = f"{self.device}, where {self.first} is" if self.first else str(self.device)
+            remedy = "a meta tensor holds no data" if tensor.is_meta else f'pass {f.name}.to("{self.device}")'
+            raise ArgumentError(f"{self.spec.name}: {f.name} is {describe(tensor)}; expected {expected}; {remedy}")
+
     def _mismatch(self, f: Field, tensor: torch.Tensor, kind: type[TkjitError] = ShapeError) -> TkjitError:
         dims = [*(["..."] if f.leading else []), *(self._dim_text(dim) for dim in f.dims)]
         dtypes = (
             [str(self.chosen[f.dtype]).removeprefix("torch.")] if f.dtype in self.chosen else self.spec.dtypes_of(f)
         )
-        expected = f"({', '.join(dims)}{',' if len(dims) == 1 else ''}) {join_options(dtypes)} on {self.device}"
+        comma = "," if len(dims) == 1 and not f.leading else ""
+        expected = f"({', '.join(dims)}{comma}) {join_options(dtypes)} on {self.device}"
         return kind(f"{self.spec.name}: {f.name} is {describe(tensor)}; expected {expected}")
 
     def _dim_text(self, dim: Expr) -> str:
