@@ -39,7 +39,7 @@ def test_a_call_of_ones_own():
     x = torch.randn(8)
     assert check(scale, x, torch.arange(8, dtype=torch.int32)).launches == 2 + len(ORDERS)
     (memory,) = found(scale, x, torch.arange(1, 9, dtype=torch.int32), modes=["memory"])
-    assert "0 bytes behind x, which has 32 bytes" in memory.text and memory.here.thread == (7, 0, 0)
+    assert "right behind x, which has 32 bytes" in memory.text and memory.here.thread == (7, 0, 0)
     with pytest.raises(tkjit.ArgumentError, match="scale: no overload takes these arguments: missing index"):
         check(scale, x)
 
@@ -55,7 +55,7 @@ def test_a_call_of_the_overload_that_takes_it():
 
     assert check(f, torch.randn(8)).findings == []
     (memory,) = found(f, torch.ones(8, dtype=torch.int32), modes=["memory"])
-    assert "0 bytes behind x" in memory.text
+    assert "right behind x" in memory.text
     with pytest.raises(tkjit.ArgumentError, match=r"no overload takes these arguments: .*float64.*float64"):
         check(f, torch.ones(8, dtype=torch.float64))
 
@@ -155,6 +155,10 @@ def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
     assert main(["check", "good", "--race"]) == 0
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err == "good: race: nothing found in 3 launches\n"
+    assert main(["check", "good", "--order"]) == 0
+    assert capsys.readouterr().err.endswith(
+        "nothing found in 5 launches; no reference says what the results should be\n"
+    )
     assert main(["check", "racy", "--race"]) == 1
     printed = capsys.readouterr()
     assert re.search(rf"write by thread \(\d+, 0, 0\) of block \(0, 0, 0\) at {kernels / 'racy.cu'}:3", printed.out)
@@ -170,6 +174,24 @@ def test_json(kernels, capsys):
     assert race["here"].keys() == {"access", "file", "line", "block", "thread"} and race["here"]["file"].endswith(
         "racy.cu"
     )
+
+
+def test_a_file_stands_for_its_kernels(tmp_path, capsys):
+    (tmp_path / "plus.py").write_text(
+        """
+import tkjit
+from tkjit import InOut, Tensor
+SOURCE = "__global__ void f(Globals g) { if (threadIdx.x < g.x.numel()) g.x[threadIdx.x] += 1; }"
+@tkjit.kernel(SOURCE, entry="f", grid=1, block=1024)
+def plus(x: InOut[Tensor, "float32", "N"]) -> Tensor:
+    return x.add_(1)
+"""
+    )
+    file = str(tmp_path / "plus.py")
+    assert main(["check", file, "--order"]) == 0
+    assert capsys.readouterr().err.endswith("nothing found in 20 launches; the results are the reference's\n")
+    assert main(["show", file]) == 0 and "struct Globals" in capsys.readouterr().out
+    assert main(["diff", file]) == 0 and "plus for cpu" in capsys.readouterr().out
 
 
 def test_sizes_from_the_command_line(capsys):

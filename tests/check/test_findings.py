@@ -85,7 +85,7 @@ def test_a_result_that_depends_on_the_order():
 @pytest.mark.parametrize(
     "statement, text",
     [
-        ("g.y[threadIdx.x + 1] = 0;", "4 bytes 0 bytes behind y, which has 512 bytes"),
+        ("g.y[threadIdx.x + 1] = 0;", "4 bytes right behind y, which has 512 bytes"),
         ("g.y[int(threadIdx.x) - 1] = 0;", "4 bytes 4 bytes before y"),
         ("g.y[threadIdx.x + 100000] = 0;", "bytes behind y, which has 512 bytes"),
         ("tile[threadIdx.x + 1] = 0;", "behind tile, which has 512 bytes"),
@@ -116,7 +116,7 @@ __global__ void reverse(Globals g) {
     g.y[threadIdx.x] = g.x[127 - threadIdx.x];
 }"""
     (memory,) = found(reverse(source), modes=["memory"])
-    assert memory.here.line == 4 and "0 bytes behind tile, which has 32 bytes" in memory.text
+    assert memory.here.line == 4 and "right behind tile, which has 32 bytes" in memory.text
 
 
 def test_a_vector_that_is_not_aligned():

@@ -57,7 +57,7 @@ def test_the_checker_finds_what_it_finds_with_gcc(cache_with_runtime: Path, tmp_
     assert f"at {source}:3" in printed and f"at {source}:4" in printed
     assert "uninitialized (--init): tile + " in printed
     assert "uninitialized (--init): largest + 0 bytes" in printed
-    assert "memory: 4 bytes 0 bytes behind x, which has 512 bytes" in printed
+    assert "memory: 4 bytes right behind x, which has 512 bytes" in printed
 
 
 def test_without_address_sanitizers_runtime(cache_with_runtime: Path, tmp_path, monkeypatch, capsys):

@@ -258,11 +258,12 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
             remedy = "; shared_memory= in the spec says how many"
         elif one["space"] == "tensor":
             remedy = "; compare the index with its extents first, rows with rows() and columns with cols()"
-        return f"{offset - size} bytes behind {what}, which has {size} bytes{remedy}"
+        return f"{_behind(offset - size)} {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:
         distance, side, name, size = min(globals_near, key=lambda near: int(near[0]))
-        return f"{distance} bytes {_SIDES[side]} {_short(name)}, which has {size} bytes; {_OF_ARRAY}"
+        place = _behind(int(distance)) if _SIDES[side] == "behind" else f"{distance} bytes {_SIDES[side]}"
+        return f"{place} {_short(name)}, which has {size} bytes; {_OF_ARRAY}"
     on_stack = re.search(r"'(\w+)'.*<== Memory access", report)
     if on_stack:
         return f"outside the local array {on_stack[1]}; {_OF_ARRAY}"
@@ -272,8 +273,12 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
     variable = symbols.variable_at(address, shared=False) or symbols.variable_before(address)
     if variable is None or address - variable.address > variable.size + 4096:
         return ""
-    behind = address - variable.address - variable.size
-    return f"{behind} bytes behind {_short(variable.name)}, which has {variable.size} bytes; {_OF_ARRAY}"
+    place = _behind(address - variable.address - variable.size)
+    return f"{place} {_short(variable.name)}, which has {variable.size} bytes; {_OF_ARRAY}"
+
+
+def _behind(distance: int) -> str:
+    return f"{distance} bytes behind" if distance else "right behind"
 
 
 def _short(name: str) -> str:

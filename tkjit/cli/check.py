@@ -20,6 +20,12 @@ _HELP = {
     "order": "results that depend on the order in which threads run, or differ from the reference",
 }
 
+_COMPARED = {
+    None: "",
+    True: "; the results are the reference's",
+    False: "; no reference says what the results should be",
+}
+
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
@@ -63,7 +69,8 @@ def _check(arguments: argparse.Namespace) -> int:
     total, failed = Report(), False
     for name in kernels_named(arguments.names) or kernels():
         try:
-            report = check(loader, find(name).specs, options)
+            specs = find(name).specs
+            report = check(loader, specs, options)
         except TkjitError as error:  # another kernel's
             print(f"{name}: {error}", file=sys.stderr)
             failed = True
@@ -72,7 +79,8 @@ def _check(arguments: argparse.Namespace) -> int:
             # a barrier in a branch first: the races that it makes have other remedies
             for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
-            print(f"{name}: {', '.join(options.modes)}: {_summary(report)}", file=sys.stderr)
+            compared = all(spec.reference is not None for spec in specs) if "order" in options.modes else None
+            print(f"{name}: {', '.join(options.modes)}: {_summary(report, compared)}", file=sys.stderr)
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
@@ -83,9 +91,10 @@ def _check(arguments: argparse.Namespace) -> int:
     return 1 if total.findings or failed else 0
 
 
-def _summary(report: Any) -> str:
-    """``2 found, 1 warning in 6 launches``."""
+def _summary(report: Any, compared: bool | None) -> str:
+    """``2 found, 1 warning in 6 launches``; where nothing is, whether there is a reference, if it was asked for."""
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
+    reference = "" if report.findings else _COMPARED[compared]
     count = len(report.warnings)
     warnings = f", {count} warning{'s' if count > 1 else ''} (--strict: findings)" if count else ""
-    return f"{found}{warnings} in {report.launches} launches"
+    return f"{found}{warnings} in {report.launches} launches{reference}"
