@@ -18,7 +18,7 @@ from tkjit.compile.targets import gpu_target, modelled_arch
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.extensions.plans import LACKING
-from tkjit.kernel import find, kernels
+from tkjit.kernel import find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import loader_for
 from tkjit.packages import packages
@@ -33,7 +33,7 @@ def register(commands: Any) -> None:
     add_json(listing)
     listing.set_defaults(run=_list)
     show = commands.add_parser("show", help="a kernel's spec and what is rendered from it")
-    show.add_argument("name", metavar="NAME")
+    show.add_argument("name", metavar="NAME", help="a kernel, FILE.py:NAME, or a file or a package for all of its own")
     show.add_argument("--arch", default="", help="where there are sources by architecture: 90a, or cpu")
     show.add_argument("--types", default="", metavar="DTYPE", help="the variant to render: bfloat16")
     show.set_defaults(run=_show)
@@ -116,13 +116,19 @@ def _print_list(listed: list[Listed]) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    found = find(arguments.name)
+    for name in kernels_named([arguments.name]):
+        _show_kernel(name, arguments)
+    return 0
+
+
+def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
+    found = find(name)
     print(found.__doc__)
     if isinstance(found, HostKernel):
         print(f"\n{found}\n  schema: {found.schema}")
         if builds := _object_lines(found.extension_name):
             print("\n".join(["", "builds in the cache:", *builds]))
-        return 0
+        return
     for spec in found.specs:
         print("\n".join(["", *_spec_lines(spec)]))
     if builds := _build_lines(found.name):
@@ -133,7 +139,6 @@ def _show(arguments: argparse.Namespace) -> int:
     rendered = found.render(arch=arguments.arch, **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
-    return 0
 
 
 def _last_builds(name: str) -> dict[str, Mapping[str, Any]]:

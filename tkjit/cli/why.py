@@ -18,6 +18,7 @@ from tkjit.errors import CacheError, SpecError, TkjitError
 from tkjit.extensions import load as extensions
 from tkjit.extensions.plans import LACKING
 from tkjit.extensions.record import Loaded, read_extensions
+from tkjit.kernel import kernels_named
 from tkjit.loader import Plan, loader_for
 from tkjit.registry import own_name
 
@@ -36,7 +37,7 @@ def register(commands: Any) -> None:
     add_json(why)
     why.set_defaults(run=_why)
     diff = commands.add_parser("diff", help="compare the last two builds of each variant of a kernel")
-    diff.add_argument("name", metavar="NAME")
+    diff.add_argument("name", metavar="NAME", help="a kernel, or a file for all of its own")
     diff.add_argument("--text", action="store_true", help="the rendered texts too, line by line")
     add_json(diff)
     diff.set_defaults(run=_diff)
@@ -130,10 +131,11 @@ def _print_answer(answer: dict[str, Any]) -> None:
 def _diff(arguments: argparse.Namespace) -> int:
     cache = loader_for(Settings.from_environment()).cache
     cache.check_trust()
-    own = own_name(arguments.name)
+    names = kernels_named([arguments.name]) if arguments.name.endswith(".py") else [arguments.name]
+    own = {own_name(name) for name in names}
     builds: dict[str, list[ListedEntry]] = {}
     for one in list_entries(cache.root):
-        if one.name == own and (what := one.manifest.get("what")):
+        if one.name in own and (what := one.manifest.get("what")):
             builds.setdefault(str(what), []).append(one)
     if not builds:
         raise CacheError(f"{arguments.name} has no build in {cache.root}")
