@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import pwd
 import re
 from pathlib import Path
 
@@ -66,6 +67,14 @@ def test_the_cache_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_pat
     assert Settings.from_environment({"TKJIT_CACHE": "sub"}).cache_root == tmp_path / "sub"
     assert Settings.from_environment({"TKJIT_CACHE": "~/sub"}).cache_root == tmp_path / "home/sub"
     assert Settings.from_environment({"TKJIT_CACHE": ""}).cache_root.is_absolute()
+
+
+def test_an_empty_home_is_that_of_the_password_file(monkeypatch):
+    monkeypatch.setenv("HOME", "")
+    assert Settings.from_environment({}).cache_root == Path(f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache/tkjit")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(CacheError, match="HOME is empty, and the user is unknown; set TKJIT_CACHE"):
+        Settings.from_environment({})
 
 
 def test_layers_and_records_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_path):

@@ -273,7 +273,7 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
             return Path(given).expanduser().absolute()
         if sys.platform == "linux":
             # what platformdirs says there, without the 2 ms that it takes to be imported
-            base = xdg if xdg and os.path.isabs(xdg) else f"{os.path.expanduser('~')}/.cache"  # noqa: PTH111, PTH117
+            base = xdg if xdg and os.path.isabs(xdg) else f"{_home()}/.cache"  # noqa: PTH117
             if not os.path.isabs(base):  # noqa: PTH117
                 raise RuntimeError("the home directory is unknown")
             return Path(f"{base}/tkjit")
@@ -282,3 +282,15 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
         return Path(platformdirs.user_cache_dir("tkjit", appauthor=False))
     except RuntimeError as error:  # neither HOME nor an entry in the password file
         raise CacheError(f"no directory for the cache: {error}; set TKJIT_CACHE to an absolute path") from None
+
+
+def _home() -> str:
+    """The home directory; where ``HOME`` is empty, that of the password file, and not ``/``."""
+    if os.environ.get("HOME") != "":
+        return os.path.expanduser("~")  # noqa: PTH111
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise RuntimeError("HOME is empty, and the user is unknown") from None
