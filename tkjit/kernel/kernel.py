@@ -285,9 +285,9 @@ class Kernel:
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         """The call where torch.compile traces it."""
-        from tkjit.kernel.traced import register_operator
+        from tkjit.kernel.traced import register_if_traced
 
-        register_operator(self._token)
+        register_if_traced(self._token)
         return self._traced_callable(*args, **kwargs)
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ class LoadedMixin:
         _operator: str
         _traced_callable: Any
         _prepare: Callable[[str, str], None]
-        _traced_call: Callable[..., Any]
+        _token: str
 
     def __init__(self, *specs: Spec, origin: Origin | None = None, warm_start: WarmStart | None = None) -> None:
         if warm_start is None:
@@ -52,10 +52,10 @@ class LoadedMixin:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # the interpreter calls the dispatcher directly; this is for tracers, and who asks for the method
-        import torch
+        from tkjit.kernel.traced import register_if_traced
 
-        if torch.compiler.is_compiling():
-            return self._traced_call(*args, **kwargs)
+        if register_if_traced(self._token):
+            return self._traced_callable(*args, **kwargs)
         return self._loader.runtime.Dispatcher.__call__(self, *args, **kwargs)
 
     def collect(self, *args: Any, **kwargs: Any) -> Any:
