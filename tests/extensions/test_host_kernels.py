@@ -237,7 +237,9 @@ def test_a_spec_file(tmp_path, monkeypatch, x):
     monkeypatch.setenv("TKJIT_KERNEL_PATH", str(tmp_path))
     loaded = tkjit.load("file_norm")
     assert torch.equal(loaded(x), 2 * x)
+    assert loaded.changed_files() == ()
     (tmp_path / "norm.cu").write_text(f"#include <torch/extension.h>\n{source.replace('x + x', 'x - x')}\n")
+    assert loaded.changed_files() == (tmp_path / "norm.cu",)
     assert torch.equal(tkjit.load("file_norm")(x), 0 * x)
     with pytest.raises(SpecError, match=r"file_norm is the host function made of norm.cu, which has no spec"):
         _ = loaded.specs

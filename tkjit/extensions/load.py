@@ -167,6 +167,13 @@ def load_extension(
     return loaded
 
 
+def fingerprints_of(extension: Extension) -> list[bytes]:
+    """The fingerprints of all files that the cache's entries of an extension depend on; empty if they are not there."""
+    loader = loader_for(Settings.from_environment())
+    found = [_find(loader, Loaded(headers)) for headers in _headers_of(extension)]
+    return [entry.fingerprint for entry in next(filter(None, found), [])]
+
+
 def _module_of(extension: Extension) -> ModuleType:
     loaded = load_extension(extension)
     assert isinstance(loaded, ModuleType)

@@ -56,6 +56,7 @@ class HostKernel(Kernel):
         self._compilation = compilation_of(function, source, options)
         self._source = self._compilation.sources[0][1]
         self._modules: dict[Any, Callable[..., Any]] = {}  # by the device
+        self._fingerprints: list[bytes] = []  # of what the modules were compiled from
         self._building = ForkSafeLock()
         self._prepare(name, inspect.getdoc(function) or "")
 
@@ -195,17 +196,23 @@ class HostKernel(Kernel):
 
     # ---- what is compiled
 
+    @property
+    def _taken(self) -> list[bytes]:
+        return [*self._fingerprints]
+
     def warm_up(self, *examples: Any) -> Builds:
         """Build the module that the function is in, beside the program; what the examples are does not matter."""
         return ahead.warm_up_host_function(self)
 
     def _compiled_for(self, device: Any) -> Callable[..., Any]:
         """The module's function for a device."""
-        from tkjit.extensions.load import load_extension
+        from tkjit.extensions.load import fingerprints_of, load_extension
 
         with self._building:
             if device not in self._modules:
-                module = load_extension(self._extension(_arch_of(self.name, device)))
+                extension = self._extension(_arch_of(self.name, device))
+                module = load_extension(extension)
+                self._fingerprints += fingerprints_of(extension)
                 found = getattr(module, self._name_in_module, None)
                 if found is None:
                     raise SpecError(

@@ -264,11 +264,15 @@ class Kernel:
 
         Its spec file, source and headers, and what was built of them; empty before the first call.
         """
-        opened = [one for known in (self, *self._loaded.values()) for one in known._opened]
-        taken = [one.entry.fingerprint for one in opened]
-        taken += [self._origin.fingerprint] if self._origin and opened else []
+        taken = self._taken
+        taken += [self._origin.fingerprint] if self._origin and taken else []
         changed = {path: None for fingerprint in taken for path in fingerprints.changed(fingerprint)}
         return tuple(map(Path, changed))
+
+    @property
+    def _taken(self) -> list[bytes]:
+        """The fingerprints of what calls have loaded."""
+        return [one.entry.fingerprint for known in (self, *self._loaded.values()) for one in known._opened]
 
     def load_with(self, loader: Loader) -> Kernel:
         """What ``load`` returns of it."""
