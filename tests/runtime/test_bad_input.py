@@ -296,7 +296,7 @@ def test_bad_launch_shape(name):
         (
             {"y": torch.ones(1, 2)},
             ShapeError,
-            'launch: y is (1, 2) float32 on cpu; expected (..., N=2) float32; the dims of "..." must be the same '
+            'launch: y is (1, 2) float32 on cpu; expected (N=2,) float32; the dims of "..." must be the same '
             "for all tensors; leave y out to have it made",
         ),
     ],

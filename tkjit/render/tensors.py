@@ -263,8 +263,9 @@ class TensorChecks:
             wanted = f"{repr_text(chosen_by)}, {local(chosen_by)}"
         else:
             wanted = repr_text(join_options(self.spec.dtypes_of(f)))
+        leading = "&leading" if f.leading else "nullptr"
         use = "Use::output" if f.direction == "out" else "Use::write" if f.is_written else "Use::read"
-        return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {literal(f.leading)}, {use}, {wanted});"
+        return f"return mismatch(call, {place.view}, {{{', '.join(dims)}}}, {leading}, {use}, {wanted});"
 
     def value(self, expr: Expr) -> str:
         """An expression's value, as what converts to ``Int``."""

@@ -227,6 +227,16 @@ inline bool keeps_values(int32_t dtype, const std::string& wanted) {
     return kind(dtype_name(dtype)) <= kind(wanted);
 }
 
+// Whether the dims before the last ones broadcast to those that "..." stands for.
+inline bool can_expand(const TensorView& view, const Expected& expected) {
+    const Leading& leading = *expected.leading;
+    const int own = view.ndim - expected.count, missing = leading.count - own;
+    if (own < 0 || missing < 0 || leading.count < 1) return false;
+    for (int i = 0; i < own; ++i)
+        if (view.sizes[i] != 1 && view.sizes[i] != leading.sizes[missing + i]) return false;
+    return true;
+}
+
 // A call of torch that makes a tensor as it is expected, or empty.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
     const std::string name = view.name;
@@ -237,6 +247,12 @@ inline std::string remedy(const TensorView& view, const Expected& expected, bool
     if (dtype && is_tensor(object_of(view))) return "; pass " + name + ".to(torch." + wanted + ")";
     const bool is_numpys = wanted.rfind("float8", 0) != 0 && wanted != "bfloat16";
     if (dtype) return is_numpys && has(object_of(view), "astype") ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
+    if (expected.leading && is_tensor(object_of(view)) && can_expand(view, expected)) {
+        std::string sizes;
+        for (int i = 0; i < expected.leading->count; ++i) sizes += std::to_string(expected.leading->sizes[i]) + ", ";
+        for (int i = expected.count; i > 0; --i) sizes += std::to_string(view.sizes[view.ndim - i]) + ", ";
+        return "; pass " + name + ".expand(" + sizes.substr(0, sizes.size() - 2) + ").contiguous()";
+    }
     const bool one = expected.count == 1 && !expected.leading && view.ndim > 1 && expected.dims->value == kUnbound;
     return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
 }

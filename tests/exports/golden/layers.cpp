@@ -57,10 +57,10 @@ const void* call_axpy(Call& call, const tkjit_tensor* given_x, const tkjit_tenso
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, v_x, {{"N"}}, false, Use::read, "float32, bfloat16 or float16");
+        default: return mismatch(call, v_x, {{"N"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     }
     if (v_x.ndim != 1)
-        return mismatch(call, v_x, {{"N"}}, false, Use::read, "float32, bfloat16 or float16");
+        return mismatch(call, v_x, {{"N"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     v_N = v_x.sizes[0];
 
     // y: InOut[Tensor, "T", "N"]
@@ -69,7 +69,7 @@ const void* call_axpy(Call& call, const tkjit_tensor* given_x, const tkjit_tenso
     if (!same_device(call, v_y, v_x)) return nullptr;
     if (!writable(call, v_y)) return nullptr;
     if (v_y.ndim != 1 || v_y.sizes[0] != v_N || v_y.dtype != v_x.dtype)
-        return mismatch(call, v_y, {{"N", v_N, "x"}}, false, Use::write, "x", v_x);
+        return mismatch(call, v_y, {{"N", v_N, "x"}}, nullptr, Use::write, "x", v_x);
 
     if (!whole_or_apart(call, "y", v_y, "x", v_x)) return nullptr;
 
@@ -108,10 +108,10 @@ const void* call_softmax(Call& call, const tkjit_tensor* given_x, tkjit_tensor* 
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, v_x, {{"N"}}, true, Use::read, "float32, bfloat16 or float16");
+        default: return mismatch(call, v_x, {{"N"}}, &leading, Use::read, "float32, bfloat16 or float16");
     }
     if (v_x.ndim < 1 || !leading.matches(v_x, 1))
-        return mismatch(call, v_x, {{"N"}}, true, Use::read, "float32, bfloat16 or float16");
+        return mismatch(call, v_x, {{"N"}}, &leading, Use::read, "float32, bfloat16 or float16");
     v_N = v_x.sizes[v_x.ndim - 1];
     leading.bind(v_x, 1);
 
@@ -125,7 +125,7 @@ const void* call_softmax(Call& call, const tkjit_tensor* given_x, tkjit_tensor* 
         if (!same_device(call, v_y, v_x)) return nullptr;
         if (!writable(call, v_y)) return nullptr;
         if (!shape_of_y.matches(v_y) || v_y.dtype != v_x.dtype)
-            return mismatch(call, v_y, {{"N", v_N, "x"}}, true, Use::output, "x", v_x);
+            return mismatch(call, v_y, {{"N", v_N, "x"}}, &leading, Use::output, "x", v_x);
         if (!apart(call, "y", v_y, "x", v_x)) return nullptr;
         object_of_y.borrow(given_y);
     }

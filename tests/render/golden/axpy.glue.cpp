@@ -39,10 +39,10 @@ PyObject* overload_0(Call& call) {
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, v_x, {{"N"}}, false, Use::read, "float32, bfloat16 or float16");
+        default: return mismatch(call, v_x, {{"N"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     }
     if (v_x.ndim != 1)
-        return mismatch(call, v_x, {{"N"}}, false, Use::read, "float32, bfloat16 or float16");
+        return mismatch(call, v_x, {{"N"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     v_N = v_x.sizes[0];
 
     // y: InOut[Tensor, "T", "N"]
@@ -51,7 +51,7 @@ PyObject* overload_0(Call& call) {
     if (!same_device(call, v_y, v_x)) return nullptr;
     if (!writable(call, v_y)) return nullptr;
     if (v_y.ndim != 1 || v_y.sizes[0] != v_N || v_y.dtype != v_x.dtype)
-        return mismatch(call, v_y, {{"N", v_N, "x"}}, false, Use::write, "x", v_x);
+        return mismatch(call, v_y, {{"N", v_N, "x"}}, nullptr, Use::write, "x", v_x);
 
     if (!whole_or_apart(call, "y", v_y, "x", v_x)) return nullptr;
 

@@ -34,10 +34,10 @@ PyObject* overload_0(Call& call) {
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, v_a, {{"M"}, {"K"}}, false, Use::read, "float32, bfloat16 or float16");
+        default: return mismatch(call, v_a, {{"M"}, {"K"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     }
     if (v_a.ndim != 2)
-        return mismatch(call, v_a, {{"M"}, {"K"}}, false, Use::read, "float32, bfloat16 or float16");
+        return mismatch(call, v_a, {{"M"}, {"K"}}, nullptr, Use::read, "float32, bfloat16 or float16");
     v_M = v_a.sizes[0];
     v_K = v_a.sizes[1];
 
@@ -46,7 +46,7 @@ PyObject* overload_0(Call& call) {
     if (!read(call, "b", given_b, v_b)) return nullptr;
     if (!same_device(call, v_b, v_a)) return nullptr;
     if (v_b.ndim != 2 || v_b.sizes[0] != v_K || v_b.dtype != v_a.dtype)
-        return mismatch(call, v_b, {{"K", v_K, "a"}, {"N"}}, false, Use::read, "a", v_a);
+        return mismatch(call, v_b, {{"K", v_K, "a"}, {"N"}}, nullptr, Use::read, "a", v_a);
     v_N = v_b.sizes[1];
 
     // c: Out[Tensor, "T", "M", "N"]
@@ -59,7 +59,7 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, v_c, v_a)) return nullptr;
         if (!writable(call, v_c)) return nullptr;
         if (!shape_of_c.matches(v_c) || v_c.dtype != v_a.dtype)
-            return mismatch(call, v_c, {{"M", v_M, "a"}, {"N", v_N, "b"}}, false, Use::output, "a", v_a);
+            return mismatch(call, v_c, {{"M", v_M, "a"}, {"N", v_N, "b"}}, nullptr, Use::output, "a", v_a);
         if (!apart(call, "c", v_c, "a", v_a)) return nullptr;
         if (!apart(call, "c", v_c, "b", v_b)) return nullptr;
         object_of_c.borrow(given_c);

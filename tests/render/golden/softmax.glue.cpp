@@ -34,10 +34,10 @@ PyObject* overload_0(Call& call) {
         case TKJIT_FLOAT32: v_T = 0; break;
         case TKJIT_BFLOAT16: v_T = 1; break;
         case TKJIT_FLOAT16: v_T = 2; break;
-        default: return mismatch(call, v_x, {{"N"}}, true, Use::read, "float32, bfloat16 or float16");
+        default: return mismatch(call, v_x, {{"N"}}, &leading, Use::read, "float32, bfloat16 or float16");
     }
     if (v_x.ndim < 1 || !leading.matches(v_x, 1))
-        return mismatch(call, v_x, {{"N"}}, true, Use::read, "float32, bfloat16 or float16");
+        return mismatch(call, v_x, {{"N"}}, &leading, Use::read, "float32, bfloat16 or float16");
     v_N = v_x.sizes[v_x.ndim - 1];
     leading.bind(v_x, 1);
 
@@ -51,7 +51,7 @@ PyObject* overload_0(Call& call) {
         if (!same_device(call, v_y, v_x)) return nullptr;
         if (!writable(call, v_y)) return nullptr;
         if (!shape_of_y.matches(v_y) || v_y.dtype != v_x.dtype)
-            return mismatch(call, v_y, {{"N", v_N, "x"}}, true, Use::output, "x", v_x);
+            return mismatch(call, v_y, {{"N", v_N, "x"}}, &leading, Use::output, "x", v_x);
         if (!apart(call, "y", v_y, "x", v_x)) return nullptr;
         object_of_y.borrow(given_y);
     }

@@ -47,23 +47,23 @@ bool set(TkjitArg& arg, const TensorList& list, Call& call) {
 
 // What a tensor that was read is refused by: the dims, and the dtypes that are allowed. The result is the call's.
 template <class Call>
-[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        Use use, const char* dtypes) {
+[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
+                        const Leading* leading, Use use, const char* dtypes) {
     if (!call.quiet) call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, dtypes, nullptr, -1, use});
     return nullptr;
 }
 
 // The dims, and the argument whose dtype it must share, or that says it.
 template <class Call>
-[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        Use use, const char* like, int64_t dtype) {
+[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
+                        const Leading* leading, Use use, const char* like, int64_t dtype) {
     if (!call.quiet)
         call.refuse_mismatch(view, Expected{dims.begin(), int(dims.size()), leading, nullptr, like, int32_t(dtype), use});
     return nullptr;
 }
 template <class Call>
-[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims, bool leading,
-                        Use use, const char* like, const TensorView& other) {
+[[gnu::cold, gnu::noinline]] std::nullptr_t mismatch(const Call& call, const TensorView& view, std::initializer_list<Dim> dims,
+                        const Leading* leading, Use use, const char* like, const TensorView& other) {
     return mismatch(call, view, dims, leading, use, like, int64_t(other.dtype));
 }
 
@@ -204,19 +204,6 @@ bool whole_or_apart(const Call& call, const char*, const TensorList& list, const
 }
 
 // ---- dims ----------------------------------------------------------------------------------------------------------
-
-// The dims that "..." stands for.
-struct Leading {
-    const int64_t* sizes = nullptr;
-    int count = -1;
-
-    bool matches(const TensorView& view, int trailing) const {
-        return count < 0 || (view.ndim - trailing == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0);
-    }
-    void bind(const TensorView& view, int trailing) {
-        if (count < 0) *this = {view.sizes, view.ndim - trailing};
-    }
-};
 
 // batch, depth, rows, cols and numel of a tensor, as expressions use them.
 inline int64_t extent(const TensorView& view, int axis) {

@@ -24,17 +24,21 @@ inline std::string wrong(const char* kernel, const char* name, const std::string
     return std::string(kernel) + ": " + name + " is " + described + "; expected " + expected;
 }
 
-// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself.
+// "(K=256, N)": a dim that has no value yet stands by its name, one that is a number by itself, and "..." by the sizes that
+// another tensor gave it.
 inline std::string dims(const Expected& expected) {
-    std::string text = "(";
-    if (expected.leading) text += expected.count ? "..., " : "...";
+    std::string text;
+    int count = 0;
+    const auto add = [&](const std::string& dim) { text += (count++ ? ", " : "") + dim; };
+    const bool is_open = expected.leading && expected.leading->count < 0;
+    if (is_open) add("...");
+    for (int i = 0; expected.leading && i < expected.leading->count; ++i) add(std::to_string(expected.leading->sizes[i]));
     for (int i = 0; i < expected.count; ++i) {
         const Dim& dim = expected.dims[i];
-        text += std::string(i ? ", " : "") + dim.text;
         const std::string value = std::to_string(dim.value);
-        if (dim.value != kUnbound && value != dim.text) text += "=" + value;
+        add(dim.value != kUnbound && value != dim.text ? std::string(dim.text) + "=" + value : dim.text);
     }
-    return text + (expected.count == 1 && !expected.leading ? ",)" : ")");
+    return "(" + text + (count == 1 && !is_open ? ",)" : ")");
 }
 
 inline std::string dtypes(const Expected& expected) {

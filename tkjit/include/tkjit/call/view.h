@@ -73,13 +73,26 @@ struct Dim {
 // What a kernel does with a tensor that it is given: of one that it writes to a copy is of no use, and an output can be made.
 enum class Use { read, write, output };
 
+// The dims that "..." stands for.
+struct Leading {
+    const int64_t* sizes = nullptr;
+    int count = -1;
+
+    bool matches(const TensorView& view, int trailing) const {
+        return count < 0 || (view.ndim - trailing == count && std::memcmp(view.sizes, sizes, count * sizeof *sizes) == 0);
+    }
+    void bind(const TensorView& view, int trailing) {
+        if (count < 0) *this = {view.sizes, view.ndim - trailing};
+    }
+};
+
 // What a tensor should have been.
 struct Expected {
     const Dim* dims;
     int count;
-    bool leading;         // "..." stands before the dims
-    const char* dtypes;   // "float32 or bfloat16"
-    const char* like;     // or: the argument whose dtype it must share
+    const Leading* leading;  // what "..." before the dims stands for, or null where it is not there
+    const char* dtypes;      // "float32 or bfloat16"
+    const char* like;        // or: the argument whose dtype it must share
     int32_t like_dtype;
     Use use;
 };
