@@ -95,8 +95,8 @@ def test_a_reference_that_returns_nothing_is_a_finding():
 def test_a_reference_of_another_shape_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
     assert (
-        result.text
-        == "the shape of y is [5] by the spec, and [1] by the reference, the function's body: one of them is meant"
+        result.text == "the shape of y is [5] by the spec, and [1] by the reference, the function's body: "
+        "change the dims in its annotation, or what the body returns"
     )
 
 
@@ -157,7 +157,8 @@ def test_the_exit_code_says_whether_something_was_found(kernels, capsys):
     assert printed.out == "" and printed.err == "good: race: nothing found in 3 launches\n"
     assert main(["check", "good", "--order"]) == 0
     assert capsys.readouterr().err.endswith(
-        "nothing found in 5 launches; no reference says what the results should be\n"
+        "nothing found in 5 launches; "
+        "there is no reference to compare the results with: write it as the function's body\n"
     )
     assert main(["check", "racy", "--race"]) == 1
     printed = capsys.readouterr()

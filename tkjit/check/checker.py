@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import torch
 
+from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, cases_of
 from tkjit.check.child import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
@@ -30,6 +33,7 @@ MODES = ("memory", "race", "init", "order")
 # be run into, as when a consumer that comes first finds a barrier that its producer has passed
 _ORDERS = (("reverse", 0), ("adversarial", 0), ("random", 0), ("adversarial", 1))
 _ORDERS_FOR_RACES = _ORDERS[:2]
+_LONG_S = 10  # a launch that takes as long is told
 
 
 @dataclass(frozen=True)
@@ -207,16 +211,27 @@ class _VariantChecker:
         options = self._options
         if self.is_stopped:
             raise CancelledError
-        return run(
-            program,
-            self._spec,
-            case.arguments,
-            order=order,
-            seed=seed,
-            timeout_s=options.timeout_s,
-            trace=options.trace and order == "forward",
-            volatile_is_atomic=options.volatile == "atomic",
-        )
+        said = Timer(_LONG_S, self._say_long, [case])
+        said.daemon = True
+        said.start()
+        try:
+            return run(
+                program,
+                self._spec,
+                case.arguments,
+                order=order,
+                seed=seed,
+                timeout_s=options.timeout_s,
+                trace=options.trace and order == "forward",
+                volatile_is_atomic=options.volatile == "atomic",
+            )
+        finally:
+            said.cancel()
+
+    def _say_long(self, case: Case) -> None:
+        if not self._loader.settings.quiet:
+            ends = f"it is ended after {self._options.timeout_s:.0f} s (--timeout)"
+            print(f"tkjit: {self._name}, {case.name}, has run for {_LONG_S} s; {ends}", file=sys.stderr)
 
     def _in_forward_order(self, program: Path, case: Case) -> list[Run]:
         return [self._launch(program, case, "forward", self._options.seed)]
@@ -254,12 +269,21 @@ class _VariantChecker:
             return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
         results = expected if isinstance(expected, tuple) else (expected,)
         named = dict(zip_longest(self._spec.returns, results[: len(self._spec.returns)]))
-        compared = {name: value for name, value in named.items() if name in outputs}
-        for name, value in compared.items():
+        returned = {name: value for name, value in named.items() if name in outputs}
+        for name, value in returned.items():
             if not isinstance(value, torch.Tensor):
                 said = f"the reference returns {type(value).__name__} for {name}, and a tensor is expected"
                 return [{"kind": "result", "text": f"{said}; return it from the function's body"}]
-        return differences(self._spec, compared, outputs, None)
+        in_place = _changed_in_place(self._spec, copies)
+        before = _changed_in_place(self._spec, case.arguments)
+        unchanged = {name for name, value in in_place.items() if torch.equal(value, before[name])} - returned.keys()
+        return differences(self._spec, {**in_place, **returned}, outputs, None, unchanged)
+
+
+def _changed_in_place(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors of the fields that are read and written, and that are compared."""
+    compared = {f.name for f in spec.tensors if f.direction == "inout"} - set(spec.verification.unchecked)
+    return {name: one for name, one in tensors_in_order(spec, arguments) if name.partition("[")[0] in compared}
 
 
 def _copy(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import torch
@@ -17,15 +17,27 @@ _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 def differences(
-    spec: Spec, expected: Mapping[str, torch.Tensor], outputs: Mapping[str, torch.Tensor], order: str | None
+    spec: Spec,
+    expected: Mapping[str, torch.Tensor],
+    outputs: Mapping[str, torch.Tensor],
+    order: str | None,
+    unchanged: Set[str] = frozenset(),
 ) -> list[dict[str, Any]]:
-    """Findings of outputs that are not the same but for rounding: sums may be added up in another order."""
+    """Findings of outputs that are not the same but for rounding: sums may be added up in another order.
+
+    Parameters
+    ----------
+    order : str or None
+        In which the threads have run for ``outputs``; None where ``expected`` is the reference's.
+    unchanged : set of str
+        What the reference should have changed in place, and has not.
+    """
     found = []
     for name, wanted in expected.items():
         got = outputs[name]
         if wanted.shape != got.shape:
             text = f"the shape of {name} is {list(got.shape)} by the spec, and {list(wanted.shape)} by the reference"
-            text += ", the function's body: one of them is meant"
+            text += ", the function's body: change the dims in its annotation, or what the body returns"
             found += [{"kind": "result", "text": text}] if order is None else []
             continue
         # between two orders of the threads nothing but the order of a sum may differ
@@ -36,6 +48,7 @@ def differences(
         place = f"{name}[{', '.join(map(str, index))}]"
         if order is None:
             text = f"{place} is {other}, and {one} by the reference, the function's body; {_elements(count)}"
+            text += f"; the reference has not changed {name}, as {name}.add_(1) would" if name in unchanged else ""
             found.append({"kind": "result", "text": text})
         else:
             values = f"{place} is {one} in forward order, {other} in {order} order; {_elements(count)}"

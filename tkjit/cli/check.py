@@ -8,10 +8,13 @@ from typing import Any
 
 from tkjit.cli.assignments import assignment
 from tkjit.cli.output import add_json, add_model_arch, print_json
+from tkjit.cli.selection import has_headers
 from tkjit.config import Settings
 from tkjit.errors import TkjitError
 from tkjit.kernel import find, kernels, kernels_named
-from tkjit.loader import loader_for
+from tkjit.kernel.host import HostKernel
+from tkjit.loader import Loader, loader_for
+from tkjit.registry import own_name
 
 _HELP = {
     "memory": "accesses outside of tensors, shared memory and local arrays (AddressSanitizer)",
@@ -23,7 +26,7 @@ _HELP = {
 _COMPARED = {
     None: "",
     True: "; the results are the reference's",
-    False: "; no reference says what the results should be",
+    False: "; there is no reference to compare the results with: write it as the function's body",
 }
 
 
@@ -67,12 +70,13 @@ def _check(arguments: argparse.Namespace) -> int:
     )
     loader = loader_for(Settings.from_environment())
     total, failed = Report(), False
-    for name in kernels_named(arguments.names) or kernels():
+    for name in kernels_named(arguments.names) or _all_kernels(loader):
         try:
             specs = find(name).specs
             report = check(loader, specs, options)
         except TkjitError as error:  # another kernel's
-            print(f"{name}: {error}", file=sys.stderr)
+            own = f"{own_name(name)}: "
+            print(f"{name}: {str(error).removeprefix(own)}", file=sys.stderr)
             failed = True
             continue
         if not arguments.json:
@@ -89,6 +93,23 @@ def _check(arguments: argparse.Namespace) -> int:
         told = {name: [one.as_json() for one in ones] for name, ones in lists.items()}
         print_json({**told, "launches": total.launches})
     return 1 if total.findings or failed else 0
+
+
+def _all_kernels(loader: Loader) -> list[str]:
+    """All that can be checked here; it takes long, and who gave no name may have forgotten it."""
+    names = [name for name in kernels() if _is_for_one_cpu(loader, name)]
+    print(f"tkjit: checks all {len(names)} kernels; python -m tkjit check FILE.py checks a file's", file=sys.stderr)
+    return names
+
+
+def _is_for_one_cpu(loader: Loader, name: str) -> bool:
+    try:
+        kernel = find(name)
+    except TkjitError:
+        return True  # which its check says
+    if isinstance(kernel, HostKernel) or kernel.specs[0].is_parallel:
+        return False
+    return has_headers(loader, name, [loader.target("cpu")])
 
 
 def _summary(report: Any, compared: bool | None) -> str:

@@ -50,7 +50,7 @@ def select_plans(arguments: argparse.Namespace, loader: Loader) -> tuple[list[Pl
     plans: list[Plan] = []
     unusable: list[Unusable] = []
     for name in selected:
-        if not arguments.names and not _has_headers(loader, name, targets):
+        if not arguments.names and not has_headers(loader, name, targets):
             continue  # who asks for all asks for what this machine can build
         plans += _plans_of(loader, name, targets, types, unusable)
     launches = any(isinstance(plan, LauncherPlan) for plan in plans)
@@ -83,7 +83,7 @@ def _host_kernel(name: str) -> HostKernel | None:
     return kernel if isinstance(kernel, HostKernel) else None
 
 
-def _has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
+def has_headers(loader: Loader, name: str, targets: Sequence[Target]) -> bool:
     """Whether the header libraries that a kernel is written on are here, and serve one of the targets."""
     try:
         kernel = find(name)
