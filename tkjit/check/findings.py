@@ -147,6 +147,7 @@ _SIDES = {
     "inside of": "in",
 }
 _OF_ARRAY = "compare the index with its length, or make it longer"
+_OF_VECTOR = '; access single elements there, or let the spec refuse such sizes: constraints=["N % 4 == 0"]'
 _FIRST_PAGES = 1 << 16  # where nothing lies, so that a null pointer and an index are found
 _GLOBAL = re.compile(rf"is located (\d+) bytes ({'|'.join(_SIDES)}) global variable '(.*?)' .*? of size (\d+)")
 
@@ -183,7 +184,7 @@ def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one.get("space") == "tensor":
         begins = "; an output that begins as zero has the marker Zero"
     elif "shared" in one.get("space", ""):
-        begins = "; shared memory does not begin as zero: write it first, and then __syncthreads()"
+        begins = "; shared memory does not begin as zero: write all of it first, and then __syncthreads()"
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
 
 
@@ -193,19 +194,22 @@ def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     said = f"{one['bytes']} bytes of the output {one['name']} are not written, the first at byte {one['offset']}"
-    rounds = f"{one['grid']} rounds down, and cdiv rounds up" if "//" in one.get("grid", "") else ""
-    return f"{said}: {rounds or 'the grid or the index leaves them out, or the marker Zero is missing'}"
+    if "//" in one.get("grid", ""):
+        return f"{said}: {one['grid']} rounds down, and cdiv rounds up"
+    return f"{said}: the grid or the index leaves them out; an output that is only added to has the marker Zero"
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
-        return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs"
+        vector = _OF_VECTOR if one["bytes"] <= 16 else ""
+        return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs{vector}"
     size = f"{one['bytes']} bytes" if one["bytes"] else "an access"
     address = _address(one)
     if address is not None and address < _FIRST_PAGES:
         return f"{size} at a null pointer{f' + {address} bytes' if address else ''}"
     where = _outside(one, symbols)
-    return f"{size} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
+    comma = "," if where[:1].isdigit() else ""
+    return f"{size}{comma} {where}" if where else f"{size} that the kernel may not use ({one['what']})"
 
 
 _TEXTS = {
@@ -255,9 +259,11 @@ def _outside(one: Mapping[str, Any], symbols: Symbols) -> str:
             return f"in {what}"
         remedy = ""
         if one["space"] == "dynamic shared memory":
-            remedy = "; shared_memory= in the spec says how many"
+            remedy = '; shared_memory= in the spec says how many, as in "4 * N" for N floats'
         elif one["space"] == "tensor":
-            remedy = "; compare the index with its extents first, rows with rows() and columns with cols()"
+            remedy = (
+                "; compare the index with its extents first: in x(row, col) the row with rows(), the column with cols()"
+            )
         return f"{_behind(offset - size)} {what}, which has {size} bytes{remedy}"
     globals_near = _GLOBAL.findall(report)
     if globals_near:

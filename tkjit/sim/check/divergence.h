@@ -103,7 +103,7 @@ void check_participants(const Block& block, const Barrier& barrier) {
     const Thread& waits = barrier.first ? *barrier.first : *current_thread;
     warn(std::string(operation_name(barrier.operation)) + " is reached by " + std::to_string(barrier.arrived) + " of " +
              std::to_string(block.thread_count) + " threads; the others, thread " + in_words(block.threads[gone].index) +
-             " among them, ended without it: all of them have to come to it, out of any branch and before any return",
+             " among them, ended without it: all of them have to come to it: it stands in no branch, and no return before it",
          barrier.site, waits.index);
 }
 
