@@ -49,6 +49,13 @@ def saxpy(source: str = SAXPY, **options) -> tkjit.Kernel:
     return saxpy
 
 
+def add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    @tkjit.kernel("__global__ void add(Globals g) {}", entry="add", grid=1, block=1)
+    def add(a: In[Tensor, "float32", "..."], b: In[Tensor, "float32", "..."], y: Out[Tensor, "float32", "..."]): ...
+
+    return add(a, b)
+
+
 ONE = torch.ones(100)
 PLAIN = (torch.ones(4), torch.ones(4), 2.0, 4)
 MISTAKES = {
@@ -117,7 +124,7 @@ MISTAKES = {
     ),
     "row and column swapped": (
         lambda: transposed("if (row < g.x.rows() && col < g.x.cols()) g.y(row, col) = g.x(col, row);"),
-        r"x: row 3 is out of bounds: the extent is 3; .*, and the row comes before the column",
+        r"x: row 3 is out of bounds: the extent is 3; .*; or are the two swapped",
     ),
     "a missing semicolon": (lambda: scale(SCALE.format("g.y[0] = 1"))(ONE), "a semicolon is missing"),
     "a shuffle of old": (
@@ -127,6 +134,30 @@ MISTAKES = {
     "an array as long as the block": (
         lambda: scale(SCALE.format("__shared__ float red[blockDim.x]; red[0] = 1; g.y[0] = red[0];"))(ONE),
         r"extern __shared__ float tile\[\]; and shared_memory=",
+    ),
+    "an array of run-time size": (
+        lambda: scale(SCALE.format("float buf[g.x.numel()]; buf[0] = 1; g.y[0] = buf[0];"))(ONE),
+        r"inline.cu:1: buf\[g.x.numel\(\)\]: CUDA has arrays of constant size: .* a Scratch tensor has any size",
+    ),
+    "blockIdx without .x": (
+        lambda: scale(SCALE.format("g.y[blockIdx * blockDim.x] = 1;"))(ONE),
+        r"have three members: blockIdx\.x \* blockDim\.x",
+    ),
+    "a kernel returns": (lambda: scale(SCALE.format("return g.x[0];"))(ONE), "a kernel returns nothing: it writes to"),
+    "g.x->data": (lambda: scale(SCALE.format("g.y[0] = g.x->data[0];"))(ONE), "a layout is no pointer: .* g.x.raw_ptr"),
+    "alpha for g.a": (
+        lambda: scale(SCALE.format("g.y[0] = alpha * g.x[0];"))(ONE),
+        r"alpha is not declared; a kernel has g\.x, g\.a, g\.y",
+    ),
+    "a launch in main": (
+        lambda: scale(RIGHT + "\nint main() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
+        "the source launches the kernel itself, in main or another function: leave that out",
+    ),
+    "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"its spec has the grid and the block: call scale\(...\)"),
+    "T without a tensor": (lambda: scale(variants={"T": ("float32",)}), 'write it as one: x: In\\[Tensor, "T", "N"\\]'),
+    "a vector for a matrix": (
+        lambda: add(torch.ones(10, 4), torch.ones(4)),
+        r"b is .*; expected \(10, 4\) float32; the dims of .*; pass b\.expand\(10, 4\)\.contiguous\(\)",
     ),
     "no dims": (lambda: scale_of_one()(ONE), 'its spec names no dims, which is one number: "..." is any shape'),
     "an output without dims": (

@@ -37,6 +37,23 @@ _COMMON = (
         "an array's size is a number, a constant or a template parameter; shared memory of another size is "
         'extern __shared__ float tile[]; and shared_memory="4 * N" in the spec, in bytes',
     ),
+    (
+        r"ConfiguredKernel<.*\bGlobals>",
+        "the source launches the kernel itself, in main or another function: leave that out; the spec launches it",
+    ),
+    (
+        r"operand types are.*\b(?:uint3|dim3)\b",
+        "blockIdx, threadIdx, blockDim and gridDim have three members: blockIdx.x * blockDim.x + threadIdx.x",
+    ),
+    (
+        r"return-statement with a value, in function returning .void|void function.*should not return a value"
+        r"|return value type does not match",
+        "a kernel returns nothing: it writes to the elements of an output",
+    ),
+    (
+        r"\W->\W has non-pointer type .*\b(?:gl|strided)<",
+        "a layout is no pointer: g.x.cols() has a dot, an element is g.x[i], and g.x.raw_ptr points to the first",
+    ),
 )
 # what a header declares that tkjit includes only for a field of its type
 _HEADERS = {
@@ -115,7 +132,8 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
 
 def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
     """What a source could have meant by a name of its own that it does not declare."""
-    is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])", text)  # no header's, and no function or type
+    # no header's, and no function or type
+    is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])|(?:[=+\-/%?[]|\breturn)\s*{name}\b(?!\s*[(<:\w])", text)
     dim = next((one for one in dims if one.casefold() == name.casefold()), "")
     is_macro = name.isupper() and len(name) > 1 and not dim
     if not is_variable or is_macro:  # the compiler says more

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from tkjit.source.entries import entry_function, kernel_functions
@@ -60,6 +60,7 @@ def silent_mistake(text: str, entry: str, passed: Passed) -> tuple[int, str] | N
         or _several_indices(text, name, passed.layouts)
         or _written(text, name, passed.read_only)
         or (None if passed.shared_memory else _no_shared_memory(text, name))
+        or _array_of_run_time_size(text, name)
         or _other_order(text, name, passed.arguments)
     )
 
@@ -90,6 +91,33 @@ def _no_shared_memory(text: str, name: str) -> tuple[int, str] | None:
         return None
     say = 'shared_memory="..." in the spec says its bytes, as in shared_memory="4 * N"; 0 if it is never used'
     return _line(text, array), f"{array.text} is dynamic shared memory, of which the launch has 0 bytes: {say}"
+
+
+def _is_shared(tokens: Sequence[Token], place: int) -> bool:
+    """Whether the declaration up to a place says __shared__: compilers refuse such an array themselves."""
+    words = (token.text for token in reversed(tokens[:place]))
+    return "__shared__" in takewhile(lambda word: word not in (";", "{", "}"), words)
+
+
+_RUN_TIME_SIZES = frozenset(["blockDim", "gridDim", "numel", "rows", "cols", "depth", "batch", "extent"])
+
+
+def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
+    """A local array whose size a launch decides: g++ has such arrays, and CUDA has not."""
+    if not re.search(rf"\w\s+\w+\s*\[[^\]]*\b(?:{'|'.join(_RUN_TIME_SIZES)})\b", text):  # quick, and mostly true
+        return None
+    entry = entry_function(text, outline(tokens_of(text)), name)
+    tokens = entry[1].body if entry is not None else []
+    for i in range(2, len(tokens)):
+        before, array, bracket = tokens[i - 2 : i + 1]
+        is_declared = bracket.text == "[" and array.kind == before.kind == "word" and before.text != "return"
+        end = closing(tokens, i) if is_declared and not _is_shared(tokens, i) else None
+        if end is None or not _RUN_TIME_SIZES & {token.text for token in tokens[i:end]} or _is_conditional(text, array):
+            continue
+        size = text[tokens[i + 1].start : tokens[end - 1].end]
+        constant = "CUDA has arrays of constant size: a number, a constant, or an integer of variants="
+        return _line(text, array), f"{array.text}[{size}]: {constant}; a Scratch tensor has any size"
+    return None
 
 
 def _fields(text: str, name: str, members: Sequence[str]) -> Iterator[tuple[list[Token], int]]:
