@@ -287,6 +287,10 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
 
         from tkjit.spec.advice import name_without_quotes
 
+        said, rest = str(error).partition("\n")[::2]
+        if isinstance(error, AssertionError):
+            said += '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
         line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
-        raise SpecError(f"{path}:{line}: {type(error).__name__}: {error}{name_without_quotes(error)}") from error
+        said = f"{type(error).__name__}: {said}{name_without_quotes(error)}"
+        raise SpecError(f"{path}:{line}: {said}\n{rest}".rstrip()) from error

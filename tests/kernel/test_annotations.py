@@ -27,9 +27,9 @@ def run(dtype: str = '"float32"', dim: str = '"N"', after: str = "") -> str:
 @pytest.mark.parametrize(
     ("mistake", "said"),
     [
-        ({"dim": "N"}, 'a dim in an annotation is text, "N"'),
-        ({"dtype": "float32"}, 'a dtype in an annotation is text, "float32"'),
-        ({"dtype": "fp32"}, 'a dtype in an annotation is text, "float32"'),
+        ({"dim": "N"}, 'a spec has dims as text: "N", "cdiv(N, 256)"'),
+        ({"dtype": "float32"}, 'a spec has dtypes as text: "float32"'),
+        ({"dtype": "fp32"}, 'a spec has dtypes as text: "float32"'),
     ],
 )
 def test_it_is_named_behind_pythons_words(mistake, said):

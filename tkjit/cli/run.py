@@ -32,6 +32,10 @@ def _run(arguments: argparse.Namespace) -> int:
     for path in arguments.sources:
         if not path.is_file():
             raise SpecError(f"{path}: no such file")
+        if path.suffix == ".py":
+            raise SpecError(
+                f"{path} is Python, and run takes CUDA sources: python {path}, or python -m tkjit check {path}"
+            )
     flags = [f"-D{name}" for name in arguments.defines]
     flags += [f"-I{Path(directory).resolve()}" for directory in arguments.directories]
     loader = loader_for(Settings.from_environment())

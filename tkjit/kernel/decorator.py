@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tkjit.errors import SpecError
+from tkjit.errors import SpecError, TkjitError
 from tkjit.kernel.annotations import AnnotationHook
 from tkjit.kernel.kernel import Kernel
 from tkjit.spec import Options, spec_of_function
@@ -125,13 +125,20 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
 
     def make(function: Callable[..., Any]) -> Kernel:
         evaluated.end()
-        if options.get("host") and _is_for_torch(function, options):
-            from tkjit.kernel.host import HostKernel
-
-            return HostKernel(function, source, options)
-        return Kernel(spec_of_function(function, source, **options))
+        try:
+            return _kernel_of(function, source, options)
+        except TkjitError as error:  # a mistake of the author's, who has no use for the frames below
+            raise error.with_traceback(None) from error.__cause__
 
     return make
+
+
+def _kernel_of(function: Callable[..., Any], source: str | Path | None, options: Options) -> Kernel:
+    if options.get("host") and _is_for_torch(function, options):
+        from tkjit.kernel.host import HostKernel
+
+        return HostKernel(function, source, options)
+    return Kernel(spec_of_function(function, source, **options))
 
 
 def _is_for_torch(function: Callable[..., Any], options: Options) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from tkjit import registry
 from tkjit.cache import fingerprints
 from tkjit.config import Settings
-from tkjit.errors import SpecError, ToolchainError
+from tkjit.errors import ArgumentError, SpecError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel import ahead
 from tkjit.kernel.loaded import LoadedMixin
@@ -205,6 +205,10 @@ class Kernel:
         # the settings of the first call stay: asking the environment takes longer than a call
         loaded = next(iter(self._loaded.values()), None) or load(self)
         return loaded(*args, **kwargs)
+
+    def __getitem__(self, launch: object) -> Any:
+        """Refuse what Triton and Numba have: ``kernel[grid](...)``."""
+        raise ArgumentError(f"{self.name}: its spec has the grid and the block: call {self.name}(...), without [...]")
 
     def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Parse and check a call once, to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.

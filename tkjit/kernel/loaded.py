@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tkjit.errors import TkjitError
 from tkjit.kernel.ahead import collecting
 from tkjit.kernel.prepared import PreparedLaunch
 from tkjit.loader import Loader, Opened, Origin, Use, WarmStart, first_variant
@@ -104,6 +105,8 @@ class LoadedMixin:
             glue = loader.open_glue(self.specs, lambda: first_variant(self.specs, args, kwargs))
             self._attach(glue, [spec.returns for spec in self.specs])
             result = self(*args, **kwargs)
+        except TkjitError as error:  # a mistake of the caller's, who has no use for the frames below
+            raise error.with_traceback(None) from error.__cause__
         finally:
             loader.forget_failures()
         if self._origin and self._first:
@@ -122,7 +125,10 @@ class LoadedMixin:
             own = variants_of(spec)[variant - first_variants(self.specs)[overload]]
             loader.record(spec, overload, own, target)
         if launcher is None:
-            launcher = loader.address(spec, own, target)
+            try:
+                launcher = loader.address(spec, own, target)
+            except TkjitError as error:
+                raise error.with_traceback(None) from error.__cause__
             self._opened.append(launcher)
             self._first = self._first or (use, launcher)
         return int(launcher.loaded)

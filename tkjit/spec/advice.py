@@ -6,6 +6,7 @@ import ast
 import difflib
 import re
 from collections.abc import Iterable, Set
+from pathlib import Path
 from typing import Any
 
 from tkjit.spec.dtypes import BY_NAME
@@ -159,9 +160,19 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
     return f'; dims={{"{name}": ...}} defines one by others'
 
 
+def near_file(path: Path) -> str:
+    """The file that is probably meant by one that is not there: of a like name, or the only one of its kind."""
+    try:
+        beside = sorted(one.name for one in path.parent.iterdir() if one.suffix == path.suffix)
+    except OSError:
+        return ""
+    near = difflib.get_close_matches(path.name, beside, 1, 0.5) or (beside if len(beside) == 1 else [])
+    return f"; did you mean {near[0]}?" if near else ""
+
+
 def name_without_quotes(error: BaseException) -> str:
-    """Of a name that nobody defines: a dtype, or one in capitals, as dims and variants are."""
+    """Of a name that a spec uses and nobody defines: a dtype, or one in capitals, as dims and variants are."""
     name = (error.name or "") if isinstance(error, NameError) else ""
     if name in BY_NAME or name in _DTYPES:
-        return f'; a dtype in an annotation is text, "{_DTYPES.get(name, name)}"'
-    return f'; a dim in an annotation is text, "{name}"' if name.isupper() else ""
+        return f'; a spec has dtypes as text: "{_DTYPES.get(name, name)}"'
+    return f'; a spec has dims as text: "{name}", "cdiv({name}, 256)"' if name.isupper() else ""

@@ -190,7 +190,10 @@ def _check_dtypes(spec: Description) -> None:
         if chooser is not None and (chooser.optional or chooser.default not in (MISSING, *options)):
             _fail(spec, f"{name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
         if not chooser and not any(f.dtype == name and f.is_input and not f.optional for f in spec.fields):
-            _fail(spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant")
+            remedy = f'; write it as one: x: In[Tensor, "{name}", "N"]'
+            _fail(
+                spec, f"no required tensor argument has the dtype {name}, so a call cannot choose its variant{remedy}"
+            )
     for f in spec.fields:
         if f.is_tensor and f.dtype not in BY_NAME and f.dtype not in types:
             known = ", ".join([*types, *BY_NAME])

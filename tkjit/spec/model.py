@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tkjit.errors import SpecError
+from tkjit.spec.advice import near_file
 from tkjit.spec.annotations import CExpr
 from tkjit.spec.dtypes import SCALAR_TYPES
 from tkjit.spec.expr import Expr
@@ -62,7 +63,10 @@ class Source:
             return self.text or ""
         try:
             return self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            near = near_file(self.path) if isinstance(error, FileNotFoundError) else ""
+            raise SpecError(f"cannot read the source {self.path}: {error.strerror}{near}") from None
+        except UnicodeDecodeError as error:
             raise SpecError(f"cannot read the source {self.path}: {error}") from None
 
 
