@@ -47,7 +47,7 @@ def _spec(kernel: str, **options: object):
     return edges
 
 
-ORDER = ", and the row comes before the column: (row, col)"
+ORDER = "; or are the two swapped? The row comes first: (row, col)"
 EXPECTED = {
     1: ("y[64] is out of bounds: y has 64 elements; compare the index with numel() first", 5),
     2: ("y[-1] is out of bounds: y has 64 elements; compare the index with numel() first", 6),

@@ -171,7 +171,7 @@ def test_a_fault_in_a_library_ends_the_process_and_says_where(fresh: Server, bef
     (line,) = [line for line in child.stderr.splitlines() if line.startswith("tkjit: ")]
     assert line == (
         "tkjit: SIGSEGV in a library that the kernel faulty called, in block (1, 0, 0), thread (36, 0, 0); "
-        "the process cannot go on; python -m tkjit check faulty says more"
+        "the process cannot go on; python -m tkjit check FILE.py says more"
     )
     assert ("Fatal Python error: Segmentation fault" in child.stderr) == bool(before)
 
@@ -267,8 +267,8 @@ signal.raise_signal(signal.SIGSEGV)
 
 
 def unexplained(signal: str) -> str:
-    who = "one that ran before on the CPU may have written out of bounds, and python -m tkjit check names its line"
-    return f"tkjit: {signal} outside of kernels; {who}\n"
+    who = "one that ran before on the CPU may have written out of bounds"
+    return f"tkjit: {signal} outside of kernels; {who}, and python -m tkjit check FILE.py names its line\n"
 
 
 def test_other_signals_and_faults_end_the_process_as_ever(fresh: Server):

@@ -337,9 +337,9 @@ def end_compilers(cache: Directory) -> None:
 def _waiting_text(holder: Holder) -> str:
     """The report of a waiter: the builder, the time since its start, and whether its compiler still runs."""
     process = holder.process
-    text = (
-        f"process {process.pid} on {process.host} has been building it for {max(0.0, time.time() - holder.since):.0f} s"
-    )
+    is_own = process.is_here and process.pid == os.getpid()
+    who = "this process" if is_own else f"process {process.pid} on {process.host}"
+    text = f"{who} has been building it for {max(0.0, time.time() - holder.since):.0f} s"
     if not process.is_here:
         return text
     names = sorted({name_of(pid) for pid in working_in(holder.staging)} if holder.staging else ())

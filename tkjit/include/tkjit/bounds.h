@@ -115,7 +115,7 @@ inline void require_present(Label label, sim::Site site) {
 [[noreturn, gnu::noinline, gnu::cold]] inline void fail_row_or_col(Label label, int row, int col, long long rows, int cols,
                                                                   sim::Site site) {
     const bool is_swapped = !is_outside(row, cols) && !is_outside(col, rows);  // perhaps: x(rows(), 0) looks like it, too
-    const char* const order = is_swapped ? " first, and the row comes before the column: (row, col)" : " first";
+    const char* const order = is_swapped ? " first; or are the two swapped? The row comes first: (row, col)" : " first";
     if (is_outside(row, rows)) fail_axis(label, "row", row, rows, "rows()", site, order);
     fail_axis(label, "col", col, cols, "cols()", site, order);
 }

@@ -97,7 +97,7 @@ inline void append_place(ErrorText& text, uintptr_t instruction) {
         ErrorText text(block.launch->error_text);
         append_fault(text, block.fault);
         append_place(text, block.fault.instruction);
-        text.append("; python -m tkjit check %s says more", check_name());
+        text.append("; python -m tkjit check FILE.py says more");
     }
     abandon_block(block);
 }
@@ -127,7 +127,7 @@ inline Signalled ask_of_signal(int number, siginfo_t* info, void* given) {
     if (number == SIGABRT || (!is_own && !fault.is_call) || block.fault.number != 0) {
         SignalLine() << "tkjit: " << signal_name(number) << " in a library that the kernel " << kernel_name()
                      << " called, in block " << blockIdx << ", thread " << current_thread->index
-                     << "; the process cannot go on; python -m tkjit check " << check_name() << " says more";
+                     << "; the process cannot go on; python -m tkjit check FILE.py says more";
         return Signalled::fatal;
     }
     if (number == SIGFPE && context.skip_overflowing_division()) return Signalled::handled;

@@ -20,6 +20,7 @@
 #include "launch_state.h"
 #include "schedule.h"
 #include "scheduler.h"
+#include "signal_line.h"
 #include "signals.h"
 
 #include <tkjit/sim_verdict.h>
@@ -29,6 +30,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <time.h>
 
 /// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
@@ -45,7 +47,10 @@ inline constexpr long long helper_creation_ns = 100000;  // of the first one, in
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
 
+inline constexpr long long long_launch_ns = 10'000'000'000;
+
 inline int requested_workers = 0;
+inline bool has_said_long = false;
 
 void set_workers(int workers) { __atomic_store_n(&requested_workers, workers, __ATOMIC_RELAXED); }
 
@@ -162,6 +167,16 @@ inline void create_residents(Launch& launch, Helpers& helpers) {
     if (wanted > 0) create_threads(launch, helpers, helpers.count + wanted);
 }
 
+/// Once of each kernel: it may be large, and it may be a loop without an end.
+inline void say_long() {
+    if (has_said_long) return;
+    has_said_long = true;
+    const char* const quiet = getenv("TKJIT_QUIET");
+    if (quiet && *quiet && *quiet != '0') return;
+    SignalLine() << "tkjit: the kernel " << kernel_name() << " has run for 10 s on the CPU; Ctrl-C ends it, and "
+                 << "python -m tkjit check FILE.py finds loops without an end";
+}
+
 /// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers, lets the caller
 /// be interrupted.
 __attribute__((noinline)) void tick(Block& block) {
@@ -181,6 +196,7 @@ __attribute__((noinline)) void tick(Block& block) {
     }
     if (now - helpers->asked_ns > interruption_ns) {
         helpers->asked_ns = now;
+        if (!one_at_a_time && now - helpers->start_ns > long_launch_ns) say_long();
         visit_host(block);
     }
 }

@@ -52,6 +52,5 @@ inline const char* signal_name(int number) {
 }
 
 inline const char* kernel_name() { return tkjit_kernel_name ? tkjit_kernel_name : "a kernel"; }
-inline const char* check_name() { return tkjit_kernel_name ? tkjit_kernel_name : "NAME"; }
 
 }  // namespace tkjit::sim

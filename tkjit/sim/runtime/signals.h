@@ -40,7 +40,7 @@ inline void pass_signal_on(int number, siginfo_t* info, void* context, bool is_u
         const bool is_own = !is_sent || info->si_pid == getpid();
         if (is_unexplained && is_own && (number == SIGABRT || number == SIGSEGV)) {
             SignalLine() << "tkjit: " << signal_name(number) << " outside of kernels; one that ran before on the CPU may have "
-                         << "written out of bounds, and python -m tkjit check names its line";
+                         << "written out of bounds, and python -m tkjit check FILE.py names its line";
         }
         struct sigaction end_process {};
         end_process.sa_handler = SIG_DFL;
