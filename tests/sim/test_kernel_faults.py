@@ -69,7 +69,7 @@ def test_a_mistake_raises_with_its_line_and_thread(x):
         assert text.startswith("faulty: ") and what in text, text
         assert "in block (1, 0, 0), thread (36, 0, 0)" in text
         assert f"({faulty.line(mark)})" in text if mark else "(inline.cu:" in text, text
-        assert "python -m tkjit check faulty" in text
+        assert "python -m tkjit check FILE.py" in text
         assert faulty.faulty(x, 0)[64] == 127
 
 
