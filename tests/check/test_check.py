@@ -100,6 +100,32 @@ def test_a_reference_of_another_shape_is_a_finding():
     )
 
 
+def advanced(reference, **options):
+    body = "const int i = threadIdx.x; if (i >= g.x.numel()) return; g.x[i] += 1; g.seen[i] = 3;"
+
+    @tkjit.kernel(f"__global__ void advanced(Globals g) {{ {body} }}", entry="advanced", grid=1, block=512, **options)
+    def advanced(x: InOut[Tensor, F32, "N"], seen: InOut[Tensor, F32, "N"]):
+        return reference(x, seen)
+
+    return advanced
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (lambda x, seen: (x.add_(1), seen.fill_(3)), ""),
+        (lambda x, seen: (x.add_(2), seen.fill_(3)), r"x\[0\] is .* by the reference, .*; 5 elements differ$"),
+        (lambda x, seen: x + 1, r"the reference has not changed x, as x.add_\(1\) would"),
+    ],
+)
+def test_what_is_changed_in_place_is_compared(reference, said):
+    if said:
+        assert re.search(said, found(advanced(reference), dims={"N": 5})[0].text)
+    else:
+        assert check(advanced(reference), dims={"N": 5}).findings == []
+    assert check(advanced(reference, unchecked="x seen"), dims={"N": 5}).findings == []
+
+
 def test_a_tolerance_of_the_spec_is_kept():
     assert check(doubled(lambda x: 2.001 * x, tolerance=0.01), dims={"N": 5}).findings == []
     assert [one.kind for one in found(doubled(lambda x: 2.001 * x), dims={"N": 5})] == ["result"]
