@@ -84,6 +84,18 @@ def test_a_second_ctrl_c_ends_a_loop_that_waits_for_nothing(fresh, filled, loop,
     assert len(re.findall(said, child.stderr, re.MULTILINE)) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("quiet", ["", "1"])
+def test_a_launch_of_over_10_s_is_told_once(fresh, filled, quiet):
+    child = fresh.start(ENDLESS.replace("WAIT", "__syncthreads()"), 2, TKJIT_CACHE=str(filled), TKJIT_QUIET=quiet)
+    _wait_until_it_runs(child)
+    time.sleep(13)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.printed() == "running\ninterrupted\n[3.0, 3.0, 3.0]\n"
+    said = "tkjit: the kernel endless has run for 10 s on the CPU; Ctrl-C ends it"
+    assert child.stderr.count(said) == (0 if quiet else 1)
+
+
 def test_ctrl_c_ends_a_cooperative_launch_whose_first_block_waits(fresh, filled):
     code = ENDLESS.replace("block=64,", "block=64, cooperative=True,").replace(
         "for (long i = 0; i < 1000000000; ++i) WAIT;",
