@@ -221,6 +221,33 @@ def plus(x: InOut[Tensor, "float32", "N"]) -> Tensor:
     assert main(["diff", file]) == 0 and "plus for cpu" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("parameters", "options", "said"),
+    [
+        ('x: In[Tensor, "float32", "N"]', "", "the results are the reference's"),
+        (
+            'x: In[Tensor, "float32", "N"]',
+            ", backward=lambda grad_y, x: grad_y",
+            "the results are the reference's; verify compares the gradients",
+        ),
+        ('x: In[Tensor, "float32", "N"], rng: Generator', "", "it draws random numbers, so no reference was compared"),
+    ],
+)
+def test_the_last_line_says_what_was_compared(tmp_path, capsys, parameters, options, said):
+    (tmp_path / "plus.py").write_text(
+        f"""
+import tkjit
+from tkjit import Generator, In, Out, Tensor
+SOURCE = "__global__ void f(Globals g) {{ if (threadIdx.x < g.x.numel()) g.y[threadIdx.x] = g.x[threadIdx.x] + 1; }}"
+@tkjit.kernel(SOURCE, entry="f", grid=1, block=1024{options})
+def plus({parameters}, *, y: Out[Tensor, "float32", "N"]) -> Tensor:
+    return x + 1
+"""
+    )
+    assert main(["check", str(tmp_path / "plus.py"), "--order", "--dim", "N=5"]) == 0
+    assert f"launches; {said}" in capsys.readouterr().err
+
+
 def test_sizes_from_the_command_line(capsys):
     assert main(["check", "axpy", "--race", "--types", "float32", "--dim", "N=5", "--arg", "alpha=0.5"]) == 0
     assert "nothing found in 3 launches" in capsys.readouterr().err

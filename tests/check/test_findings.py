@@ -131,7 +131,7 @@ def test_a_vector_that_is_not_aligned():
 
 def test_an_output_that_is_not_written():
     (finding,) = found(reverse(CLEAN.replace("    g.y", "    if (threadIdx.x != 7) g.y")), modes=["init"])
-    said = "4 bytes of the output y are not written, the first at byte 28: the grid or the index leaves them out"
+    said = "1 element of the output y is not written, the first at index 7: the grid or the index leaves them out"
     assert finding.text.startswith(said)
 
 
@@ -144,7 +144,7 @@ def ones(index: str):
 
 def test_a_grid_that_rounds_down():
     (finding,) = found(ones("blockIdx.x * blockDim.x + threadIdx.x"), modes=["init"], dims={"N": 7})
-    assert finding.text.endswith("the first at byte 16: N // 4 rounds down, and cdiv rounds up")
+    assert finding.text.endswith("the first at index 4: N // 4 rounds down, and cdiv rounds up")
 
 
 def test_an_index_without_the_block():

@@ -6,19 +6,16 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
 from pathlib import Path
 from threading import Timer
 from typing import Any
-
-import torch
 
 from tkjit.check.arguments import tensors_in_order
 from tkjit.check.cases import Case, cases_of
 from tkjit.check.child import Run, run
 from tkjit.check.findings import MODE_OF, Finding, addresses_in, finding_of
 from tkjit.check.plan import MEMORY, RACE, CheckerPlan
-from tkjit.check.results import differences
+from tkjit.check.results import against_reference, differences
 from tkjit.check.symbols import Symbols
 from tkjit.errors import SpecError
 from tkjit.headers import locate
@@ -189,7 +186,8 @@ class _VariantChecker:
             found = [one for each in runs for one in each.found]
             symbols.look_up(addresses_in(found))
             told = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
-            told = [{**one, "grid": self._grid} if one["kind"] == "unwritten" else one for one in told]
+            sizes = {name: one.element_size() for name, one in tensors_in_order(self._spec, case.arguments)}
+            told = [{"grid": self._grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in told]
             words = [finding_of(one, symbols, self._name, case.name) for one in told]
             report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
             if any(one.timed_out for one in runs):
@@ -241,7 +239,7 @@ class _VariantChecker:
         runs = [first]
         compares = "order" in self._options.modes
         if compares and first.outputs is not None:
-            first.found.extend(self._against_reference(case, first.outputs))
+            first.found.extend(against_reference(self._spec, case.arguments, first.outputs))
         for order, more in _ORDERS if compares else _ORDERS_FOR_RACES:
             if runs[-1].timed_out:
                 break
@@ -250,43 +248,3 @@ class _VariantChecker:
                 other.found.extend(differences(self._spec, first.outputs, other.outputs, order))
             runs.append(other)
         return runs
-
-    def _against_reference(self, case: Case, outputs: Mapping[str, torch.Tensor]) -> list[dict[str, Any]]:
-        """What differs from the spec's reference by more than rounding explains."""
-        reference = self._spec.reference
-        if reference is None:
-            return []
-        copies = {name: _copy(value) for name, value in case.arguments.items()}
-        for f in self._spec.outputs:
-            copies[f.name] = None
-        try:
-            with torch.no_grad():
-                expected = reference(**copies)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            dim = next(iter(self._spec.dim_names), "N")
-            sizes = f"check's own sizes; --dim {dim}=1024 gives others, constraints= in the spec says which it takes"
-            return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
-        results = expected if isinstance(expected, tuple) else (expected,)
-        named = dict(zip_longest(self._spec.returns, results[: len(self._spec.returns)]))
-        returned = {name: value for name, value in named.items() if name in outputs}
-        for name, value in returned.items():
-            if not isinstance(value, torch.Tensor):
-                said = f"the reference returns {type(value).__name__} for {name}, and a tensor is expected"
-                return [{"kind": "result", "text": f"{said}; return it from the function's body"}]
-        in_place = _changed_in_place(self._spec, copies)
-        before = _changed_in_place(self._spec, case.arguments)
-        unchanged = {name for name, value in in_place.items() if torch.equal(value, before[name])} - returned.keys()
-        return differences(self._spec, {**in_place, **returned}, outputs, None, unchanged)
-
-
-def _changed_in_place(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """The tensors of the fields that are read and written, and that are compared."""
-    compared = {f.name for f in spec.tensors if f.direction == "inout"} - set(spec.verification.unchecked)
-    return {name: one for name, one in tensors_in_order(spec, arguments) if name.partition("[")[0] in compared}
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -182,7 +182,7 @@ def _constant(one: Mapping[str, Any], symbols: Symbols) -> str:
 def _uninitialized(one: Mapping[str, Any], symbols: Symbols) -> str:
     begins = ""
     if one.get("space") == "tensor":
-        begins = "; an output that begins as zero has the marker Zero"
+        begins = "; an output that begins as zero has the marker Zero: Out[..., Zero]"
     elif "shared" in one.get("space", ""):
         begins = "; shared memory does not begin as zero: write all of it first, and then __syncthreads()"
     return f"{_memory(one, symbols)} is read, and nobody in the block has written it before{begins}"
@@ -193,10 +193,15 @@ def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
-    said = f"{one['bytes']} bytes of the output {one['name']} are not written, the first at byte {one['offset']}"
+    size = one.get("itemsize", 1)
+    count, first = one["bytes"] // size, one["offset"] // size
+    some = "1 element" if count == 1 else f"{count} elements"
+    said = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
     if "//" in one.get("grid", ""):
         return f"{said}: {one['grid']} rounds down, and cdiv rounds up"
-    return f"{said}: the grid or the index leaves them out; an output that is only added to has the marker Zero"
+    swapped = "; or are the grid's x and y swapped?" if ", " in one.get("grid", "") else ""
+    zero = "what is to stay zero has the marker Zero: Out[..., Zero]"
+    return f"{said}: the grid or the index leaves them out{swapped}; {zero}"
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
+from tkjit.check.arguments import tensors_in_order
 from tkjit.errors import SpecError
 from tkjit.spec import Spec
 
@@ -14,6 +16,59 @@ from tkjit.spec import Spec
 _STEPS = {"float8_e8m0fnu": (1 / 2, 0.0), "float4_e2m1fn_x2": (1 / 3, 0.5)}
 _MAX_STEPS = 100  # one element of so many may be a step off: what is rounded may have been nearly between two
 _E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+
+
+def against_reference(
+    spec: Spec, arguments: Mapping[str, Any], outputs: Mapping[str, torch.Tensor]
+) -> list[dict[str, Any]]:
+    """What differs from the reference by more than rounding explains; nothing where there is none to compare with.
+
+    Parameters
+    ----------
+    arguments : mapping
+        Of the call, as they were before it.
+    outputs : mapping
+        What the kernel has written.
+    """
+    reference = spec.reference
+    if reference is None or spec.is_random:
+        return []
+    copies = {name: _copy(value) for name, value in arguments.items()}
+    for f in spec.outputs:
+        copies[f.name] = None
+    try:
+        with torch.no_grad():
+            expected = reference(**copies)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        dim = next(iter(spec.dim_names), "N")
+        sizes = f"check's own sizes; --dim {dim}=1024 gives others, constraints= in the spec says which it takes"
+        return [{"kind": "result", "text": f"the reference fails: {reason}; {sizes}"}]
+    results = expected if isinstance(expected, tuple) else (expected,)
+    if len(results) < len(spec.returns) and results[0] is not None:
+        said = f"the reference returns {len(results)} of {len(spec.returns)} results"
+        return [{"kind": "result", "text": f"{said}: {', '.join(spec.returns)}"}]
+    named = dict(zip_longest(spec.returns, results[: len(spec.returns)]))
+    returned = {name: value for name, value in named.items() if name in outputs}
+    for name, value in returned.items():
+        if not isinstance(value, torch.Tensor):
+            said = f"the reference returns {type(value).__name__} for {name}, and a tensor is expected"
+            return [{"kind": "result", "text": f"{said}; return it from the function's body"}]
+    in_place, before = _changed_in_place(spec, copies), _changed_in_place(spec, arguments)
+    unchanged = {name for name, value in in_place.items() if torch.equal(value, before[name])} - returned.keys()
+    return differences(spec, {**in_place, **returned}, outputs, None, unchanged)
+
+
+def _changed_in_place(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """The tensors of the fields that are read and written, and that are compared."""
+    compared = {f.name for f in spec.tensors if f.direction == "inout"} - set(spec.verification.unchecked)
+    return {name: one for name, one in tensors_in_order(spec, arguments) if name.partition("[")[0] in compared}
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def differences(

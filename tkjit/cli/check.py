@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from tkjit.cli.assignments import assignment
@@ -15,18 +16,13 @@ from tkjit.kernel import find, kernels, kernels_named
 from tkjit.kernel.host import HostKernel
 from tkjit.loader import Loader, loader_for
 from tkjit.registry import own_name
+from tkjit.spec import Spec
 
 _HELP = {
     "memory": "accesses outside of tensors, shared memory and local arrays (AddressSanitizer)",
     "race": "accesses of two threads that nothing orders",
     "init": "shared memory and outputs that are read before they are written, or never written",
     "order": "results that depend on the order in which threads run, or differ from the reference",
-}
-
-_COMPARED = {
-    None: "",
-    True: "; the results are the reference's",
-    False: "; there is no reference to compare the results with: write it as the function's body",
 }
 
 
@@ -83,8 +79,8 @@ def _check(arguments: argparse.Namespace) -> int:
             # a barrier in a branch first: the races that it makes have other remedies
             for finding in sorted((*report.findings, *report.warnings), key=lambda one: one.kind != "divergence"):
                 print(finding)
-            compared = all(spec.reference is not None for spec in specs) if "order" in options.modes else None
-            print(f"{name}: {', '.join(options.modes)}: {_summary(report, compared)}", file=sys.stderr)
+            compared = _what_was_compared(specs) if "order" in options.modes and not report.findings else ""
+            print(f"{name}: {', '.join(options.modes)}: {_summary(report)}{compared}", file=sys.stderr)
         total.findings += report.findings
         total.warnings += report.warnings
         total.launches += report.launches
@@ -112,10 +108,19 @@ def _is_for_one_cpu(loader: Loader, name: str) -> bool:
     return has_headers(loader, name, [loader.target("cpu")])
 
 
-def _summary(report: Any, compared: bool | None) -> str:
-    """``2 found, 1 warning in 6 launches``; where nothing is, whether there is a reference, if it was asked for."""
+def _what_was_compared(specs: Sequence[Spec]) -> str:
+    """What the results of a kernel in which nothing was found were compared with."""
+    if any(spec.is_random for spec in specs):
+        return "; it draws random numbers, so no reference was compared: test what its results are like"
+    if any(spec.reference is None for spec in specs):
+        return "; there is no reference to compare the results with: write it as the function's body"
+    gradients = "; verify compares the gradients" if any(spec.backward for spec in specs) else ""
+    return f"; the results are the reference's{gradients}"
+
+
+def _summary(report: Any) -> str:
+    """``2 found, 1 warning in 6 launches``."""
     found = f"{len(report.findings)} found" if report.findings else "nothing found"
-    reference = "" if report.findings else _COMPARED[compared]
     count = len(report.warnings)
     warnings = f", {count} warning{'s' if count > 1 else ''} (--strict: findings)" if count else ""
-    return f"{found}{warnings} in {report.launches} launches{reference}"
+    return f"{found}{warnings} in {report.launches} launches"

@@ -116,6 +116,11 @@ class Description:
         return any(f.is_parallel for f in self.fields)
 
     @property
+    def is_random(self) -> bool:
+        """Whether it draws random numbers, so that a reference gives other results."""
+        return any(f.draws is not None for f in self.fields)
+
+    @property
     def tensors(self) -> tuple[Field, ...]:
         return tuple(f for f in self.fields if f.is_tensor)
 

@@ -122,7 +122,7 @@ def planned(
             f"{kernel.name} takes a process for each GPU, and verify has one; --device cpu simulates the devices"
         )
     for spec in kernel.specs:
-        if any(f.draws is not None for f in spec.fields):
+        if spec.is_random:
             raise SpecError(
                 f"{spec.name} draws random numbers, which a reference draws otherwise: test what they are like"
             )
