@@ -4,6 +4,7 @@ import pytest
 
 from tkjit.source.members import why_no_member
 
+DIMS = {"N": "g.x.cols()"}
 SOURCE = "__global__ void a(const __grid_constant__ Globals g) {}\n"
 LOGS = [
     "inline.cu:2:43: error: 'const struct Globals' has no member named 'z'; did you mean 'x'?",
@@ -14,13 +15,13 @@ LOGS = [
 
 @pytest.mark.parametrize("log", LOGS)
 def test_the_fields_of_the_struct(log):
-    assert why_no_member(SOURCE, "a", ["x", "y"], ["N"], log) == "Globals has no field z; it has x, y"
+    assert why_no_member(SOURCE, "a", ["x", "y"], DIMS, log) == "Globals has no field z; it has x, y"
 
 
 @pytest.mark.parametrize("log", LOGS)
 def test_a_source_of_two_kernels(log):
     other = "template <class T> __global__ void b(Globals g) {}\n__global__ void plain(float* x) {}\n"
-    said = why_no_member(SOURCE + other, "a", ["x"], ["N"], log)
+    said = why_no_member(SOURCE + other, "a", ["x"], DIMS, log)
     assert said.endswith("and the source has b too: give each a file")
 
 
@@ -33,7 +34,7 @@ def test_a_source_of_two_kernels(log):
     ],
 )
 def test_the_members_of_a_global_layout(log):
-    assert "has no size; it has rows() and cols()" in why_no_member(SOURCE, "a", ["x"], ["N"], log)
+    assert "has no size; it has rows() and cols()" in why_no_member(SOURCE, "a", ["x"], DIMS, log)
 
 
 @pytest.mark.parametrize(
@@ -46,14 +47,14 @@ def test_the_members_of_a_global_layout(log):
     ],
 )
 def test_other_errors(log):
-    assert why_no_member(SOURCE, "a", ["x"], ["N"], log) == ""
+    assert why_no_member(SOURCE, "a", ["x"], DIMS, log) == ""
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("x", "x is a field of the struct: g.x"),
-        ("N", "N is a dim of the spec; a kernel asks its tensor for an extent, as in g.x.cols()"),
+        ("N", "N is a dim of the spec; a kernel asks its tensor for it: g.x.cols()"),
         ("Globals", "leave args=True out"),
         ("TODO", "the spec still says TODO"),
         ("__float2half", "#include <cuda_fp16.h>"),
@@ -73,7 +74,7 @@ def test_other_errors(log):
     ],
 )
 def test_an_undeclared_name(log, name, said):
-    assert said in (reason := why_no_member(SOURCE, "a", ["x"], ["N"], log.format(name))) and bool(reason) == bool(said)
+    assert said in (reason := why_no_member(SOURCE, "a", ["x"], DIMS, log.format(name))) and bool(reason) == bool(said)
 
 
 @pytest.mark.parametrize(
@@ -99,19 +100,19 @@ def test_an_undeclared_name(log, name, said):
     ],
 )
 def test_the_struct_and_its_elements(source, log, said):
-    assert why_no_member(source, "a", ["x"], ["N"], log) == said
+    assert why_no_member(source, "a", ["x"], DIMS, log) == said
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
         ("alpa", "Globals has no field alpa; it has x, alpha; did you mean g.alpha?"),
-        ("N", 'N is a dim and no field: a tensor has it, as in g.x.cols(), or computed={"N": "N"}'),
+        ("N", 'N is a dim and no field: a tensor has it, g.x.cols(), or computed={"N": "N"}'),
     ],
 )
 def test_a_field_that_is_nearly_there(name, said):
     log = f"a.cu:1:1: error: 'const struct Globals' has no member named '{name}'"
-    assert why_no_member(SOURCE, "a", ["x", "alpha"], ["N"], log) == said
+    assert why_no_member(SOURCE, "a", ["x", "alpha"], DIMS, log) == said
 
 
 @pytest.mark.parametrize(
@@ -124,8 +125,21 @@ def test_a_field_that_is_nearly_there(name, said):
         ("a.cu:3:5: error: expected ';' at end of declaration", "a semicolon is missing"),
         ('a.cu(3): error: expected a ";"', "a semicolon is missing"),
         ("a.cu(3): error: expression must have a constant value", ""),
+        ("a.cu:9:33: error: \u2018g\u2019 is not a constant expression", "what the compiler has to know is a variant"),
+        ("a.cu:3:1: error: stray \u2018#\u2019 in program", "a comment in CUDA begins with //"),
+        ('a.cu:5:24: error: missing terminating " character', "a text has a line break in it"),
+        (
+            "a.cu:5:9: error: call of overloaded \u2018max(float&, int)\u2019 is ambiguous",
+            "the numbers have to be of one type",
+        ),
+        (
+            "a.cu:9:6: error: no match for call to \u2018(const tkjit::gl<float, 1>) (int, int, int)\u2019",
+            "a layout is indexed",
+        ),
+        ("a.cu:3:5: error: return-statement with a value, in function returning 'void'", "a kernel returns nothing"),
+        ("a.cu:3:5: error: no match for 'operator*' (operand types are 'uint3' and 'int')", "blockIdx, threadIdx"),
         ("a.cu:3:5: error: expected ')' before ';' token", ""),
     ],
 )
 def test_common_errors(log, said):
-    assert (found := why_no_member(SOURCE, "a", ["x"], ["N"], log)).startswith(said) and bool(found) == bool(said)
+    assert (found := why_no_member(SOURCE, "a", ["x"], DIMS, log)).startswith(said) and bool(found) == bool(said)

@@ -27,5 +27,6 @@ def first_error(log: str, source: Path | None) -> str:
     shown = log[error.start() :].splitlines()[:3]
     if error in own:
         shown[0] = shown[0].replace(error["file"], str(source), 1)
-    context = [line for line in shown[1:] if line.startswith(" ")]
+    # g++ may say next from where a header of its notes is included
+    context = [line for line in shown[1:] if line.startswith(" ") and not line.lstrip().startswith("from ")]
     return "\n".join([shown[0], *context])

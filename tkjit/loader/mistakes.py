@@ -102,4 +102,13 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
     reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
     tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")  # whose extents are told
     members = [*filter(None, [tensor]), *(name for name in spec.order if name != tensor)]
-    return reason or why_no_member(text, spec.entry, () if spec.args else members, spec.dim_names, log)
+    return reason or why_no_member(text, spec.entry, () if spec.args else members, _extents(spec), log)
+
+
+def _extents(spec: Spec) -> dict[str, str]:
+    """How a kernel asks for each dim."""
+    found = {dim: f"g.{dim}" for dim in spec.dim_names}  # of a number's name
+    for f in reversed([f for f in spec.tensors if not f.is_strided and not f.is_list]):
+        members = zip(reversed(f.dims), ("cols", "rows", "depth", "batch"), strict=False)
+        found |= {dim.text: f"g.{f.name}.{member}()" for dim, member in members if dim.text in found}
+    return found

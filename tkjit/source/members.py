@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tkjit.source.entries import kernel_functions
 
@@ -36,6 +36,25 @@ _COMMON = (
         r"storage size of \W\w+\W isn.t constant|variable length array.* cannot have .*storage duration",
         "an array's size is a number, a constant or a template parameter; shared memory of another size is "
         'extern __shared__ float tile[]; and shared_memory="4 * N" in the spec, in bytes',
+    ),
+    (
+        r"no match for call to .{0,3}const tkjit::gl<",
+        "a layout is indexed by g.x[i], g.x(row, col) or g.x(batch, depth, row, col); of three dims the batch is 0",
+    ),
+    (
+        r"call of overloaded \W(?:max|min|pow|fmod)\(|call to \W(?:max|min|pow)\W is ambiguous"
+        r"|more than one instance of overloaded function \"(?:max|min|pow)",
+        "the numbers have to be of one type, as in max(float(g.x[i]), 0.f)",
+    ),
+    (
+        r"missing terminating .\W? character",
+        'a text has a line break in it: a Python string with a backslash in its CUDA is r"""..."""',
+    ),
+    (r"stray .#. in program", "a comment in CUDA begins with //, as in C++"),
+    (
+        r"\W\w+\W is not a constant expression",
+        'what the compiler has to know is a variant: variants={"causal": (False, True)}, a parameter causal: bool, and '
+        "template <bool causal>",
     ),
     (
         r"ConfiguredKernel<.*\bGlobals>",
@@ -71,7 +90,7 @@ _LAYOUTS = {
 }
 
 
-def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[str], log: str) -> str:
+def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str], log: str) -> str:
     """What the compiler's first error means: which members there are, what an undeclared name is. Empty of most others.
 
     Parameters
@@ -82,15 +101,16 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
         As the spec has it: ``relu<T>``.
     fields : sequence of str
         The members of the struct that is rendered.
-    dims : sequence of str
-        The dims of the spec.
+    dims : mapping
+        By each dim of the spec how a kernel asks for it: ``g.x.rows()``.
     log : str
         What the compiler has printed.
 
     Examples
     --------
     >>> source = "__global__ void a(Globals g) {} __global__ void b(Globals g) {}"
-    >>> why_no_member(source, "a", ["x", "y"], ["N"], 'a.cu(2): error: class "Globals" has no member "z"')[:38]
+    >>> log = 'a.cu(2): error: class "Globals" has no member "z"'
+    >>> why_no_member(source, "a", ["x", "y"], {"N": "g.x.cols()"}, log)[:38]
     'Globals has no field z; it has x, y. E'
     """
     errors = (line for line in log.splitlines() if re.search(r"\berror\b", line))
@@ -116,12 +136,12 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Sequence[s
     return _why_no_field(match["name"] or match["named"], text, entry.partition("<")[0], fields, dims)
 
 
-def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
     """What a member of the struct probably is that it does not have."""
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
-        own = f"{name} is a dim and no field: a tensor has it, as in g.{fields[0]}.cols(), or {computed}"
+        own = f"{name} is a dim and no field: a tensor has it, {dims[name]}, or {computed}"
     elif near := difflib.get_close_matches(name, fields, 1):
         own += f"; did you mean g.{near[0]}?"
     others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
@@ -130,7 +150,7 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
     return f"{own}. Each kernel has Globals of its own, and the source has {', '.join(others)} too: give each a file"
 
 
-def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
     """What a source could have meant by a name of its own that it does not declare."""
     # no header's, and no function or type
     is_variable = re.search(rf"\b{name}\b(?!\s*[(<:\w&*])|(?:[=+\-/%?[]|\breturn)\s*{name}\b(?!\s*[(<:\w])", text)
@@ -152,7 +172,7 @@ def _undeclared(name: str, text: str, entry: str, fields: Sequence[str], dims: S
     return f"{name} is not declared; the kernel is {kernel}, and {reaches}"
 
 
-def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:
+def _why_unknown(name: str, fields: Sequence[str], dims: Mapping[str, str]) -> str:
     """What an undeclared name probably is."""
     if name == "Globals":
         return "no struct Globals is rendered for plain arguments: leave args=True out"
@@ -161,7 +181,7 @@ def _why_unknown(name: str, fields: Sequence[str], dims: Sequence[str]) -> str:
     if name in fields:
         return f"{name} is a field of the struct: g.{name}, where the kernel's parameter is g"
     if name in dims and fields:
-        return f"{name} is a dim of the spec; a kernel asks its tensor for an extent, as in g.{fields[0]}.cols()"
+        return f"{name} is a dim of the spec; a kernel asks its tensor for it: {dims[name]}"
     if _UNSYNCED.fullmatch(name):
         return (
             f"{name} has become {name}_sync, which takes the lanes that take part first: {name}_sync(0xffffffff, ...)"
