@@ -6,7 +6,7 @@ import pydoc
 import pytest
 
 import tkjit
-from tkjit import In, InOut, Kernel, Out, Scalar, SpecError, Tensor, registry
+from tkjit import ArgumentError, In, InOut, Kernel, Out, Scalar, SpecError, Tensor, registry
 from tkjit.kernel import find_used
 
 SOURCE = "template <class T> __global__ void scale(const __grid_constant__ Globals g) {}\n"
@@ -87,6 +87,16 @@ def test_variants():
 def test_the_reference_takes_the_arguments_of_a_call():
     assert scale.reference(3, alpha=5.0) == 15.0
     assert scale.reference(3, y=None, count=1) == 6.0
+    with pytest.raises(ArgumentError, match="scale: the reference takes x, bias, alpha, count, exact, got 6 arguments"):
+        scale.reference(1, 2, 3, 4, 5, 6)
+
+
+def test_the_references_positional_arguments_skip_the_outputs():
+    @tkjit.kernel(SOURCE, entry="scale<float>", grid=1, block=32)
+    def scaled(x: In[Tensor, "float32", "N"], y: Out[Tensor, "float32", "N"], alpha: float) -> Tensor:
+        return x * alpha
+
+    assert scaled.reference(3, 2.0) == 6.0
     import torch
 
     x, y = torch.ones(3), torch.zeros(3)

@@ -149,8 +149,15 @@ class Kernel:
         function = spec.reference
         if function is None:
             raise SpecError(f"{self.name} has no reference: the body of its function is empty")
-        outputs = {f.name: None for f in spec.outputs}
-        return lambda *args, **kwargs: function(*args, **{**outputs, **kwargs})
+        made = {f.name: None for f in spec.fields if f.is_allocated}
+        names = [f.name for f in spec.fields if not f.is_allocated]  # positional arguments skip outputs
+
+        def reference(*args: Any, **kwargs: Any) -> Any:
+            if len(args) > len(names):
+                raise ArgumentError(f"{self.name}: the reference takes {', '.join(names)}, got {len(args)} arguments")
+            return function(**{**made, **dict(zip(names, args, strict=False)), **kwargs})
+
+        return reference
 
     def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:
         """The texts that a call would compile, without compiling them.
