@@ -287,7 +287,9 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
 
         from tkjit.spec.advice import name_without_quotes
 
-        said, rest = str(error).partition("\n")[::2]
+        said, rest = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[::2]
+        if re.search(r"non-default argument|parameter without a default", said):
+            said += "; outputs stand before the parameters with defaults"
         if isinstance(error, AssertionError):
             said += '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

@@ -35,5 +35,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _near(given: str, known: list[str], message: str) -> str:
+    if given in known:
+        return f"{message}; another command has it"
     near = difflib.get_close_matches(given, known, 1)
     return f"{message}; did you mean {near[0]}?" if near else message

@@ -149,6 +149,10 @@ inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
     explain([&] {
         const py::object known = py::str(names).attr("split")(", ");
         const py::list near = py::module_::import("difflib").attr("get_close_matches")(py::handle(name), known, 1);
+        static const char* const of_launches[] = {"grid", "block", "blocks", "threads", "shared_memory", "shared_mem"};
+        for (const char* option : of_launches)
+            if (text_of(name) == option)
+                return raise(argument_error, std::string(kernel) + ": " + option + " is not for a call: the spec says it");
         const std::string meant = near.empty() ? "" : "did you mean " + text_of(near[0]) + "? ";
         raise(argument_error, std::string(kernel) + ": unknown argument " + text_of(name) + "; " + meant + "it takes " + names);
     });

@@ -250,6 +250,8 @@ def _check_dims(spec: Description) -> None:
             is_dim = "." not in name and name not in [f.name for f in spec.fields]
             inputs = [f.name for f in spec.inputs]
             advice = advice_on_dim(name, where, expr.text, known, inputs) if is_dim else ""
+            if name in dict(spec.computed):
+                advice = f"; {name} is computed for the kernel: write {dict(spec.computed)[name]} here too"
             if name in spec.integer_variants:
                 option = dict(spec.variants)[name][0]
                 advice = f"; {name} is a variant that no call can choose yet: add the parameter {name}: int = {option}"

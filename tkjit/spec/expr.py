@@ -153,8 +153,9 @@ def _check(nodes: list[ast.expr], text: str) -> None:
     for node in nodes:
         children = _children(node)
         if children is None:
+            part = ast.unparse(node)
             raise SpecError(
-                f"{text!r}: {ast.unparse(node)!r} is not in the expression language "
+                f"{text!r}{'' if part == text else f': {part!r}'} is not in the expression language "
                 f"(integers, + - * // %, comparisons, min, max, cdiv, names){advice_on_expression(node)}"
             )
         _check(children, text)
