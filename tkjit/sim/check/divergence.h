@@ -75,7 +75,8 @@ void note_exited_lanes(Operation operation, unsigned mask, Site site) {
     const unsigned gone = mask & there & ~warp_of(thread).alive;
     if (gone == 0) return;
     warn(std::string(operation_name(operation)) + " names lanes that have exited, lane " +
-             std::to_string(__builtin_ctz(gone)) + " among them: no thread of the warp may return before it; let it take part with a value that changes nothing",
+             std::to_string(__builtin_ctz(gone)) + " among them: no thread of the warp may return before it; let it take part with "
+                                                   "a value that changes nothing",
          site, thread.index);
 }
 
@@ -103,7 +104,8 @@ void check_participants(const Block& block, const Barrier& barrier) {
     const Thread& waits = barrier.first ? *barrier.first : *current_thread;
     warn(std::string(operation_name(barrier.operation)) + " is reached by " + std::to_string(barrier.arrived) + " of " +
              std::to_string(block.thread_count) + " threads; the others, thread " + in_words(block.threads[gone].index) +
-             " among them, ended without it: all of them have to come to it: put it outside of any branch, and let no thread return before it",
+             " among them, ended without it: all of them have to come to it: put it outside of any branch, and let no thread "
+             "return before it",
          barrier.site, waits.index);
 }
 

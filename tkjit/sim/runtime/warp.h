@@ -13,7 +13,8 @@ namespace tkjit::sim {
 
 [[noreturn]] __attribute__((noinline, cold)) void fail_exited_source(Operation operation, unsigned mask, int lane,
                                                                      int source_lane, Site site) {
-    fail(site, "%s with mask 0x%08x: lane %d reads lane %d, which has exited, so that its value is undefined; let it take part with a value that changes nothing",
+    fail(site, "%s with mask 0x%08x: lane %d reads lane %d, which has exited, so that its value is undefined; let it take part "
+               "with a value that changes nothing",
          operation_name(operation), mask, lane, source_lane);
 }
 
