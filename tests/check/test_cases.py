@@ -101,6 +101,16 @@ def test_integers_may_be_an_index_to_any_dim():
     assert largest["N=1"] == 0 and 32 < largest["N=64"] < 64 and 128 < largest["N=300"] < 256
 
 
+def test_integers_fit_dims_of_arguments_and_derived_dims():
+    @tkjit.kernel(SOURCE, entry="f", grid=1, block=1, dims={"K": "N // 4"})
+    def f(i: In[Tensor, "int32", "N"], k: int = 8, *, y: Out[Tensor, F32, "k"], z: Out[Tensor, F32, "K"]): ...
+
+    for case in cases(f, {"N": 100}):
+        assert 3 < int(case.arguments["i"].max()) < 8
+    for case in cases(f, {"N": 100, "k": 90}):
+        assert 12 < int(case.arguments["i"].max()) < 25
+
+
 def test_what_the_caller_chooses():
     (only,) = cases(tkjit.find("axpy"), {"N": 1000, "alpha": 2.5})
     assert only.arguments["x"].shape == (1000,) and only.arguments["alpha"] == 2.5

@@ -92,6 +92,17 @@ def test_a_reference_that_returns_nothing_is_a_finding():
     assert result.text.startswith("the reference returns NoneType for y, and a tensor is expected; return it from the")
 
 
+@pytest.mark.parametrize(
+    ("returned", "said"), [((), "0 of 2"), (lambda x: (x,), "1 of 2"), (lambda x: [x, x], "list for y")]
+)
+def test_a_reference_of_too_few_results_is_a_finding(returned, said):
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 0; g.z[0] = 0; }", entry="f", grid=1, block=1)
+    def f(x: In[Tensor, F32, 1], y: Out[Tensor, F32, 1], z: Out[Tensor, F32, 1]) -> tuple[Tensor, Tensor]:
+        return returned(x) if callable(returned) else returned
+
+    assert f"the reference returns {said}" in found(f)[0].text
+
+
 def test_a_reference_of_another_shape_is_a_finding():
     (result,) = found(doubled(lambda x: 2 * x[:1]), dims={"N": 5})
     assert (

@@ -189,6 +189,28 @@ def test_a_loop_that_never_ends_is_ended():
         ]
 
 
+def test_a_loop_of_barriers_has_its_line():
+    """Most signals come between two threads, where no call leads to the kernel."""
+    endless = reverse(
+        CLEAN.replace("    __syncthreads();", "    for (volatile int i = 0; i < 1; i *= 1) __syncthreads();")
+    )
+    for mode in ("memory", "race"):
+        with pytest.raises(KernelCheckError) as caught:
+            check(endless, modes=[mode], timeout_s=1.0)
+        (fault,) = [one for one in caught.value.report.findings if one.kind == "fault"]
+        assert fault.text.startswith("it does not end") and fault.here.line == 4
+
+
+@pytest.mark.parametrize(("grid", "asked"), [("cdiv(N, 256)", False), (("cdiv(N, 256)", 1), True)])
+def test_what_is_not_written_asks_for_axes_where_there_are_some(grid, asked):
+    @tkjit.kernel("__global__ void f(Globals g) { g.y[0] = 1; }", entry="f", grid=grid, block=1)
+    def f(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    (unwritten,) = [one for one in found(f, modes=["init"], dims={"N": 3}) if one.kind == "unwritten"]
+    assert unwritten.text.startswith("2 elements of the output y are not written, the first at index 1: ")
+    assert ("are the grid's x and y swapped" in unwritten.text) == asked
+
+
 def test_a_wait_for_what_nobody_does():
     source = """__global__ void reverse(Globals g) {
     __shared__ int flag;

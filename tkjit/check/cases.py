@@ -212,9 +212,14 @@ class _CaseGenerator:
 
     def _arguments(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> dict[str, Any]:
         values = {**self._fixed, **integers}
-        return {f.name: self._argument(f, extents, values) for f in self._spec.fields}
+        defaults = {f.name: f.default for f in self._spec.fields if f.is_integer and f.default is not MISSING}
+        known = {**defaults, **values, **extents}
+        for name, expr in self._spec.derived:
+            if name not in known and expr.names <= known.keys():
+                known[name] = expr.evaluate(known)
+        return {f.name: self._argument(f, known, values) for f in self._spec.fields}
 
-    def _argument(self, f: Field, extents: Mapping[str, int], values: Mapping[str, Any]) -> Any:
+    def _argument(self, f: Field, known: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
         if f.is_allocated:
             return None
         if f.name in values:
@@ -226,30 +231,27 @@ class _CaseGenerator:
         if not f.is_tensor:
             return f.default if f.default is not MISSING else self._value(f)
         if f.is_list:
-            tensors = [self._tensor(f, extents) for _ in range(min(3, f.max_length))]
+            tensors = [self._tensor(f, known) for _ in range(min(3, f.max_length))]
             return [tensors[0], *(None for _ in tensors[1:2]), *tensors[2:]] if f.has_optional_items else tensors
-        return self._tensor(f, extents)
+        return self._tensor(f, known)
 
     def _value(self, f: Field) -> Any:
         if f.value_type is not None:
             return _value_of(f.value_type, self._spec, f)
         return {"bool": True, "float": 0.75, "double": 0.75}.get(f.dtype, 1)
 
-    def _tensor(self, f: Field, extents: Mapping[str, int]) -> torch.Tensor:
-        known = {**self._fixed, **extents}
-        for name, expr in self._spec.derived:
-            known.setdefault(name, expr.evaluate(known))
+    def _tensor(self, f: Field, known: Mapping[str, Any]) -> torch.Tensor:
         shape = (*(self._leading if f.leading else ())[: 4 - len(f.dims)], *(dim.evaluate(known) for dim in f.dims))
         if f.is_strided:
             shape = (*shape[:-1], shape[-1] + 3)  # what is sliced off below lies between the rows
         if self._spec.is_parallel and f.direction == "in" and prod(shape) > _LARGE:
             if f.name not in self._large:
-                self._large[f.name] = self._random_tensor(f, shape, extents)
+                self._large[f.name] = self._random_tensor(f, shape, known)
             return self._large[f.name]
-        tensor = self._random_tensor(f, shape, extents)
+        tensor = self._random_tensor(f, shape, known)
         return tensor[..., : shape[-1] - 3] if f.is_strided else tensor
 
-    def _random_tensor(self, f: Field, shape: tuple[int, ...], extents: Mapping[str, int]) -> torch.Tensor:
+    def _random_tensor(self, f: Field, shape: tuple[int, ...], known: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, self._variant.dtype_of(f).name)
         if str(dtype) == "torch.float4_e2m1fn_x2":  # to which torch converts nothing
             return torch.randint(0, 256, shape, generator=self._random, dtype=torch.uint8).view(dtype)
@@ -259,15 +261,15 @@ class _CaseGenerator:
             )
         if dtype == torch.bool:
             return torch.rand(shape, generator=self._random) < 0.5
-        return torch.randint(0, self._end_of_indices(dtype, extents), shape, generator=self._random).to(dtype)
+        return torch.randint(0, self._end_of_indices(dtype, known), shape, generator=self._random).to(dtype)
 
-    def _end_of_indices(self, dtype: torch.dtype, extents: Mapping[str, int]) -> int:
-        """One more than the largest integer: each may be an index to any dim of any tensor."""
-        known = {**self._fixed, **extents}
-        dims = [dim for f in self._spec.tensors for dim in f.dims if set(dim.names) <= known.keys()]
+    def _end_of_indices(self, dtype: torch.dtype, known: Mapping[str, Any]) -> int:
+        """One more than the largest integer: each may be an index to any dim; at most 2 where one is not known."""
+        dims = [dim for f in self._spec.tensors for dim in f.dims if dim.text != "1"]
+        sizes = [int(dim.evaluate(known)) if dim.names <= known.keys() else 2 for dim in dims]
         leading = self._leading if any(f.leading for f in self._spec.tensors) else ()
-        sizes = [*extents.values(), *leading, *(int(dim.evaluate(known)) for dim in dims if dim.text != "1")]
-        return max(1, min([torch.iinfo(dtype).max, *sizes]))
+        extents = [int(known[name]) for name in self._spec.dim_names if name in known]
+        return max(1, min([torch.iinfo(dtype).max, *sizes, *leading, *extents]))
 
     def _name(self, extents: Mapping[str, int], integers: Mapping[str, int]) -> str:
         """What tells the case from others: numbers that are given have no other place."""

@@ -187,7 +187,8 @@ class _VariantChecker:
             symbols.look_up(addresses_in(found))
             told = [one for one in found if self._is_reported(one) and not symbols.is_guard(one)]
             sizes = {name: one.element_size() for name, one in tensors_in_order(self._spec, case.arguments)}
-            told = [{"grid": self._grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in told]
+            grid = {"grid": ", ".join(self._grid), "axes": len(self._grid)}
+            told = [{**grid, "itemsize": sizes.get(one.get("name", ""), 1), **one} for one in told]
             words = [finding_of(one, symbols, self._name, case.name) for one in told]
             report.add([replace(one, warning=False) for one in words] if self._options.strict else words)
             if any(one.timed_out for one in runs):
@@ -195,10 +196,10 @@ class _VariantChecker:
         return True
 
     @property
-    def _grid(self) -> str:
-        """As the spec writes it; empty if it is computed elsewhere."""
+    def _grid(self) -> list[str]:
+        """As the spec writes it, by axis; empty if it is computed elsewhere."""
         grid = dict(self._spec.launch.shape).get("grid") or ()
-        return "" if isinstance(grid, CExpr) else ", ".join(expr.text for expr in grid)
+        return [] if isinstance(grid, CExpr) else [expr.text for expr in grid]
 
     def _is_reported(self, one: Mapping[str, Any]) -> bool:
         """Whether a finding belongs to a mode that was asked for. What ends the program belongs to every mode."""

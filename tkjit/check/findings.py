@@ -194,19 +194,20 @@ def _copy(one: Mapping[str, Any], symbols: Symbols) -> str:
 
 def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     size = one.get("itemsize", 1)
-    count, first = one["bytes"] // size, one["offset"] // size
+    count, first = -(-one["bytes"] // size), one["offset"] // size
     some = "1 element" if count == 1 else f"{count} elements"
     said = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
     if "//" in one.get("grid", ""):
         return f"{said}: {one['grid']} rounds down, and cdiv rounds up"
-    swapped = "; or are the grid's x and y swapped?" if ", " in one.get("grid", "") else ""
+    swapped = "; or are the grid's x and y swapped?" if one.get("axes", 1) > 1 else ""
     zero = "what is to stay zero has the marker Zero: Out[..., Zero]"
     return f"{said}: the grid or the index leaves them out{swapped}; {zero}"
 
 
 def _memory_error(one: Mapping[str, Any], symbols: Symbols) -> str:
     if one["what"] == "misaligned":
-        vector = _OF_VECTOR if one["bytes"] <= 16 else ""
+        is_vector = one.get("space") == "tensor" and one.get("itemsize", 16) < one["bytes"] <= 16
+        vector = _OF_VECTOR if is_vector else ""
         return f"{_memory(one, symbols)} is not at a multiple of {one['bytes']} bytes, as this access needs{vector}"
     size = f"{one['bytes']} bytes" if one["bytes"] else "an access"
     address = _address(one)
