@@ -101,3 +101,11 @@ def test_of_an_inline_source_the_first_error_of_all_is_shown():
 def test_a_users_path_may_have_spaces():
     log = "my kernels/axpy.cu:2:1: error: no\n"
     assert first_error(log, Path("/a b/my kernels/axpy.cu")) == "/a b/my kernels/axpy.cu:2:1: error: no"
+
+
+def test_where_a_note_is_included_from_is_not_shown():
+    log = """axpy.cu:5:38: error: call of overloaded 'max(float&, int)' is ambiguous
+In file included from /usr/include/c++/12/algorithm:60,
+                 from /repo/tkjit/include/tkjit/launcher.h:25,
+"""
+    assert first_error(log, SOURCE) == f"{SOURCE}:5:38: error: call of overloaded 'max(float&, int)' is ambiguous"

@@ -143,7 +143,10 @@ MISTAKES = {
         lambda: scale(SCALE.format("g.y[blockIdx * blockDim.x] = 1;"))(ONE),
         r"have three members: blockIdx\.x \* blockDim\.x",
     ),
-    "a kernel returns": (lambda: scale(SCALE.format("return g.x[0];"))(ONE), "a kernel returns nothing: it writes to"),
+    "a kernel returns": (
+        lambda: scale(SCALE.format("return g.x[0];"))(ONE),
+        "a kernel writes to the elements of an output",
+    ),
     "g.x->data": (lambda: scale(SCALE.format("g.y[0] = g.x->data[0];"))(ONE), "a layout is no pointer: .* g.x.raw_ptr"),
     "alpha for g.a": (
         lambda: scale(SCALE.format("g.y[0] = alpha * g.x[0];"))(ONE),
@@ -153,7 +156,7 @@ MISTAKES = {
         lambda: scale(RIGHT + "\nint main() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
         "the source launches the kernel itself, in main or another function: leave that out",
     ),
-    "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"its spec has the grid and the block: call scale\(...\)"),
+    "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"it has its grid and its block: call scale\(...\)"),
     "T without a tensor": (lambda: scale(variants={"T": ("float32",)}), 'write it as one: x: In\\[Tensor, "T", "N"\\]'),
     "a vector for a matrix": (
         lambda: add(torch.ones(10, 4), torch.ones(4)),

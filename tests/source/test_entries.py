@@ -107,3 +107,19 @@ def test_a_kernel_that_is_there_is_not_said_to_be_missing():
     source = "__global__ void f(Params g) {}"
     log = "a.cu:1:1: error: 'Params' was not declared\nlauncher.cu:9:1: error: 'f' was not declared in this scope"
     assert why_not_the_entry(source, "f", takes_arguments=False, passed=["x"], log=log) == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "entry", "said"),
+    [
+        ("typename T, bool on", "f<T>", 'f is a template, <typename T, bool on>: entry="f<T, on>"'),
+        ("typename T, bool on", "f<T, true>", ""),
+        ("int N", "f<max(M, 2)>", ""),
+        ("typename T", "f<pair<int, T>>", ""),
+        ("typename... Ts", "f<float*, int>", ""),
+        ("typename T, int N = 4", "f<T, 2>", ""),
+    ],
+)
+def test_another_number_of_template_arguments(template, entry, said):
+    source = f"template <{template}> __global__ void f(Globals g) {{}}"
+    assert why_not_the_entry(source, entry, takes_arguments=False, passed=["x"], log=OURS) == said

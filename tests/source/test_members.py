@@ -136,9 +136,15 @@ def test_a_field_that_is_nearly_there(name, said):
             "a.cu:9:6: error: no match for call to \u2018(const tkjit::gl<float, 1>) (int, int, int)\u2019",
             "a layout is indexed",
         ),
-        ("a.cu:3:5: error: return-statement with a value, in function returning 'void'", "a kernel returns nothing"),
+        (
+            "a.cu:3:5: error: return-statement with a value, in function returning 'void'",
+            "a void function",
+        ),
         ("a.cu:3:5: error: no match for 'operator*' (operand types are 'uint3' and 'int')", "blockIdx, threadIdx"),
         ("a.cu:3:5: error: expected ')' before ';' token", ""),
+        ("a.cu:3:5: error: missing terminating ' character", ""),
+        ("a.cu:3:5: error: 'i' is not a constant expression", ""),
+        ("a.cu(3): error: return value type does not match the function type", ""),
     ],
 )
 def test_common_errors(log, said):

@@ -144,3 +144,27 @@ def test_what_another_struct_or_kernel_has_may_be_written(source):
 )
 def test_shared_memory_of_others(source):
     assert silent_mistake(source, "n::f" if "namespace n" in source else "f", Passed(shared_memory=False)) is None
+
+
+@pytest.mark.parametrize("size", ["g.x.numel()", "blockDim.x", "2 * g . x . rows ()", "gridDim.y + 1"])
+def test_an_array_of_run_time_size(size):
+    line, text = silent_mistake("\n" + KERNEL.format(f"float buf[{size}]; buf[0] = 1;"), "f", Passed(["x"]))
+    assert line == 2 and text.startswith(f"buf[{size}]: CUDA has arrays of constant size")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "constexpr int rows = 4; float acc[rows];",
+        "float acc[Tile::cols * Tile::rows];",
+        "const float w[extent] = {1}; float b[batch];",
+        "if (a) s[0] = 1; else s[blockDim.x - 1] = 2;",
+        "if (p and p[g.x.numel() - 1] > 0) return;",
+        "extern __shared__ float tile[]; tile[blockDim.x - 1] = 1;",
+        "__shared__ float tile[blockDim.x];",
+        "// float buf[g.x.numel()];",
+        "return s[blockDim.x];",
+    ],
+)
+def test_other_arrays(body):
+    assert silent_mistake(KERNEL.format(body), "f", Passed(["x"])) is None

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from tkjit.compile.nvrtc import EXTRA
 from tkjit.errors import CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
+from tkjit.spec.expr import EXTENTS
 from tkjit.system.install import pip_install
 
 # of the parts that torch's wheels of CUDA do not have, as device_code.py names what NVRTC did not find
@@ -106,9 +107,12 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
 
 
 def _extents(spec: Spec) -> dict[str, str]:
-    """How a kernel asks for each dim."""
-    found = {dim: f"g.{dim}" for dim in spec.dim_names}  # of a number's name
-    for f in reversed([f for f in spec.tensors if not f.is_strided and not f.is_list]):
-        members = zip(reversed(f.dims), ("cols", "rows", "depth", "batch"), strict=False)
-        found |= {dim.text: f"g.{f.name}.{member}()" for dim, member in members if dim.text in found}
+    """How a kernel asks for each dim: a field of its name, or a tensor's member; empty where nothing has it."""
+    found = {dim: f"g.{dim}" if any(f.name == dim for f in spec.fields) else "" for dim in spec.dim_names}
+    for f in spec.tensors:
+        first = f"g.{f.name}[0]" if f.is_list else f"g.{f.name}"
+        for from_end, dim in enumerate(reversed(f.dims)):
+            member = f"extent({len(f.dims) - 1 - from_end})" if f.is_strided else f"{EXTENTS[3 - from_end]}()"
+            if found.get(dim.text) == "":
+                found[dim.text] = f"{first}.{member}"
     return found

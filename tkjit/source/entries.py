@@ -82,9 +82,9 @@ def why_not_the_entry(text: str, entry: str, *, takes_arguments: bool, passed: S
         return f'{name} is a template, <{kernel.template}>: entry="{name}<{wanted}>"' if wanted else ""
     if angle and not kernel.template:
         return f'{name} is no template: entry="{name}"'
-    if angle and "=" not in kernel.template and "<" not in arguments:
+    if angle and "=" not in kernel.template and "..." not in kernel.template:
         parameters = template_names(kernel.template)
-        if len(parameters) != len(arguments.split(",")):
+        if len(parameters) != len(split(with_angles_apart(tokens_of(arguments.removesuffix(">"))))):
             return f'{name} is a template, <{kernel.template}>: entry="{name}<{", ".join(parameters)}>"'
     given = kernel.parameters
     if any("..." in parameter or parameter == "void" for parameter in given):

@@ -47,12 +47,12 @@ _COMMON = (
         "the numbers have to be of one type, as in max(float(g.x[i]), 0.f)",
     ),
     (
-        r"missing terminating .\W? character",
+        r"missing terminating (?:'\"'|\") character",
         'a text has a line break in it: a Python string with a backslash in its CUDA is r"""..."""',
     ),
     (r"stray .#. in program", "a comment in CUDA begins with //, as in C++"),
     (
-        r"\W\w+\W is not a constant expression",
+        r"\Wg\W is not a constant expression",
         'what the compiler has to know is a variant: variants={"causal": (False, True)}, a parameter causal: bool, and '
         "template <bool causal>",
     ),
@@ -65,9 +65,8 @@ _COMMON = (
         "blockIdx, threadIdx, blockDim and gridDim have three members: blockIdx.x * blockDim.x + threadIdx.x",
     ),
     (
-        r"return-statement with a value, in function returning .void|void function.*should not return a value"
-        r"|return value type does not match",
-        "a kernel returns nothing: it writes to the elements of an output",
+        r"return-statement with a value, in function returning .void|void function.*should not return a value",
+        "a void function, as a kernel is one, returns nothing: a kernel writes to the elements of an output",
     ),
     (
         r"\W->\W has non-pointer type .*\b(?:gl|strided)<",
@@ -102,7 +101,7 @@ def why_no_member(text: str, entry: str, fields: Sequence[str], dims: Mapping[st
     fields : sequence of str
         The members of the struct that is rendered.
     dims : mapping
-        By each dim of the spec how a kernel asks for it: ``g.x.rows()``.
+        By each dim of the spec how a kernel asks for it, ``g.x.rows()``; empty where it cannot.
     log : str
         What the compiler has printed.
 
@@ -141,7 +140,8 @@ def _why_no_field(name: str, text: str, entry: str, fields: Sequence[str], dims:
     own = f"Globals has no field {name}; it has {', '.join(fields)}"
     if name in dims:
         computed = f'computed={{"{name}": "{name}"}}'
-        own = f"{name} is a dim and no field: a tensor has it, {dims[name]}, or {computed}"
+        asks = f"a tensor has it, {dims[name]}, or " if dims[name] else ""
+        own = f"{name} is a dim and no field: {asks}{computed}"
     elif near := difflib.get_close_matches(name, fields, 1):
         own += f"; did you mean g.{near[0]}?"
     others = [one.name for one in kernel_functions(text) if one.name != entry and "Globals" in " ".join(one.parameters)]
@@ -181,7 +181,10 @@ def _why_unknown(name: str, fields: Sequence[str], dims: Mapping[str, str]) -> s
     if name in fields:
         return f"{name} is a field of the struct: g.{name}, where the kernel's parameter is g"
     if name in dims and fields:
-        return f"{name} is a dim of the spec; a kernel asks its tensor for it: {dims[name]}"
+        asks = (
+            f"its tensor for it: {dims[name]}" if dims[name] else f'for g.{name}, with computed={{"{name}": "{name}"}}'
+        )
+        return f"{name} is a dim of the spec; a kernel asks {asks}"
     if _UNSYNCED.fullmatch(name):
         return (
             f"{name} has become {name}_sync, which takes the lanes that take part first: {name}_sync(0xffffffff, ...)"

@@ -99,22 +99,25 @@ def _is_shared(tokens: Sequence[Token], place: int) -> bool:
     return "__shared__" in takewhile(lambda word: word not in (";", "{", "}"), words)
 
 
-_RUN_TIME_SIZES = frozenset(["blockDim", "gridDim", "numel", "rows", "cols", "depth", "batch", "extent"])
+_RUN_TIME_SIZE = re.compile(r"\b(?:blockDim|gridDim)\s*\.|\.\s*(?:numel|rows|cols|depth|batch|extent)\s*\(")
+_NO_TYPES = frozenset(["return", "else", "do", "and", "or", "not", "xor", "sizeof", "delete", "new", "case", "throw"])
 
 
 def _array_of_run_time_size(text: str, name: str) -> tuple[int, str] | None:
     """A local array whose size a launch decides: g++ has such arrays, and CUDA has not."""
-    if not re.search(rf"\w\s+\w+\s*\[[^\]]*\b(?:{'|'.join(_RUN_TIME_SIZES)})\b", text):  # quick, and mostly true
-        return None
+    if not any(_RUN_TIME_SIZE.search(match[0]) for match in re.finditer(r"\w\s+\w+\s*\[[^\];]*\]", text)):
+        return None  # quick, and mostly true
     entry = entry_function(text, outline(tokens_of(text)), name)
     tokens = entry[1].body if entry is not None else []
     for i in range(2, len(tokens)):
         before, array, bracket = tokens[i - 2 : i + 1]
-        is_declared = bracket.text == "[" and array.kind == before.kind == "word" and before.text != "return"
+        is_declared = bracket.text == "[" and array.kind == before.kind == "word" and before.text not in _NO_TYPES
         end = closing(tokens, i) if is_declared and not _is_shared(tokens, i) else None
-        if end is None or not _RUN_TIME_SIZES & {token.text for token in tokens[i:end]} or _is_conditional(text, array):
+        if end is None or end == i + 1:
             continue
         size = text[tokens[i + 1].start : tokens[end - 1].end]
+        if not _RUN_TIME_SIZE.search(size) or _is_conditional(text, array):
+            continue
         constant = "CUDA has arrays of constant size: a number, a constant, or an integer of variants="
         return _line(text, array), f"{array.text}[{size}]: {constant}; a Scratch tensor has any size"
     return None
