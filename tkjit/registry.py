@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 from collections.abc import Callable
 from functools import cache
@@ -287,12 +288,16 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
 
         from tkjit.spec.advice import name_without_quotes
 
-        said, rest = (error.msg if isinstance(error, SyntaxError) else str(error)).partition("\n")[::2]
-        if re.search(r"non-default argument|parameter without a default", said):
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line, text = (lines[-1] if lines else None) or 1, str(error)
+        is_syntax = isinstance(error, SyntaxError) and error.filename == str(path)
+        if isinstance(error, SyntaxError) and is_syntax:
+            line, text = error.lineno or 1, error.msg
+        first, _, rest = text.partition("\n")
+        said = f"{type(error).__name__}: {first}".removesuffix(": ")
+        said += name_without_quotes(error, linecache.getline(str(path), line))
+        if is_syntax and re.search(r"non-default argument|parameter without a default", first):
             said += "; outputs stand before the parameters with defaults"
         if isinstance(error, AssertionError):
             said += '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line = getattr(error, "lineno", None) or (lines[-1] if lines else 1)
-        said = f"{type(error).__name__}: {said}{name_without_quotes(error)}"
         raise SpecError(f"{path}:{line}: {said}\n{rest}".rstrip()) from error

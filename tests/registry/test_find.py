@@ -101,7 +101,17 @@ def test_a_function_without_the_decorator(kernels_here):
 
 
 @pytest.mark.parametrize(
-    "text, said", [("\nraise ValueError('broken')\n", "2: ValueError: broken"), ("\n\ndef f(\n", "3: ")]
+    "text, said",
+    [
+        ("\nraise ValueError('broken')\n", "2: ValueError: broken"),
+        ("\n\ndef f(\n", "3: SyntaxError: '(' was never closed"),
+        ("\n\ndef f(x=1, y): ...\n", "3: SyntaxError: "),
+        ("raise SyntaxError\n", "1: SyntaxError"),
+        ("assert False\n", "1: AssertionError; this imports the file, so calls of its kernels stand under if __name__"),
+        ("x = LIMIT\n", "1: NameError: name 'LIMIT' is not defined"),
+        ("\ndims = dict(grid=N)\n", "2: NameError: name 'N' is not defined; a spec has dims as text"),
+        ("\ncompile('def f(', 'helper.py', 'exec')\n", "2: SyntaxError: '(' was never closed (helper.py, line 1)"),
+    ],
 )
 def test_an_error_in_a_spec_file_is_said_with_its_line(kernels_here, text, said):
     path = kernels_here / "mine.py"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError, TkjitError
-from tkjit.kernel.annotations import AnnotationHook
+from tkjit.kernel.annotation_hook import AnnotationHook
 from tkjit.kernel.kernel import Kernel
 from tkjit.spec import Options, spec_of_function
 
@@ -99,7 +99,7 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
     tolerance : float, optional
         The largest error of a result's row in ``verify``, as a part of the row, where that of its dtypes is too small.
     unchecked : str, optional
-        In-place parameters that ``verify`` does not compare: counts, say, that a kernel leaves for the next.
+        In-place parameters that are not compared by ``verify`` and ``check``, such as counts for the next launch.
 
     Raises
     ------

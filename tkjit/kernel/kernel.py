@@ -155,6 +155,8 @@ class Kernel:
         def reference(*args: Any, **kwargs: Any) -> Any:
             if len(args) > len(names):
                 raise ArgumentError(f"{self.name}: the reference takes {', '.join(names)}, got {len(args)} arguments")
+            if twice := kwargs.keys() & set(names[: len(args)]):
+                raise ArgumentError(f"{self.name}: the reference got {', '.join(sorted(twice))} twice")
             return function(**{**made, **dict(zip(names, args, strict=False)), **kwargs})
 
         return reference
@@ -215,7 +217,10 @@ class Kernel:
 
     def __getitem__(self, launch: object) -> Any:
         """Refuse what Triton and Numba have: ``kernel[grid](...)``."""
-        raise ArgumentError(f"{self.name}: its spec has the grid and the block: call {self.name}(...), without [...]")
+        raise ArgumentError(f"{self.name}: it has its grid and its block: call {self.name}(...), without [...]")
+
+    __iter__ = None  # which __getitem__ would be taken for
+    __contains__ = None
 
     def prepare(self, *args: Any, **kwargs: Any) -> PreparedLaunch:
         """Parse and check a call once, to launch it often: ``step = kernel.prepare(x, y); step(); step(alpha=2.0)``.

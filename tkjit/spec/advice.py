@@ -170,9 +170,20 @@ def near_file(path: Path) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def name_without_quotes(error: BaseException) -> str:
-    """Of a name that a spec uses and nobody defines: a dtype, or one in capitals, as dims and variants are."""
+_OF_A_SPEC = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared_memory|dims|variants|constraints)\s*=")
+
+
+def name_without_quotes(error: BaseException, line: str = "") -> str:
+    """Of a name that a spec uses and nobody defines: a dtype, or one in capitals, as dims and variants are.
+
+    Parameters
+    ----------
+    line : str, optional
+        The line on which it is, which has to be a spec's.
+    """
     name = (error.name or "") if isinstance(error, NameError) else ""
+    if line and not _OF_A_SPEC.search(line):
+        return ""
     if name in BY_NAME or name in _DTYPES:
         return f'; a spec has dtypes as text: "{_DTYPES.get(name, name)}"'
     return f'; a spec has dims as text: "{name}", "cdiv({name}, 256)"' if name.isupper() else ""
