@@ -105,15 +105,21 @@ inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
 /// A launch that does not end. The signal may come between two threads, where no call leads to the kernel's code, so it comes
 /// several times. Where a stack cannot be followed, what is known by then is told.
 inline void on_timeout(int, siginfo_t*, void* context) {
-    constexpr int samples = 8;
+    constexpr int samples = 8, most_calls = 64;
     constexpr long microseconds_between = 3000;
     static int taken = 0;
-    static std::vector<unsigned long long> calls;
-    calls.push_back(interrupted_at(context));
-    handle(SIGSEGV, [](int, siginfo_t*, void*) { end_endless(calls); });
-    const auto more = interrupted_calls(context);
-    calls.insert(calls.end(), more.begin(), more.end());
-    if (++taken == samples) end_endless(calls);
+    static unsigned long long calls[samples * (most_calls + 1)];  // nothing is allocated until the program ends
+    static int count = 0;
+    const auto end = [](int, siginfo_t*, void*) { end_endless({calls, calls + count}); };
+    calls[count++] = interrupted_at(context);
+    struct sigaction before {};
+    sigaction(SIGSEGV, nullptr, &before);
+    handle(SIGSEGV, end);
+    void* frames[most_calls];
+    const int found = backtrace(frames, most_calls);
+    sigaction(SIGSEGV, &before, nullptr);
+    for (int i = 0; i < found; i++) calls[count++] = reinterpret_cast<unsigned long long>(frames[i]) - 1;
+    if (++taken == samples) end(SIGALRM, nullptr, context);
     const itimerval next{{0, 0}, {0, microseconds_between}};
     setitimer(ITIMER_REAL, &next, nullptr);
 }
