@@ -71,7 +71,9 @@ def test_the_cache_may_be_relative_or_in_the_home_directory(monkeypatch, tmp_pat
 
 def test_an_empty_home_is_that_of_the_password_file(monkeypatch):
     monkeypatch.setenv("HOME", "")
-    assert Settings.from_environment({}).cache_root == Path(f"{pwd.getpwuid(os.getuid()).pw_dir}/.cache/tkjit")
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    assert Settings.from_environment({}).cache_root == home / ".cache/tkjit"
+    assert Settings.from_environment({"TKJIT_CACHE": "~/sub"}).cache_root == home / "sub"
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
     with pytest.raises(CacheError, match="HOME is empty, and the user is unknown; set TKJIT_CACHE"):
         Settings.from_environment({})

@@ -67,8 +67,8 @@ class RemoteSettings:
         return cls(
             url=environ.get("TKJIT_CACHE_REMOTE", "").rstrip("/"),
             mode=_one_of("TKJIT_CACHE_REMOTE_MODE", environ.get("TKJIT_CACHE_REMOTE_MODE", ""), ("r", "rw")),
-            key=Path(key).expanduser().absolute() if key else None,
-            trust=Path(trust).expanduser().absolute() if trust else None,
+            key=_expanded(key).absolute() if key else None,
+            trust=_expanded(trust).absolute() if trust else None,
             unsigned=_flag("TKJIT_CACHE_REMOTE_UNSIGNED", unsigned, default=False),
         )
 
@@ -169,7 +169,7 @@ class Settings:
             cache_limit_bytes=size_of_text(limit, "TKJIT_CACHE_LIMIT") if limit else None,
             remote=RemoteSettings.from_environment(environ),
             jit=_flag("TKJIT_JIT", environ.get("TKJIT_JIT"), default=True),
-            record=Path(record).expanduser().absolute() if record else None,
+            record=_expanded(record).absolute() if record else None,
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=True),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
@@ -205,7 +205,7 @@ def _paths(text: str) -> tuple[Path, ...]:
     if not text:
         return ()
     try:
-        return tuple(Path(path).expanduser() for path in text.split(os.pathsep) if path)
+        return tuple(_expanded(path) for path in text.split(os.pathsep) if path)
     except RuntimeError as error:  # ~nobody
         raise CacheError(f"{text}: {error}") from None
 
@@ -234,7 +234,7 @@ def _trace(text: str) -> str:
     """Empty, ``1``, or an absolute path."""
     if text in ("", "0"):
         return ""
-    return text if text == "1" else str(Path(text).expanduser().absolute())
+    return text if text == "1" else str(_expanded(text).absolute())
 
 
 def _flag(name: str, text: str | None, *, default: bool) -> bool:
@@ -270,7 +270,7 @@ def size_of_text(text: str, what: str) -> int:
 def _cache_root(given: str | None, xdg: str | None) -> Path:
     try:
         if given:
-            return Path(given).expanduser().absolute()
+            return _expanded(given).absolute()
         if sys.platform == "linux":
             # what platformdirs says there, without the 2 ms that it takes to be imported
             base = xdg if xdg and os.path.isabs(xdg) else f"{_home()}/.cache"  # noqa: PTH117
@@ -282,6 +282,11 @@ def _cache_root(given: str | None, xdg: str | None) -> Path:
         return Path(platformdirs.user_cache_dir("tkjit", appauthor=False))
     except RuntimeError as error:  # neither HOME nor an entry in the password file
         raise CacheError(f"no directory for the cache: {error}; set TKJIT_CACHE to an absolute path") from None
+
+
+def _expanded(path: str) -> Path:
+    """A path with the home directory for its ``~``."""
+    return Path(_home() + path[1:] if path == "~" or path.startswith("~/") else path).expanduser()
 
 
 def _home() -> str:
