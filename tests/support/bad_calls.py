@@ -146,7 +146,7 @@ TENSORS = {
     "meta": Case(
         lambda: {"x": torch.empty(2, 3, device="meta")},
         ArgumentError,
-        'probe: acc is (2,) float32 on cpu; expected meta, where x is; pass acc.to("meta")',
+        'probe: acc is (2,) float32 on cpu; expected meta, where x is; acc = acc.to("meta") moves it',
     ),
     "meta beside cpu": Case(
         lambda: {"acc": torch.empty(2, device="meta")},

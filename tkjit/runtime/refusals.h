@@ -151,7 +151,7 @@ inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
         const py::list near = py::module_::import("difflib").attr("get_close_matches")(py::handle(name), known, 1);
         static const char* const of_launches[] = {"grid", "block", "blocks", "threads", "shared_memory", "shared_mem"};
         for (const char* option : of_launches)
-            if (text_of(name) == option)
+            if (near.empty() && text_of(name) == option)
                 return raise(argument_error, std::string(kernel) + ": " + option + " is not for a call: the spec says it");
         const std::string meant = near.empty() ? "" : "did you mean " + text_of(near[0]) + "? ";
         raise(argument_error, std::string(kernel) + ": unknown argument " + text_of(name) + "; " + meant + "it takes " + names);
@@ -235,7 +235,11 @@ inline bool keeps_values(int32_t dtype, const std::string& wanted) {
 inline bool can_expand(const TensorView& view, const Expected& expected) {
     const Leading& leading = *expected.leading;
     const int own = view.ndim - expected.count, missing = leading.count - own;
-    if (own < 0 || missing < 0 || leading.count < 1) return false;
+    if (own < 0 || missing < 0 || leading.count < 1 || leading.matches(view, expected.count)) return false;
+    for (int i = 0; i < expected.count; ++i) {
+        const int64_t known = expected.dims[i].value;
+        if (known != kUnbound && known != view.sizes[own + i]) return false;
+    }
     for (int i = 0; i < own; ++i)
         if (view.sizes[i] != 1 && view.sizes[i] != leading.sizes[missing + i]) return false;
     return true;
@@ -272,8 +276,9 @@ inline void refuse_mismatch(const char* kernel, const TensorView& view, const Ex
 inline void refuse_device(const char* kernel, const TensorView& view, const TensorView& other) {
     explain([&] {
         const std::string where = texts::place(other.device_type, other.device);
-        const std::string move = std::string("; pass ") + view.name + ".to(\"" + where + "\")";
-        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is" + move);
+        const std::string name = view.name, moved = "; " + name + " = " + name + ".to(\"" + where + "\") moves it";
+        const bool is_torchs = is_tensor(object_of(view));
+        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is" + (is_torchs ? moved : ""));
     });
 }
 

@@ -181,15 +181,17 @@ class _Call:
     def _require_device(self, f: Field, tensor: torch.Tensor) -> None:
         if tensor.device != self.device:
             expected = f"{self.device}, where {self.first} is" if self.first else str(self.device)
-            remedy = "a meta tensor holds no data" if tensor.is_meta else f'pass {f.name}.to("{self.device}")'
+            moved = f'{f.name} = {f.name}.to("{self.device}") moves it'
+            remedy = "a meta tensor holds no data" if tensor.is_meta else moved
             raise ArgumentError(f"{self.spec.name}: {f.name} is {describe(tensor)}; expected {expected}; {remedy}")
 
     def _mismatch(self, f: Field, tensor: torch.Tensor, kind: type[TkjitError] = ShapeError) -> TkjitError:
-        dims = [*(["..."] if f.leading else []), *(self._dim_text(dim) for dim in f.dims)]
+        leading = ["..."] if self.leading is None else [str(size) for size in self.leading]
+        dims = [*(leading if f.leading else []), *(self._dim_text(dim) for dim in f.dims)]
         dtypes = (
             [str(self.chosen[f.dtype]).removeprefix("torch.")] if f.dtype in self.chosen else self.spec.dtypes_of(f)
         )
-        comma = "," if len(dims) == 1 and not f.leading else ""
+        comma = "," if len(dims) == 1 and dims != ["..."] else ""
         expected = f"({', '.join(dims)}{comma}) {join_options(dtypes)} on {self.device}"
         return kind(f"{self.spec.name}: {f.name} is {describe(tensor)}; expected {expected}")
 
