@@ -284,20 +284,26 @@ def _run(path: Path, module: str, state: State) -> dict[str, Any]:
     except TkjitError:
         raise
     except Exception as error:  # the author's own, of any kind
-        import traceback
+        raise SpecError(_of_author(error, path)) from error
 
-        from tkjit.spec.advice import name_without_quotes
 
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-        line, text = (lines[-1] if lines else None) or 1, str(error)
-        is_syntax = isinstance(error, SyntaxError) and error.filename == str(path)
-        if isinstance(error, SyntaxError) and is_syntax:
-            line, text = error.lineno or 1, error.msg
-        first, _, rest = text.partition("\n")
-        said = f"{type(error).__name__}: {first}".removesuffix(": ")
-        said += name_without_quotes(error, linecache.getline(str(path), line))
-        if is_syntax and re.search(r"non-default argument|parameter without a default", first):
-            said += "; outputs stand before the parameters with defaults"
-        if isinstance(error, AssertionError):
-            said += '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
-        raise SpecError(f"{path}:{line}: {said}\n{rest}".rstrip()) from error
+def _of_author(error: Exception, path: Path) -> str:
+    """What an error in a spec file says, with its line there and what was probably meant."""
+    import traceback
+
+    from tkjit.spec.advice import name_without_quotes
+
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line, text = (lines[-1] if lines else None) or 1, str(error)
+    advice = ""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line, text = error.lineno or 1, error.msg
+        if re.search(r"non-default argument|parameter without a default", text):
+            advice = "; outputs stand before the parameters with defaults"
+    elif isinstance(error, AssertionError):
+        advice = '; this imports the file, so calls of its kernels stand under if __name__ == "__main__":'
+    else:
+        advice = name_without_quotes(error, linecache.getline(str(path), line))
+    first, _, rest = text.partition("\n")
+    said = f"{type(error).__name__}: {first}".removesuffix(": ")
+    return f"{path}:{line}: {said}{advice}\n{rest}".rstrip()

@@ -20,6 +20,7 @@ from tkjit import In, InOut, Out, Tensor
 from tkjit.check.child import ORDERS, Run
 from tkjit.check.results import differences
 from tkjit.cli import main
+from tkjit.cli.check import _what_was_compared
 from tkjit.testing import check
 
 pytestmark = pytest.mark.compiles
@@ -135,6 +136,15 @@ def test_what_is_changed_in_place_is_compared(reference, said):
     else:
         assert check(advanced(reference), dims={"N": 5}).findings == []
     assert check(advanced(reference, unchecked="x seen"), dims={"N": 5}).findings == []
+
+
+def test_an_unchecked_result_is_not_compared_where_it_is_returned_either():
+    @tkjit.kernel("__global__ void f(Globals g) { g.x[0] = 1; }", entry="f", grid=1, block=1, unchecked="x")
+    def f(x: InOut[Tensor, F32, 1]) -> Tensor:
+        return x + 7
+
+    assert check(f).findings == []
+    assert _what_was_compared(f.specs) == "; unchecked= leaves no result to compare with the reference"
 
 
 def test_a_tolerance_of_the_spec_is_kept():

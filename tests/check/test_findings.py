@@ -208,7 +208,7 @@ def test_what_is_not_written_asks_for_axes_where_there_are_some(grid, asked):
 
     (unwritten,) = [one for one in found(f, modes=["init"], dims={"N": 3}) if one.kind == "unwritten"]
     assert unwritten.text.startswith("2 elements of the output y are not written, the first at index 1: ")
-    assert ("are the grid's x and y swapped" in unwritten.text) == asked
+    assert ("the grid's x and y are swapped" in unwritten.text) == asked
 
 
 def test_a_wait_for_what_nobody_does():

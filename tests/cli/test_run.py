@@ -71,3 +71,8 @@ def test_an_error_names_the_sources_line(sources, tmp_path, capsys):
 def test_a_file_that_is_not_there(capsys):
     assert main(["run", "nowhere.cu"]) == 1
     assert "nowhere.cu: no such file" in capsys.readouterr().err
+
+
+def test_a_file_of_python(capsys):
+    assert main(["run", __file__]) == 1
+    assert f"test_run.py is Python, and run takes CUDA sources: python {__file__}" in capsys.readouterr().err

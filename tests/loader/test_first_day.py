@@ -156,6 +156,11 @@ MISTAKES = {
         lambda: scale(RIGHT + "\nint main() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
         "the source launches the kernel itself, in main or another function: leave that out",
     ),
+    "grid= in a call": (lambda: scale()(ONE, grid=4), "scale: grid is not for a call: the spec says it"),
+    "computed= in the grid": (
+        lambda: scale(computed={"count": "x.numel"}, grid="cdiv(count, 256)"),
+        "count is computed for the kernel: write x.numel here too",
+    ),
     "scale[grid](x)": (lambda: scale()[4, 256](ONE), r"it has its grid and its block: call scale\(...\)"),
     "T without a tensor": (lambda: scale(variants={"T": ("float32",)}), 'write it as one: x: In\\[Tensor, "T", "N"\\]'),
     "a vector for a matrix": (
@@ -196,6 +201,16 @@ def test_the_first_line_names_it(session_cache, mistake):
         make()
     first = str(caught.value).split("\n")[0]
     assert re.search(said, first), first
+
+
+def test_the_traceback_begins_at_the_callers_line(session_cache):
+    for make in (lambda: scale(entry="scal")(ONE), lambda: scale(dtype="fp32")):
+        with pytest.raises(tkjit.TkjitError) as caught:
+            make()
+        inner = [
+            entry for entry in caught.traceback if "tkjit/kernel" in str(entry.path) or "tests" not in str(entry.path)
+        ]
+        assert 0 < len(inner) <= 2
 
 
 def test_the_kernels_are_right_without_a_mistake(session_cache):

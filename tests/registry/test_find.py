@@ -11,6 +11,7 @@ from tkjit import SpecError, registry
 from tkjit.config import Settings
 from tkjit.kernel import find_used, kernels_named
 from tkjit.loader.labels import warmup_command
+from tkjit.spec import Source
 
 KERNEL = """
 import tkjit
@@ -170,6 +171,17 @@ def test_a_file_that_is_named_wrongly(tmp_path, monkeypatch, name, said):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SpecError, match=said):
         tkjit.find(name)
+
+
+def test_a_source_that_is_not_there_has_a_near_name(tmp_path):
+    (tmp_path / "scale.cu").write_text("")
+    (tmp_path / "gemm.cu").write_text("")
+    for missing, said in (
+        ("scale_kernel.cu", r"No such file or directory; did you mean scale.cu\?"),
+        ("x.cu", "directory$"),
+    ):
+        with pytest.raises(SpecError, match=f"cannot read the source {tmp_path / missing}: .*{said}"):
+            Source(path=tmp_path / missing).read()
 
 
 def test_a_source_beside_a_spec_that_names_none(tmp_path):

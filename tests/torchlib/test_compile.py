@@ -74,6 +74,17 @@ def test_compile_with_out_and_several_outputs():
     torch.testing.assert_close(square, x * x)
 
 
+def test_a_loaded_kernel_has_few_guards():
+    """Each thing that a traced call reads is asked for again in each call of the compiled code."""
+    axpy = tkjit.load("axpy")
+    compiled = torch.compile(lambda x, y: axpy(x, y, 2.0) + 1, backend="eager", fullgraph=True)
+    compiled(torch.ones(3), torch.ones(3))
+    (entry,) = torch._dynamo.eval_frame._debug_get_cache_entry_list(compiled._torchdynamo_orig_callable)
+    guards = str(entry.guard_manager)
+    assert "register_if_traced" in guards
+    assert not any(name in guards for name in ("is_compiling", "_traced_call,", "'_traced_call'", "__mro__"))
+
+
 def test_compile_of_a_kernel_that_nobody_has_loaded():
     @tkjit.kernel(SCALE.replace("T(g.factor)", "T(3)"), **LAUNCH)
     def scale(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"], factor: float = 2.0) -> Tensor: ...

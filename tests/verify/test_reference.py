@@ -5,10 +5,10 @@ import torch
 
 import tkjit
 from tkjit import In, InOut, Out, Tensor
-from tkjit.check.cases import tensors_of
+from tkjit.check.arguments import each_tensor, tensors_of
 from tkjit.errors import SpecError
 from tkjit.verify.bounds import Bound
-from tkjit.verify.guarded import GUARD_BYTES, each_tensor, guarded
+from tkjit.verify.guarded import GUARD_BYTES, guarded
 from tkjit.verify.reference import expected_results
 
 SOURCE = "__global__ void f(Globals g) {}"

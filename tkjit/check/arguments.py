@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -34,6 +34,26 @@ def tensors_in_order(spec: Spec, arguments: Mapping[str, Any]) -> list[tuple[str
         elif f.is_tensor and value is not None:
             found.append((f.name, value))
     return found
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors of an argument: one, a list's, or none."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []
+
+
+def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
+    """A value, or the list of values, with something else for each tensor; the same for one that is there twice."""
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if not isinstance(value, (list, tuple)):
+        return value
+    made: dict[int, Any] = {}
+    for item in value:
+        if id(item) not in made:
+            made[id(item)] = each_tensor(item, change)
+    return [made[id(item)] for item in value]
 
 
 def unpack(spec: Spec, arguments: Mapping[str, Any], packed: bytes) -> dict[str, torch.Tensor]:

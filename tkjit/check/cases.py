@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from tkjit.check.arguments import tensors_of
 from tkjit.check.sizes import MAX_TRIES, examples_of, integers_for, is_small, shapes_for, sizes_near
 from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Field, Spec, Variant
@@ -103,13 +104,6 @@ def _with_outputs(spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, 
             (output if output.dim() else output.view(1)).view(torch.uint8).fill_(0xFF)
         filled[name] = output
     return filled
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors of an argument: one, a list's, or none."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [tensor for item in value for tensor in tensors_of(item)] if isinstance(value, (list, tuple)) else []
 
 
 class _CaseGenerator:

@@ -199,7 +199,7 @@ def _unwritten(one: Mapping[str, Any], symbols: Symbols) -> str:
     said = f"{some} of the output {one['name']} {'is' if count == 1 else 'are'} not written, the first at index {first}"
     if "//" in one.get("grid", ""):
         return f"{said}: {one['grid']} rounds down, and cdiv rounds up"
-    swapped = "; or are the grid's x and y swapped?" if one.get("axes", 1) > 1 else ""
+    swapped = ", or the grid's x and y are swapped" if one.get("axes", 1) > 1 else ""
     zero = "what is to stay zero has the marker Zero: Out[..., Zero]"
     return f"{said}: the grid or the index leaves them out{swapped}; {zero}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from tkjit.check.arguments import tensors_in_order
+from tkjit.check.arguments import each_tensor, tensors_in_order
 from tkjit.errors import SpecError
 from tkjit.spec import Spec
 
@@ -33,7 +33,7 @@ def against_reference(
     reference = spec.reference
     if reference is None or spec.is_random:
         return []
-    copies = {name: _copy(value) for name, value in arguments.items()}
+    copies = {name: each_tensor(value, torch.Tensor.clone) for name, value in arguments.items()}
     for f in spec.outputs:
         copies[f.name] = None
     try:
@@ -50,32 +50,31 @@ def against_reference(
         said = f"the reference returns {len(results)} of {len(spec.returns)} results"
         return [{"kind": "result", "text": f"{said}: {', '.join(spec.returns)}"}]
     named = dict(zip_longest(spec.returns, results[: len(spec.returns)]))
-    returned = {name: value for name, value in named.items() if name in outputs}
+    returned = {name: value for name, value in named.items() if name in outputs and name in compared_results(spec)}
     for name, value in returned.items():
         if not isinstance(value, torch.Tensor):
             said = f"the reference returns {type(value).__name__} for {name}, and a tensor is expected"
             return [{"kind": "result", "text": f"{said}; return it from the function's body"}]
     in_place, before = _changed_in_place(spec, copies), _changed_in_place(spec, arguments)
-    unchanged = {name for name, value in in_place.items() if _is_same(value, before[name])} - returned.keys()
+    unchanged = {name for name, value in in_place.items() if same_bytes(value, before[name])} - returned.keys()
     return differences(spec, {**in_place, **returned}, outputs, None, unchanged)
 
 
 def _changed_in_place(spec: Spec, arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """The tensors of the fields that are read and written, and that are compared."""
-    compared = {f.name for f in spec.tensors if f.direction == "inout"} - set(spec.verification.unchecked)
+    compared = {f.name for f in spec.tensors if f.direction == "inout"} & compared_results(spec)
     return {name: one for name, one in tensors_in_order(spec, arguments) if name.partition("[")[0] in compared}
 
 
-def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether two tensors of one shape have the same bytes: torch has no comparison of all dtypes."""
+def compared_results(spec: Spec) -> set[str]:
+    """What a kernel writes, and its spec has compared."""
+    return {f.name for f in spec.tensors if f.is_written} - set(spec.verification.unchecked)
+
+
+def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype have the same bytes: torch compares not all dtypes, and no NaN."""
     pair = [tensor.contiguous().view(-1).view(torch.uint8) if tensor.numel() else tensor for tensor in (one, other)]
     return torch.equal(*pair)
-
-
-def _copy(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    return [_copy(item) for item in value] if isinstance(value, list) else value
 
 
 def differences(

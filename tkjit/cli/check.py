@@ -110,10 +110,14 @@ def _is_for_one_cpu(loader: Loader, name: str) -> bool:
 
 def _what_was_compared(specs: Sequence[Spec]) -> str:
     """What the results of a kernel in which nothing was found were compared with."""
+    from tkjit.check.results import compared_results
+
     if any(spec.is_random for spec in specs):
         return "; it draws random numbers, so no reference was compared: test what its results are like"
     if any(spec.reference is None for spec in specs):
         return "; there is no reference to compare the results with: write it as the function's body"
+    if not any(compared_results(spec) for spec in specs):
+        return "; unchecked= leaves no result to compare with the reference"
     gradients = "; verify compares the gradients" if any(spec.backward for spec in specs) else ""
     return f"; the results are the reference's{gradients}"
 

@@ -55,9 +55,8 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
     ArgumentError, CompileError, ToolchainError
         As ``build``.
     """
-    for headers in _headers_of(loaded.extension):
-        if (found := _find(loader, replace(loaded, extension=headers))) is not None:
-            return found
+    if (found := _find_with_any_headers(loader, loaded)) is not None:
+        return found
     extension = loaded.extension
     try:
         return _build(loader, loaded)
@@ -170,14 +169,20 @@ def load_extension(
 def fingerprints_of(extension: Extension) -> list[bytes]:
     """The fingerprints of all files that the cache's entries of an extension depend on; empty if they are not there."""
     loader = loader_for(Settings.from_environment())
-    found = [_find(loader, Loaded(headers)) for headers in _headers_of(extension)]
-    return [entry.fingerprint for entry in next(filter(None, found), [])]
+    return [entry.fingerprint for entry in _find_with_any_headers(loader, Loaded(extension)) or ()]
 
 
 def _module_of(extension: Extension) -> ModuleType:
     loaded = load_extension(extension)
     assert isinstance(loaded, ModuleType)
     return loaded
+
+
+def _find_with_any_headers(loader: Loader, loaded: Loaded) -> list[Entry] | None:
+    for headers in _headers_of(loaded.extension):
+        if (found := _find(loader, replace(loaded, extension=headers))) is not None:
+            return found
+    return None
 
 
 def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:

@@ -1,6 +1,6 @@
 """Registers a kernel's operator while ``torch.compile`` traces a call.
 
-Only traced calls import this module, because it imports torch.
+A call that the interpreter makes does not import this module, because it imports torch.
 """
 
 from __future__ import annotations

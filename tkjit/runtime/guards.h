@@ -102,7 +102,7 @@ inline bool intact(const char* kernel, const TensorView* last) {
         const size_t itemsize = bytes_of(view->dtype), numel = view->bytes / itemsize;
         const char* const remedy = view->ndim == 0 ? texts::no_dims
                                                    : "compare the index with the size before writing, as in if (i < size), "
-                                                     "and what was passed as size with the tensor's; "
+                                                     "and the size that was passed with the tensor's; "
                                                      "python -m tkjit check FILE.py names the line";
         PyErr_Format(launch_error, "%s: it wrote to element %zu of %s, which has %zu: %s", kernel, numel + first / itemsize,
                      view->name, numel, remedy);

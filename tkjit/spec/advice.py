@@ -163,11 +163,11 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
 def near_file(path: Path) -> str:
     """The file that is probably meant by one that is not there: of a like name, or the only one of its kind."""
     try:
-        beside = sorted(one.name for one in path.parent.iterdir() if one.suffix == path.suffix)
+        beside = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.name, beside, 1, 0.5) or (beside if len(beside) == 1 else [])
-    return f"; did you mean {near[0]}?" if near else ""
+    near = difflib.get_close_matches(path.stem, beside, 1, 0.5) or (beside if len(beside) == 1 else [])
+    return f"; did you mean {near[0]}{path.suffix}?" if near else ""
 
 
 _OF_A_SPEC = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared_memory|dims|variants|constraints)\s*=")

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from tkjit.check.arguments import each_tensor
 from tkjit.check.cases import Case, cases_of
 from tkjit.errors import CacheError, CompileError, SpecError, TkjitError, ToolchainError
 from tkjit.headers import locate
@@ -20,7 +21,7 @@ from tkjit.spec import Spec, Variant, variants_of
 from tkjit.verify.bounds import bound_of
 from tkjit.verify.compare import errors_of, problems_of, results_of, writes_outside, writes_to_inputs
 from tkjit.verify.gradients import gradient_problems
-from tkjit.verify.guarded import Guarded, each_tensor, guarded
+from tkjit.verify.guarded import Guarded, guarded
 from tkjit.verify.reference import expected_results
 
 _MAX_ELEMENTS = 1 << 19  # of an input: a simulated multiplication takes a fraction of a nanosecond

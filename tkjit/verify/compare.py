@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from tkjit.check.cases import tensors_of
+from tkjit.check.arguments import tensors_of
+from tkjit.check.results import same_bytes
 from tkjit.spec import Spec
 from tkjit.verify.bounds import Bound, difference, row_error
 from tkjit.verify.guarded import Guarded
@@ -41,7 +42,7 @@ def problems_of(
             if problem := difference(one, other, bound):
                 told = f"{name}{f' {number}' if len(wanted) > 1 else ''}: {problem}"
                 before = tensors_of(given[name])[number : number + 1] if name in in_place else []
-                unchanged = any(torch.equal(_bits(one), _bits(other.to(one.dtype))) for other in before)
+                unchanged = any(same_bytes(one, other.to(one.dtype)) for other in before)
                 yield f"{told}; the reference has not changed it, as {name}.add_(1) would" if unchanged else told
 
 
@@ -71,9 +72,5 @@ def writes_to_inputs(spec: Spec, before: Mapping[str, Any], after: Mapping[str, 
     for f in spec.tensors:
         if f.direction == "in" and f.name in after:
             pairs = zip(tensors_of(before[f.name]), tensors_of(after[f.name]), strict=True)
-            if any(not torch.equal(_bits(one), _bits(other.cpu())) for one, other in pairs):
+            if any(not same_bytes(one, other.cpu()) for one, other in pairs):
                 yield f"{f.name}: the kernel has written to it, and it is an input"
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(torch.uint8) if tensor.numel() and tensor.dim() else tensor

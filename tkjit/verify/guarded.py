@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -48,16 +46,3 @@ def guarded(tensor: torch.Tensor, device: torch.device | str) -> Guarded:
     if span:
         inside.copy_(flat.view(torch.uint8))
     return Guarded(inside.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()), allocation)
-
-
-def each_tensor(value: Any, change: Callable[[torch.Tensor], Any]) -> Any:
-    """A value, or the list of values, with something else for each tensor; the same for one that is there twice."""
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if not isinstance(value, (list, tuple)):
-        return value
-    made: dict[int, Any] = {}
-    for item in value:
-        if id(item) not in made:
-            made[id(item)] = each_tensor(item, change)
-    return [made[id(item)] for item in value]

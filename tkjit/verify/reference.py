@@ -9,11 +9,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from tkjit.check.cases import tensors_of
+from tkjit.check.arguments import each_tensor, tensors_of
 from tkjit.errors import SpecError, TkjitError
 from tkjit.spec import Spec
 from tkjit.verify.bounds import Bound, difference
-from tkjit.verify.guarded import each_tensor
 
 RESULT = "the result"  # the number that a host function returns
 Results = dict[str, list[torch.Tensor]]  # by name; of a kernel over several devices one for each

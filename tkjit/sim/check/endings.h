@@ -32,14 +32,20 @@ inline unsigned long long interrupted_at(void* context) {
 #endif
 }
 
+inline constexpr int most_calls = 64;
+
+/// Writes the addresses of the calls that led here, and returns their number; it allocates nothing.
+inline int note_calls(unsigned long long* calls) {
+    void* frames[most_calls];
+    const int count = backtrace(frames, most_calls);
+    for (int i = 0; i < count; i++) calls[i] = reinterpret_cast<unsigned long long>(frames[i]) - 1;
+    return count;
+}
+
 /// Where a signal came, and the calls that led there: an abort comes in the C library, and its line is the caller's.
 inline std::vector<unsigned long long> interrupted_calls(void* context) {
-    constexpr int most_calls = 64;
-    void* frames[most_calls];
-    std::vector<unsigned long long> calls{interrupted_at(context)};
-    const int count = backtrace(frames, most_calls);
-    for (int i = 0; i < count; i++) calls.push_back(reinterpret_cast<unsigned long long>(frames[i]) - 1);
-    return calls;
+    unsigned long long calls[1 + most_calls] = {interrupted_at(context)};
+    return {calls, calls + 1 + note_calls(calls + 1)};
 }
 
 inline Json place_of_signal(const std::vector<unsigned long long>& calls, const char* access) {
@@ -105,7 +111,7 @@ inline void handle(int signal, void (*handler)(int, siginfo_t*, void*)) {
 /// A launch that does not end. The signal may come between two threads, where no call leads to the kernel's code, so it comes
 /// several times. Where a stack cannot be followed, what is known by then is told.
 inline void on_timeout(int, siginfo_t*, void* context) {
-    constexpr int samples = 8, most_calls = 64;
+    constexpr int samples = 8;
     constexpr long microseconds_between = 3000;
     static int taken = 0;
     static unsigned long long calls[samples * (most_calls + 1)];  // nothing is allocated until the program ends
@@ -115,10 +121,8 @@ inline void on_timeout(int, siginfo_t*, void* context) {
     struct sigaction before {};
     sigaction(SIGSEGV, nullptr, &before);
     handle(SIGSEGV, end);
-    void* frames[most_calls];
-    const int found = backtrace(frames, most_calls);
+    count += note_calls(calls + count);
     sigaction(SIGSEGV, &before, nullptr);
-    for (int i = 0; i < found; i++) calls[count++] = reinterpret_cast<unsigned long long>(frames[i]) - 1;
     if (++taken == samples) end(SIGALRM, nullptr, context);
     const itimerval next{{0, 0}, {0, microseconds_between}};
     setitimer(ITIMER_REAL, &next, nullptr);

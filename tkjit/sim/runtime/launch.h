@@ -47,8 +47,7 @@ inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still
 inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
 inline constexpr long long interruption_ns = 50'000'000;
 inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
-
-inline constexpr long long long_launch_ns = 10'000'000'000;
+inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch is told
 
 inline int requested_workers = 0;
 inline bool has_said_long = false;
