@@ -10,14 +10,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.bind import applications, calls, kernels, wayout
+from benchmarks.bind import applications, calls, kernels, sizes, wayout
 from benchmarks.harness import report
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.bind", description="Bound libraries and their peers.")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--parts", nargs="*", default=["calls", "kernels", "applications"])
+    parser.add_argument("--parts", nargs="*", default=["calls", "kernels", "sizes", "applications"])
     parser.add_argument("--only", nargs="*", default=[], help="of the applications; all without it")
     parser.add_argument("--cppyy", type=Path, help="a Python that has cppyy")
     parser.add_argument("--wayout", type=Path, help="a checkout of the published system")
@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows += calls.rows(options.runs, options.cppyy)
     if "kernels" in options.parts:
         rows += kernels.rows(options.runs)
+    if "sizes" in options.parts:
+        rows += sizes.rows(options.runs, options.only)
     if "applications" in options.parts:
         rows += applications.rows(options.runs, options.only)
     if options.wayout is not None:

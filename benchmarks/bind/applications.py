@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -102,16 +102,22 @@ def measure(application: applications.Application, runs: int) -> dict[str, float
     return {"compiled": compiled, "empty": empty, "headers": headers, "batched": batched, "warm": warm}
 
 
+def chosen(only: Collection[str]) -> Iterator[applications.Application]:
+    """All applications, or those that are named, as far as their libraries are installed."""
+    for kind, names in applications.NAMES.items():
+        for name in names:
+            if only and name not in only:
+                continue
+            if kind == "kokkos" and not kokkos.IS_INSTALLED:
+                print(f"{name}: left out, {kokkos.INSTALL}", file=sys.stderr)
+                continue
+            yield applications.Application(kind, name)
+
+
 def rows(runs: int, only: Collection[str]) -> list[Row]:
     """Run the applications: all, or those that are named."""
-    every = [applications.Application(kind, name) for kind, names in applications.NAMES.items() for name in names]
     figures = {}
-    for application in every:
-        if only and application.name not in only:
-            continue
-        if application.kind == "kokkos" and not kokkos.IS_INSTALLED:
-            print(f"{application.name}: left out, {kokkos.INSTALL}", file=sys.stderr)
-            continue
+    for application in chosen(only):
         figures[application.name] = found = measure(application, runs)
         print(application.name, {key: round(value, 3) for key, value in found.items()}, file=sys.stderr, flush=True)
     return _rows(figures) if figures else []

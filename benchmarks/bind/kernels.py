@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -78,7 +77,7 @@ PYBIND11_MODULE(by_hand, module) {
 }
 """
 TIME = """
-import json, sys, time
+import time
 import numpy as np
 {bind}
 def median(prepare, run):
@@ -89,13 +88,10 @@ def median(prepare, run):
         run(y)
         times.append(time.perf_counter() - start)
     return sorted(times)[3]
-found = {{}}
-for n in {sizes}:
-    data = ((np.arange(1, n + 1, dtype=np.uint64) * 2654435761) % 2**32 % 1000003).astype(float)
-    x, y = Vector(data), Vector(data)
-    reduce(x), sort(Vector(data)), axpy(x, y)
-    found[n] = [median(lambda: x, reduce), median(lambda: Vector(data), sort), median(lambda: y, lambda y: axpy(x, y))]
-print(json.dumps(found))
+data = ((np.arange(1, {n} + 1, dtype=np.uint64) * 2654435761) % 2**32 % 1000003).astype(float)
+x, y = Vector(data), Vector(data)
+reduce(x), sort(Vector(data)), axpy(x, y)
+print(median(lambda: x, reduce), median(lambda: Vector(data), sort), median(lambda: y, lambda y: axpy(x, y)))
 """
 BIND = {
     "tkjit": """
@@ -129,8 +125,9 @@ def rows(runs: int) -> list[Row]:
         measured: dict[str, list[dict[int, list[float]]]] = {"tkjit": [], "by hand": [], "C++": []}
         for _ in range(runs):
             for peer, bind in BIND.items():
-                code = TIME.format(bind=bind.format(source=COMMON, cccl=cccl), sizes=SIZES)
-                measured[peer].append(_run_python(code, directory))
+                code = TIME.replace("{bind}", bind.format(source=COMMON, cccl=cccl))
+                # a process a size, as of the program: the arrays of an earlier size would lie otherwise in memory
+                measured[peer].append({n: _run_python(code.replace("{n}", str(n)), directory) for n in SIZES})
             measured["C++"].append({n: _run_program(directory / "program", n) for n in SIZES})
     found = []
     for number, kernel in enumerate(KERNELS):
@@ -149,10 +146,10 @@ def _compile(directory: Path, name: str, text: str, options: list[str]) -> None:
     subprocess.run(["g++", directory / name, *options], check=True)
 
 
-def _run_python(code: str, directory: Path) -> dict[int, list[float]]:
+def _run_python(code: str, directory: Path) -> list[float]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{directory}"}
     printed = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
-    return {int(n): times for n, times in json.loads(printed.splitlines()[-1]).items()}
+    return [float(word) for word in printed.split()]
 
 
 def _run_program(program: Path, n: int) -> list[float]:

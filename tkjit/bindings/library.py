@@ -206,13 +206,23 @@ class Template:
         self._library = library
         self._declared = declared
         self._types: dict[str, BoundType] = {}
+        self._of_classes: dict[tuple[Any, ...], BoundType] = {}  # those whose arguments were classes
         self.__name__ = declared.name
         self.__doc__ = str(declared.facts.get("doc", "")) or None
 
     def __call__(self, *args: Any) -> BoundType:
+        try:
+            known = self._of_classes.get(args)
+        except TypeError:  # lists have no hash
+            known = None
+        return known if known is not None else self._instantiate(args)
+
+    def _instantiate(self, args: tuple[Any, ...]) -> BoundType:
         text = f"{self._declared.text}{template_arguments(args)}"
         if text not in self._types:
             self._types[text] = BoundType(self._library, text, self._declared, args)
+        if all(isinstance(one, type) for one in args):
+            self._of_classes[args] = self._types[text]
         return self._types[text]
 
     @property

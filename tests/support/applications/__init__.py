@@ -6,6 +6,7 @@ program beside it prints the same names and numbers.
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,22 @@ NAMES = {
     "thrust": "histogram mode saxpy set_operations sort sparse sum".split(),
     "kokkos": "cg_solve cg_spiluk gauss_seidel graph_coloring inner_product spgemm spiluk".split(),
 }
+
+
+class Clock:
+    """The computing time of an application, from its inputs to its results, as ``Clock`` of application.hpp."""
+
+    seconds: float
+    _started: float
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self) -> None:
+        self.seconds = time.perf_counter() - self._started
+
+
+clock = Clock()
 
 
 class Application(NamedTuple):

@@ -1,6 +1,7 @@
 // What the C++ programs of the applications share: their input, and how they print results.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,21 +17,44 @@ inline std::vector<int> numbers(std::size_t n, int below, std::uint64_t seed = 1
     return found;
 }
 
+/// The computing time of a program, from its inputs to its results. It is printed to standard error.
+class Clock {
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+
+public:
+    void stop() const {
+        const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+        std::fprintf(stderr, "%.9f\n", seconds.count());
+    }
+};
+
 inline void print_one(double value) { std::printf(" %.17g", value); }
 inline void print_one(float value) { std::printf(" %.17g", static_cast<double>(value)); }
 inline void print_one(int value) { std::printf(" %d", value); }
 inline void print_one(long value) { std::printf(" %ld", value); }
 
+/// Whether results are printed: those of the first size are.
+inline bool is_printed = true;
+
 /// A line with a name and numbers.
 template <class It>
 void print(const char* name, It first, It last) {
+    if (!is_printed) return;
     std::printf("%s", name);
     for (; first != last; ++first) print_one(static_cast<typename std::iterator_traits<It>::value_type>(*first));
     std::printf("\n");
 }
 template <class T>
 void print(const char* name, T value) {
+    if (!is_printed) return;
     std::printf("%s", name);
     print_one(value);
     std::printf("\n");
+}
+
+void run(std::size_t n);
+
+/// Run an application for each size that the command line names.
+inline void run_each(char** sizes) {
+    for (; *sizes != nullptr; ++sizes, is_printed = false) run(std::strtoul(*sizes, nullptr, 10));
 }

@@ -8,6 +8,7 @@ void run(std::size_t n) {
     const Matrix matrix = matrices::line<Matrix>(static_cast<int>(n));
     Vector exact("exact", n), b("b", n), x("x", n), p("p", n), ap("ap", n), r("r", n);
     for (std::size_t i = 0; i < n; ++i) exact(i) = static_cast<double>(i % 17) / 16;
+    const Clock clock;
     KokkosSparse::spmv("N", 1.0, matrix, exact, 0.0, b);
     Kokkos::deep_copy(r, b);
     Kokkos::deep_copy(p, r);
@@ -24,7 +25,9 @@ void run(std::size_t n) {
         ++steps;
     }
     KokkosBlas::axpby(1.0, x, -1.0, exact);
+    const double error = std::sqrt(KokkosBlas::dot(exact, exact));
+    clock.stop();
     print("steps", steps);
     print_view("x", x);
-    print("error", std::sqrt(KokkosBlas::dot(exact, exact)));
+    print("error", error);
 }

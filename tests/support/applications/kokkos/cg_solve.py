@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from support.applications import clock
 from support.applications.kokkos import MATRIX, NAMESPACES
 from tkjit import char_ptr
 
@@ -22,6 +23,7 @@ def run(kk, n):
     matrix = kk.line(n, template_args=[kk.CrsMatrix(*MATRIX)])
     exact, b, x, p, ap, r = (vector(name, n) for name in ("exact", "b", "x", "p", "ap", "r"))
     np.asarray(exact)[:] = np.arange(n) % 17 / 16
+    clock.start()
     multiply, no_transpose = kk.spmv, char_ptr("N")
     multiply(no_transpose, 1.0, matrix, exact, 0.0, b)
 
@@ -38,4 +40,6 @@ def run(kk, n):
         kk.axpby(1.0, r, r_dot / before, p)
         steps += 1
     kk.axpby(1.0, x, -1.0, exact)
-    return {"steps": steps, "x": x, "error": math.sqrt(kk.dot(exact, exact))}
+    error = math.sqrt(kk.dot(exact, exact))
+    clock.stop()
+    return {"steps": steps, "x": x, "error": error}

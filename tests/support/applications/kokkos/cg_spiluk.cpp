@@ -19,6 +19,7 @@ static void solve(Handle& handle, const Matrix& part, const Vector& given, const
 void run(std::size_t n) {
     const int width = width_of(n), count = width * width;
     const Matrix matrix = matrices::grid<Matrix>(width, width);
+    const Clock clock;
     const Factors found = factors(matrix, 1);
     Handle lower, upper;
     prepare(lower, found.lower, true);
@@ -50,7 +51,9 @@ void run(std::size_t n) {
     lower.destroy_sptrsv_handle();
     upper.destroy_sptrsv_handle();
     KokkosBlas::axpby(1.0, x, -1.0, exact);
+    const double error = std::sqrt(KokkosBlas::dot(exact, exact));
+    clock.stop();
     print("steps", steps);
     print_view("x", x);
-    print("error", std::sqrt(KokkosBlas::dot(exact, exact)));
+    print("error", error);
 }

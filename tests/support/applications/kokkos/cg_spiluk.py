@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from support.applications import clock
 from support.applications.kokkos import HANDLE, MATRIX, NAMESPACES
 from support.applications.kokkos.spiluk import factors
 from tkjit import char_ptr, ptr
@@ -24,6 +25,7 @@ def run(kk, n):
     width = max(3, int(n**0.5))
     count = width * width
     matrix = kk.grid(width, width, template_args=[kk.CrsMatrix(*MATRIX)])
+    clock.start()
     solvers = []
     for part, is_lower in zip(factors(kk, matrix, 1), (True, False), strict=True):
         handle = kk.KokkosKernelsHandle(*HANDLE)()
@@ -57,4 +59,6 @@ def run(kk, n):
     for handle, _ in solvers:
         handle.destroy_sptrsv_handle()
     kk.axpby(1.0, x, -1.0, exact)
-    return {"steps": steps, "x": x, "error": math.sqrt(kk.dot(exact, exact))}
+    error = math.sqrt(kk.dot(exact, exact))
+    clock.stop()
+    return {"steps": steps, "x": x, "error": error}

@@ -15,6 +15,7 @@ void run(std::size_t n) {
     Vector x("x", count), b("b", count), rest("rest", count);
     for (int i = 0; i < count; ++i) b(i) = static_cast<double>(i % 13) / 4;
 
+    const Clock clock;
     KokkosKernels::Experimental::KokkosKernelsHandle<int, int, double, Space, Space, Space> handle;
     handle.create_gs_handle(KokkosSparse::GS_DEFAULT);
     solver::gauss_seidel_symbolic(&handle, count, count, rows, entries, false);
@@ -31,6 +32,7 @@ void run(std::size_t n) {
         ++steps;
     }
     handle.destroy_gs_handle();
+    clock.stop();
     print("steps", steps);
     print_view("x", x);
     print("norm", norm);

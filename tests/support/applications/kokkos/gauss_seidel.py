@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.applications import clock
 from support.applications.kokkos import HANDLE, MATRIX, NAMESPACES
 from tkjit import char_ptr, ptr
 
@@ -23,6 +24,7 @@ def run(kk, n):
     x, b, rest = (kk.View("double*")(name, count) for name in ("x", "b", "rest"))
     np.asarray(b)[:] = np.arange(count) % 13 / 4
 
+    clock.start()
     handle = kk.KokkosKernelsHandle(*HANDLE)()
     handle.create_gs_handle(kk.GSAlgorithm.GS_DEFAULT)
     kk.gauss_seidel_symbolic(ptr(handle), count, count, rows, entries, False)
@@ -38,4 +40,5 @@ def run(kk, n):
         norm = kk.nrm2(rest) / begin
         steps += 1
     handle.destroy_gs_handle()
+    clock.stop()
     return {"steps": steps, "x": x, "norm": norm}

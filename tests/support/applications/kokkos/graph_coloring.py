@@ -1,5 +1,6 @@
 """Colours for the points of a grid, such that no neighbours, or no neighbours of neighbours, have the same."""
 
+from support.applications import clock
 from support.applications.kokkos import HANDLE, MATRIX, NAMESPACES
 from tkjit import ptr
 
@@ -17,6 +18,7 @@ def run(kk, n):
     graph = kk.neighbours(width, width, template_args=[kk.CrsMatrix(*MATRIX)]).graph
     points = width * width
 
+    clock.start()
     handle = kk.KokkosKernelsHandle(*HANDLE)()
     handle.create_graph_coloring_handle()
     kk.graph_color(ptr(handle), points, points, graph.row_map, graph.entries)
@@ -29,4 +31,5 @@ def run(kk, n):
     coloring = handle.get_distance2_graph_coloring_handle()
     two = {"colors2": coloring.get_vertex_colors(), "count2": coloring.get_num_colors()}
     handle.destroy_distance2_graph_coloring_handle()
+    clock.stop()
     return one | two

@@ -11,7 +11,10 @@ void run(std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) y(i) = static_cast<double>(i % 11) / 5;
     for (std::size_t j = 0; j < half; ++j)
         for (std::size_t i = 0; i < n; ++i) a(i, j) = static_cast<double>((i + j * n) % 11) / 7;
+    const Clock clock;
     KokkosBlas::gemv("N", 1.0, a, x, 0.0, product);
+    const double result = KokkosBlas::dot(y, product);
+    clock.stop();
     print_view("product", product);
-    print("result", KokkosBlas::dot(y, product));
+    print("result", result);
 }

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from support.applications import clock
 from tkjit import char_ptr
 
 HEADERS = ["Kokkos_Core.hpp", "KokkosBlas1_dot.hpp", "KokkosBlas2_gemv.hpp"]
@@ -14,5 +15,8 @@ def run(kk, n):
     for view, scale in (x, 3), (y, 5), (a, 7):
         array = np.asarray(view)
         array[:] = np.arange(array.size).reshape(array.shape, order="F") % 11 / scale
+    clock.start()
     kk.gemv(char_ptr("N"), 1.0, a, x, 0.0, product)
-    return {"product": product, "result": kk.dot(y, product)}
+    result = kk.dot(y, product)
+    clock.stop()
+    return {"product": product, "result": result}

@@ -20,10 +20,8 @@ inline int width_of(std::size_t n) {
     return width < 3 ? 3 : width;
 }
 
-void run(std::size_t n);
-
 int main(int, char** argv) {
     Kokkos::initialize();
-    run(std::strtoul(argv[1], nullptr, 10));
+    run_each(argv + 1);
     Kokkos::finalize();
 }

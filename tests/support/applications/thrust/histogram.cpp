@@ -1,4 +1,4 @@
-#include "../application.hpp"
+#include "program.hpp"
 
 #include <thrust/adjacent_difference.h>
 #include <thrust/binary_search.h>
@@ -11,11 +11,11 @@
 #include <thrust/reduce.h>
 #include <thrust/sort.h>
 
-int main(int, char** argv) {
-    const std::size_t n = std::strtoul(argv[1], nullptr, 10);
+void run(std::size_t n) {
     std::vector<int> input = numbers(n, 10), more = numbers(n, 10, 77);
     for (std::size_t i = 0; i < n; ++i) input[i] += more[i] / 2;
     thrust::device_vector<int> data(input.begin(), input.end());
+    const Clock clock;
     thrust::sort(data.begin(), data.end());
 
     thrust::device_vector<int> dense;
@@ -28,6 +28,7 @@ int main(int, char** argv) {
                                            thrust::not_equal_to<int>());
     thrust::device_vector<int> sparse(bins), counts(bins);
     thrust::reduce_by_key(data.begin(), data.end(), thrust::constant_iterator<int>(1), sparse.begin(), counts.begin());
+    clock.stop();
     print("dense", dense.begin(), dense.end());
     print("values", sparse.begin(), sparse.end());
     print("counts", counts.begin(), counts.end());

@@ -1,6 +1,6 @@
 """How often each value occurs: of all values, and of those that occur."""
 
-from support.applications import numbers
+from support.applications import clock, numbers
 
 HEADERS = [
     "thrust/device_vector.h",
@@ -19,6 +19,7 @@ HEADERS = [
 def run(thrust, n):
     vector = thrust.device_vector(int)
     data = vector(numbers(n, 10) + numbers(n, 10, seed=77) // 2)
+    clock.start()
     thrust.sort(data.begin(), data.end())
 
     dense = vector()
@@ -33,4 +34,5 @@ def run(thrust, n):
     sparse, counts = vector(bins), vector(bins)
     ones = thrust.constant_iterator(int)(1)
     thrust.reduce_by_key(data.begin(), data.end(), ones, sparse.begin(), counts.begin())
+    clock.stop()
     return {"dense": dense, "values": sparse, "counts": counts}

@@ -1,4 +1,4 @@
-#include "../application.hpp"
+#include "program.hpp"
 
 #include <thrust/device_vector.h>
 #include <thrust/fill.h>
@@ -11,15 +11,17 @@ struct saxpy_functor {
     float operator()(const float& x, const float& y) const { return a * x + y; }
 };
 
-int main(int, char** argv) {
-    const std::size_t n = std::strtoul(argv[1], nullptr, 10);
+void run(std::size_t n) {
     const std::vector<int> xs = numbers(n, 1000), ys = numbers(n, 1000, 5);
     thrust::device_vector<float> x(xs.begin(), xs.end()), y(ys.begin(), ys.end());
-    thrust::device_vector<float> slow(y), fast(y), temporary(x.size());
+    thrust::device_vector<float> slow(y), fast(y);
+    const Clock clock;
+    thrust::device_vector<float> temporary(x.size());
     thrust::fill(temporary.begin(), temporary.end(), 2.0f);
     thrust::transform(x.begin(), x.end(), temporary.begin(), temporary.begin(), thrust::multiplies<float>());
     thrust::transform(temporary.begin(), temporary.end(), slow.begin(), slow.begin(), thrust::plus<float>());
     thrust::transform(x.begin(), x.end(), fast.begin(), fast.begin(), saxpy_functor(2.0f));
+    clock.stop();
     print("slow", slow.begin(), slow.end());
     print("fast", fast.begin(), fast.end());
 }

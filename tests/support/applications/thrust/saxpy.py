@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from support.applications import numbers
+from support.applications import clock, numbers
 
 HEADERS = ["thrust/device_vector.h", "thrust/fill.h", "thrust/transform.h", "thrust/functional.h"]
 SOURCE = """
@@ -22,6 +22,7 @@ def run(thrust, n):
     y = vector(numbers(n, 1000, seed=5).astype(np.float32))
     slow, fast = vector(y), vector(y)
 
+    clock.start()
     temporary = vector(x.size())
     thrust.fill(temporary.begin(), temporary.end(), np.float32(2))
     multiplies, plus = thrust.multiplies(np.float32)(), thrust.plus(np.float32)()
@@ -29,4 +30,5 @@ def run(thrust, n):
     thrust.transform(temporary.begin(), temporary.end(), slow.begin(), slow.begin(), plus)
 
     thrust.transform(x.begin(), x.end(), fast.begin(), fast.begin(), thrust.saxpy_functor(2.0))
+    clock.stop()
     return {"slow": slow, "fast": fast}

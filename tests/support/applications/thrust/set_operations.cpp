@@ -1,4 +1,4 @@
-#include "../application.hpp"
+#include "program.hpp"
 
 #include <algorithm>
 #include <thrust/device_vector.h>
@@ -14,18 +14,21 @@ static Vector sorted_numbers(std::size_t n, int seed) {
     return Vector(found.begin(), found.end());
 }
 
-int main(int, char** argv) {
-    const std::size_t n = std::strtoul(argv[1], nullptr, 10);
+void run(std::size_t n) {
     const Vector a = sorted_numbers(n, 1), b = sorted_numbers(n, 9);
-    Vector result(a.size() + b.size());
-    auto end = thrust::merge(a.begin(), a.end(), b.begin(), b.end(), result.begin());
-    print("merge", result.begin(), end);
-    end = thrust::set_union(a.begin(), a.end(), b.begin(), b.end(), result.begin());
-    print("union", result.begin(), end);
-    end = thrust::set_intersection(a.begin(), a.end(), b.begin(), b.end(), result.begin());
-    print("intersection", result.begin(), end);
-    end = thrust::set_difference(a.begin(), a.end(), b.begin(), b.end(), result.begin());
-    print("difference", result.begin(), end);
-    end = thrust::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), result.begin());
-    print("symmetric", result.begin(), end);
+    const std::size_t size = a.size() + b.size();
+    const Clock clock;
+    Vector merged(size), both(size), common(size), difference(size), symmetric(size);
+    const auto merged_end = thrust::merge(a.begin(), a.end(), b.begin(), b.end(), merged.begin());
+    const auto both_end = thrust::set_union(a.begin(), a.end(), b.begin(), b.end(), both.begin());
+    const auto common_end = thrust::set_intersection(a.begin(), a.end(), b.begin(), b.end(), common.begin());
+    const auto difference_end = thrust::set_difference(a.begin(), a.end(), b.begin(), b.end(), difference.begin());
+    const auto symmetric_end =
+        thrust::set_symmetric_difference(a.begin(), a.end(), b.begin(), b.end(), symmetric.begin());
+    clock.stop();
+    print("merge", merged.begin(), merged_end);
+    print("union", both.begin(), both_end);
+    print("intersection", common.begin(), common_end);
+    print("difference", difference.begin(), difference_end);
+    print("symmetric", symmetric.begin(), symmetric_end);
 }

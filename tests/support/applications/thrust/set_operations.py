@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from support.applications import numbers
+from support.applications import clock, numbers
 
 HEADERS = ["thrust/device_vector.h", "thrust/merge.h", "thrust/set_operations.h"]
 
@@ -10,6 +10,7 @@ HEADERS = ["thrust/device_vector.h", "thrust/merge.h", "thrust/set_operations.h"
 def run(thrust, n):
     vector = thrust.device_vector(int)
     a, b = (vector(np.unique(numbers(n, 2 * n, seed))) for seed in (1, 9))
+    clock.start()
     results, ends = {}, {}
     for name, function in {
         "merge": thrust.merge,
@@ -20,5 +21,6 @@ def run(thrust, n):
     }.items():
         results[name] = vector(a.size() + b.size())
         ends[name] = function(a.begin(), a.end(), b.begin(), b.end(), results[name].begin())
+    clock.stop()
     counts = {name: end - results[name].begin() for name, end in ends.items()}
     return {name: np.asarray(result)[: counts[name]] for name, result in results.items()}

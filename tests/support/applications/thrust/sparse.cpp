@@ -1,4 +1,4 @@
-#include "../application.hpp"
+#include "program.hpp"
 
 #include <algorithm>
 #include <thrust/device_vector.h>
@@ -24,9 +24,9 @@ struct Sparse {
     }
 };
 
-int main(int, char** argv) {
-    const std::size_t n = std::strtoul(argv[1], nullptr, 10);
+void run(std::size_t n) {
     const Sparse a(n, 3), b(n, 8);
+    const Clock clock;
     Indices index(a.index.size() + b.index.size());
     Values value(index.size());
     thrust::merge_by_key(a.index.begin(), a.index.end(), b.index.begin(), b.index.end(), a.value.begin(), b.value.begin(),
@@ -37,6 +37,7 @@ int main(int, char** argv) {
     Values sum_value(distinct);
     thrust::reduce_by_key(index.begin(), index.end(), value.begin(), sum_index.begin(), sum_value.begin(),
                           thrust::equal_to<int>(), thrust::plus<float>());
+    clock.stop();
     print("index", sum_index.begin(), sum_index.end());
     print("value", sum_value.begin(), sum_value.end());
 }

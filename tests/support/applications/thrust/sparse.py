@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from support.applications import numbers
+from support.applications import clock, numbers
 
 HEADERS = [
     "thrust/device_vector.h",
@@ -21,6 +21,7 @@ def run(thrust, n):
         return indices(places), values(numbers(len(places), 50, seed).astype(np.float32) / 4)
 
     (a_index, a_value), (b_index, b_value) = sparse(3), sparse(8)
+    clock.start()
     size = a_index.size() + b_index.size()
     index, value = indices(size), values(size)
     thrust.merge_by_key(
@@ -35,4 +36,5 @@ def run(thrust, n):
         *(index.begin(), index.end(), value.begin(), sum_index.begin(), sum_value.begin()),
         *(thrust.equal_to(int)(), thrust.plus(np.float32)()),
     )
+    clock.stop()
     return {"index": sum_index, "value": sum_value}

@@ -1,0 +1,90 @@
+"""The computing time of the applications of the WAYOUT paper over sizes (its figure 10), in Python and in C++.
+
+Each is a process of its own, in which the application runs a few times. A small run is first: it loads calls and starts
+OpenMP's threads.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.bind.applications import TESTS, chosen
+from benchmarks.harness import ROOT, Row, interleaved
+
+if TYPE_CHECKING:
+    from support.applications import Application
+
+SIZES = {
+    "thrust": (2**20, 2**23),
+    "kokkos": (2**16, 2**18),
+    "cg_solve": (2**12, 2**14),  # as many steps as numbers
+    "inner_product": (2**12, 2**13),  # a matrix of n * n / 2 doubles
+}
+LIMIT = 1.05
+# else glibc gives an array's memory back to the system or keeps it, by what else the process has freed: the faults of
+# getting it anew are half of some computing times
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+_TIMES = 5
+
+_COMPUTE = """
+import sys
+sys.path.insert(0, {tests!r})
+import tkjit
+from support import applications
+application = applications.Application({kind!r}, {name!r})
+library = application.bind()
+for n in [1000] + {times} * [{n}]:
+    application.run(library, n)
+    print(applications.clock.seconds)
+"""
+
+
+def rows(runs: int, only: Collection[str]) -> list[Row]:
+    """Compare all applications, or those that are named."""
+    found = []
+    for application in chosen(only):
+        with tempfile.TemporaryDirectory() as directory:
+            program = Path(directory) / "program"
+            subprocess.run(application.compile_command(program), check=True)
+            for n in SIZES.get(application.name, SIZES[application.kind]):
+                ours, theirs = interleaved(
+                    [partial(_compute, application, n), partial(_run_program, program, n)],
+                    runs,
+                )
+                row = Row(f"{application.name} of {n:,}, computing", "C++", ours * 1e3, theirs * 1e3, "ms", LIMIT)
+                print(f"{row.what}: {row.ratio:.3f}", file=sys.stderr, flush=True)
+                found.append(row)
+    return found
+
+
+def _compute(application: Application, n: int) -> float:
+    code = _COMPUTE.format(tests=str(TESTS), kind=application.kind, name=application.name, n=n, times=_TIMES)
+    printed = subprocess.check_output(
+        [sys.executable, "-c", code], env={**os.environ, **KEEP_MEMORY, "PYTHONPATH": str(ROOT)}, text=True
+    )
+    return _typical(printed)
+
+
+def _run_program(program: Path, n: int) -> float:
+    done = subprocess.run(
+        [program, "1000", *_TIMES * [str(n)]],
+        env={**os.environ, **KEEP_MEMORY},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return _typical(done.stderr)
+
+
+def _typical(printed: str) -> float:
+    """The median of the seconds that were printed, but the first."""
+    return median(float(word) for word in printed.split()[-_TIMES:])
