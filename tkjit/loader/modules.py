@@ -71,12 +71,17 @@ class ModulePlan(Plan):
             env.failure_directory(self.recipe),
             search=(*include_dirs, *env.header_path),
         )
-        cxx = env.toolchain.cxx.path
+        cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
 
         def compiled(*more: str) -> Product:
-            cflags = [*self.cflags, *more]
             product, self._built = compiler.compile_module(
-                unit, staging, cxx=cxx, include_dirs=include_dirs, cflags=cflags, exports=_EXPORTS
+                unit,
+                staging,
+                cxx=cxx,
+                include_dirs=include_dirs,
+                cflags=[*self.cflags, *more],
+                exports=_EXPORTS,
+                linking=linking,
             )
             return product
 
@@ -126,9 +131,9 @@ class RuntimePlan(SharedModulePlan):
     """The module that every glue uses."""
 
     arch = RUNTIME
-    # 2 s of its compilation are pybind11's and torch's headers. -O2 would take 2 s more, for 4 % of a call's time; -g0
-    # because nobody steps through it
-    cflags = ("-O1", "-finline-functions", "-g0", "-fvisibility=hidden")
+    # -O2 would take a third more, for 4 % of a call's time; -g0 because nobody steps through it; the texts of torch's
+    # own checks, a tenth of the time, are read by nobody: what they throw is another error here
+    cflags = ("-O1", "-finline-functions", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES")
     what = "the runtime (once per environment)"
 
 

@@ -10,7 +10,7 @@
 namespace tkjit::runtime {
 
 // A reference that is never given back: the module lives as long as the process.
-inline PyObject* keep(py::object object) { return object.release().ptr(); }
+inline PyObject* keep(Owned object) { return object.release(); }
 
 struct Allocation {
     PyObject* empty = nullptr;
@@ -26,21 +26,21 @@ inline std::atomic<bool> allocation_found{false};
 // What torch_empty() calls. Not looked up when the module is imported: many kernels allocate nothing.
 inline bool find_allocation() {
     try {
-        const py::module_ module = py::module_::import("torch");
+        const Owned module = import_module("torch"), device_class = attribute(module, "device");
         static std::mutex finding;
         const std::lock_guard lock(finding);
         if (allocation_found.load(std::memory_order_relaxed)) return true;
         for (int dtype = 0; dtype < TKJIT_DTYPE_COUNT; ++dtype)
-            allocation.dtypes[dtype] = keep(module.attr(dtype_name(dtype)));
-        allocation.keywords = keep(py::make_tuple("dtype", "device"));
-        allocation.device_class = keep(module.attr("device"));
-        allocation.cpu = keep(module.attr("device")("cpu"));
-        allocation.empty = keep(module.attr("empty"));
-        for (int device = 0; device < kMaxDevices; ++device) allocation.cuda[device] = keep(module.attr("device")("cuda", device));
+            allocation.dtypes[dtype] = keep(attribute(module, dtype_name(dtype)));
+        allocation.keywords = keep(build("(ss)", "dtype", "device"));
+        allocation.device_class = keep(borrowed(device_class.get()));
+        allocation.cpu = keep(call(device_class.get(), "s", "cpu"));
+        allocation.empty = keep(attribute(module, "empty"));
+        for (int device = 0; device < kMaxDevices; ++device)
+            allocation.cuda[device] = keep(call(device_class.get(), "si", "cuda", device));
         allocation_found.store(true, std::memory_order_release);
         return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
         return false;
     }
 }
@@ -75,17 +75,14 @@ inline PyObject* torch_empty(const int64_t* sizes, int ndim, int32_t dtype, cons
 // By the array API's own way, or the framework's function.
 inline PyObject* as_array(PyObject* tensor, PyObject* like) {
     try {
-        const py::handle array(like);
         if (!has(like, "__dlpack__")) return Py_NewRef(tensor);  // a buffer is of no framework
-        if (py::hasattr(array, "__array_namespace__"))
-            return array.attr("__array_namespace__")().attr("from_dlpack")(py::handle(tensor)).release().ptr();
-        const auto module = py::type::of(array).attr("__module__").cast<std::string>();
-        const py::module_ framework = py::module_::import(module.substr(0, module.find('.')).c_str());
-        return framework.attr("from_dlpack")(py::handle(tensor)).release().ptr();
-    } catch (py::error_already_set& error) {
-        const bool is_ours = error.matches(PyExc_Exception);
-        error.restore();
-        if (!is_ours) return nullptr;  // Ctrl-C
+        if (has(like, "__array_namespace__"))
+            return call_method(call_method(like, "__array_namespace__"), "from_dlpack", "(O)", tensor).release();
+        const std::string module = text_of(attribute(reinterpret_cast<PyObject*>(Py_TYPE(like)), "__module__"));
+        const Owned framework = import_module(module.substr(0, module.find('.')).c_str());
+        return call_method(framework, "from_dlpack", "(O)", tensor).release();
+    } catch (const Raised&) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // Ctrl-C
         const Cause cause;  // NumPy has no bfloat16
         raise(argument_error, "a result is " + describe_tensor(tensor) + ", which " + Py_TYPE(like)->tp_name +
                                   " cannot hold; pass tensors to get a tensor");

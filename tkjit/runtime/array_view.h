@@ -1,17 +1,15 @@
 // What the runtime knows of torch, and reading any array's memory by DLPack.
 #pragma once
 
+#include "python.h"
 #include "table.h"
 
 #include <ATen/dlpack.h>
-#include <pybind11/pybind11.h>
 
 #include <cstdint>
 #include <string>
 
 namespace tkjit::runtime {
-
-namespace py = pybind11;
 
 struct Torch {
     PyTypeObject* tensor_type = nullptr;
@@ -25,6 +23,12 @@ struct Torch {
     int impl_word = -1;  // which word after the object's header holds the TensorImpl; -1: the layout is not as assumed
 };
 inline Torch torch;
+
+// torch's object for a stream that it has not made.
+inline Owned external_stream(PyObject* handle, int device) {
+    const Owned cuda = attribute(import_module("torch"), "cuda");
+    return call_with_keywords(attribute(cuda, "ExternalStream"), build("(O)", handle), build("{si}", "device", device));
+}
 
 inline int32_t dtype_of_dlpack(DLDataType type) {
     if (type.lanes == 2 && type.code == kDLFloat4_e2m1fn && type.bits == 4) return TKJIT_FLOAT4_E2M1FN_X2;
@@ -67,30 +71,32 @@ inline void note(const DLTensor& tensor, TensorView* view) {
 }
 
 // The capsule of `__dlpack__`, which shows the memory as long as it lives.
-inline py::object dlpack_capsule(py::handle array) {
-    const auto device = array.attr("__dlpack_device__")().cast<py::tuple>();
-    py::dict keywords;
-    keywords["max_version"] = py::make_tuple(1, 1);
-    if (device[0].cast<int>() == kDLCUDA) {
+inline Owned dlpack_capsule(PyObject* array) {
+    const Owned device = call_method(array, "__dlpack_device__");
+    int type = 0, index = 0;
+    if (!PyArg_ParseTuple(device.get(), "ii", &type, &index)) throw Raised{};
+    const Owned none = build("()"), keywords = build("{s(ii)}", "max_version", 1, 1);
+    if (type == kDLCUDA) {
         void* stream = nullptr;
-        torch.exchange->current_work_stream(kDLCUDA, device[1].cast<int>(), &stream);
+        torch.exchange->current_work_stream(kDLCUDA, index, &stream);
         // the producer makes this stream wait for its own; 1 stands for the default stream
-        keywords["stream"] = stream ? reinterpret_cast<uintptr_t>(stream) : 1;
+        const Owned number = build("K", stream ? static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(stream)) : 1ull);
+        if (PyDict_SetItemString(keywords.get(), "stream", number.get()) != 0) throw Raised{};
     }
-    try {
-        return array.attr("__dlpack__")(**keywords);
-    } catch (py::error_already_set& error) {
-        if (!error.matches(PyExc_TypeError)) throw;
-        keywords.attr("pop")("max_version");  // from before there were versions
-        return array.attr("__dlpack__")(**keywords);
-    }
+    const Owned method = attribute(array, "__dlpack__");
+    Owned capsule(PyObject_Call(method.get(), none.get(), keywords.get()));
+    if (capsule) return capsule;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw Raised{};
+    PyErr_Clear();
+    if (PyDict_DelItemString(keywords.get(), "max_version") != 0) throw Raised{};  // from before there were versions
+    return call_with_keywords(method, none, keywords);
 }
 
 // What a capsule shows; null if it is none of DLPack's, or of a version to come.
-inline const DLTensor* shown_by(const py::object& capsule, bool* read_only) {
-    const bool versioned = PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned");
-    if (!versioned && !PyCapsule_IsValid(capsule.ptr(), "dltensor")) return nullptr;
-    void* const managed = PyCapsule_GetPointer(capsule.ptr(), versioned ? "dltensor_versioned" : "dltensor");
+inline const DLTensor* shown_by(PyObject* capsule, bool* read_only) {
+    const bool versioned = PyCapsule_IsValid(capsule, "dltensor_versioned");
+    if (!versioned && !PyCapsule_IsValid(capsule, "dltensor")) return nullptr;
+    void* const managed = PyCapsule_GetPointer(capsule, versioned ? "dltensor_versioned" : "dltensor");
     const auto* const latest = static_cast<DLManagedTensorVersioned*>(managed);
     if (versioned && latest->version.major != DLPACK_MAJOR_VERSION) return nullptr;
     *read_only = versioned && latest->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
@@ -99,20 +105,11 @@ inline const DLTensor* shown_by(const py::object& capsule, bool* read_only) {
 
 // Any array's memory, by `__dlpack__`.
 inline bool view_through_method(PyObject* object, TensorView* view, Values* values) {
-    const py::object capsule = dlpack_capsule(object);
-    const DLTensor* const tensor = shown_by(capsule, &view->read_only);
+    Owned capsule = dlpack_capsule(object);
+    const DLTensor* const tensor = shown_by(capsule.get(), &view->read_only);
     if (!tensor) return false;
     note(*tensor, view);
-    return values->keep(capsule.inc_ref().ptr());
-}
-
-// As hasattr, and not as PyObject_HasAttrString, which keeps Ctrl-C to itself.
-inline bool has(PyObject* object, const char* name) {
-    const auto found = py::reinterpret_steal<py::object>(PyObject_GetAttrString(object, name));
-    if (found) return true;
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw py::error_already_set();
-    PyErr_Clear();
-    return false;
+    return values->keep(capsule.release());
 }
 
 }  // namespace tkjit::runtime

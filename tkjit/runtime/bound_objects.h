@@ -1,7 +1,7 @@
 // C++ objects in Python: their types, who owns them, and whether they may still be used.
 #pragma once
 
-#include <Python.h>
+#include "python.h"
 
 #include <tkjit/bind.h>
 
@@ -13,24 +13,6 @@
 #include <vector>
 
 namespace tkjit::bound {
-
-/// A reference that is given up at the end of its scope.
-class Owned {
-public:
-    explicit Owned(PyObject* object) : object_(object) {}
-    Owned(const Owned&) = delete;
-    Owned& operator=(const Owned&) = delete;
-    ~Owned() {
-        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
-        if (object_ && PyGILState_Check()) Py_DECREF(object_);
-    }
-    PyObject* get() const { return object_; }
-    PyObject* release() { return std::exchange(object_, nullptr); }
-    explicit operator bool() const { return object_ != nullptr; }
-
-private:
-    PyObject* object_;
-};
 
 inline std::string demangle(const char* name) {
     int status = 0;

@@ -68,8 +68,7 @@ inline PyObject* guarded_empty(const int64_t* sizes, int ndim, int32_t dtype, co
     if (!tensor) return nullptr;
     try {
         if (fence(tensor, flat, sizes, ndim, size_t(bytes))) return tensor;
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
     } catch (const std::exception&) {  // c10's
     }
     Py_DECREF(tensor);

@@ -77,38 +77,55 @@ inline bool device_of_pointer(void* pointer, int32_t* device) {
 }
 
 // The interface's stream is what the array was written in; the current one waits for it.
-inline void wait_for(const py::handle& stream, int32_t device) {
-    if (stream.is_none()) return;
-    const py::object cuda = py::module_::import("torch").attr("cuda");
-    const auto handle = stream.cast<int64_t>();
-    if (handle == 2) return void(cuda.attr("synchronize")(device));  // a thread's own default stream, of which torch has none
-    const py::object other = handle == 1 ? cuda.attr("default_stream")(device) : cuda.attr("ExternalStream")(stream, py::arg("device") = device);
-    cuda.attr("current_stream")(device).attr("wait_stream")(other);
+inline void wait_for(PyObject* stream, int32_t device) {
+    if (stream == Py_None) return;
+    const Owned cuda = attribute(import_module("torch"), "cuda");
+    const int64_t handle = integer_of(stream);
+    if (handle == 2) return void(call_method(cuda, "synchronize", "i", device));  // a thread's own default stream, of which torch has none
+    const Owned other = handle == 1 ? call_method(cuda, "default_stream", "i", device) : external_stream(stream, device);
+    call_method(call_method(cuda, "current_stream", "i", device), "wait_stream", "(O)", other.get());
+}
+
+// Of a dictionary; null where it has no such item, or None. Borrowed.
+inline PyObject* item_of(PyObject* dictionary, const char* name) {
+    const Owned key = checked(PyUnicode_FromString(name));
+    PyObject* const found = PyDict_GetItemWithError(dictionary, key.get());
+    if (!found && PyErr_Occurred()) throw Raised{};
+    return found == Py_None ? nullptr : found;
+}
+
+inline std::vector<int64_t> integers_of(PyObject* sequence) {
+    const Owned items = checked(PySequence_Tuple(sequence));
+    std::vector<int64_t> found;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) found.push_back(integer_of(PyTuple_GET_ITEM(items.get(), i)));
+    return found;
 }
 
 // `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form, which is kept: what it describes may
 // live no longer.
-inline bool view_interface(const py::dict& interface, bool on_gpu, TensorView* view, Values* values) {
-    if (!interface.contains("data") || !py::isinstance<py::tuple>(interface["data"])) return false;
-    if (interface.contains("mask") && !interface["mask"].is_none()) return false;
-    if (!values->keep(Py_NewRef(interface.ptr()))) return false;
-    const auto data = interface["data"].cast<py::tuple>();
-    void* const pointer = reinterpret_cast<void*>(data[0].cast<uintptr_t>());
+inline bool view_interface(Owned interface, bool on_gpu, TensorView* view, Values* values) {
+    if (!PyDict_Check(interface.get())) raise_type_error("an array interface that is no dictionary");
+    PyObject* const all = interface.get();
+    PyObject* const data = item_of(all, "data");
+    if (!data || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2 || item_of(all, "mask")) return false;
+    if (!values->keep(interface.release())) return false;
+    void* const pointer = reinterpret_cast<void*>(unsigned_of(PyTuple_GET_ITEM(data, 0)));
+    PyObject *const typestr = item_of(all, "typestr"), *const shape = item_of(all, "shape"), *const given = item_of(all, "strides");
+    if (!typestr || !PyUnicode_Check(typestr) || !shape) raise_type_error("an array interface without typestr or shape");
     DLDataType dtype;
-    if (!dtype_of_typestr(interface["typestr"].cast<std::string>(), &dtype)) dtype = {kDLOpaqueHandle, 8, 1};
+    if (!dtype_of_typestr(utf8_of(typestr), &dtype)) dtype = {kDLOpaqueHandle, 8, 1};
     DLDevice device{kDLCPU, 0};
     if (on_gpu) {
         device.device_type = kDLCUDA;
         if (pointer && !device_of_pointer(pointer, &device.device_id)) return false;
-        if (interface.contains("stream")) wait_for(interface["stream"], device.device_id);
+        if (PyObject* const stream = item_of(all, "stream")) wait_for(stream, device.device_id);
     }
     Shown shown;
-    shown.sizes = interface["shape"].cast<std::vector<int64_t>>();
-    std::vector<int64_t> strides;
-    if (interface.contains("strides") && !interface["strides"].is_none()) strides = interface["strides"].cast<std::vector<int64_t>>();
+    shown.sizes = integers_of(shape);
+    const std::vector<int64_t> strides = given ? integers_of(given) : std::vector<int64_t>();
     if (!strides.empty() && strides.size() != shown.sizes.size()) return false;
     if (!shown.describe(pointer, dtype, device, strides.empty() ? nullptr : strides.data())) return false;
-    view->read_only = data[1].cast<bool>();
+    view->read_only = is_true(borrowed(PyTuple_GET_ITEM(data, 1)));
     note(shown.tensor, view);
     return true;
 }
@@ -130,25 +147,24 @@ inline bool view_buffer(PyObject* object, TensorView* view, Values* values) {
 }
 
 // A capsule that nobody has taken over yet: it is looked at, and stays its owner's.
-inline bool view_capsule(const py::object& capsule, TensorView* view, Values* values) {
+inline bool view_capsule(PyObject* capsule, TensorView* view, Values* values) {
     const DLTensor* const tensor = shown_by(capsule, &view->read_only);
     if (!tensor) return false;
     note(*tensor, view);
-    return values->keep(Py_NewRef(capsule.ptr()));
+    return values->keep(Py_NewRef(capsule));
 }
 
 // False for what is no array.
 inline bool view_without_dlpack(PyObject* object, TensorView* view, Values* values) {
     view->foreign = true;
-    if (PyCapsule_CheckExact(object)) return view_capsule(py::reinterpret_borrow<py::object>(object), view, values);
-    const py::handle array(object);
-    if (has(object, "__cuda_array_interface__")) return view_interface(array.attr("__cuda_array_interface__").cast<py::dict>(), true, view, values);
-    if (has(object, "__array_interface__")) return view_interface(array.attr("__array_interface__").cast<py::dict>(), false, view, values);
+    if (PyCapsule_CheckExact(object)) return view_capsule(object, view, values);
+    for (const char* const name : {"__cuda_array_interface__", "__array_interface__"})
+        if (has(object, name)) return view_interface(attribute(object, name), name[2] == 'c', view, values);
     return PyObject_CheckBuffer(object) && view_buffer(object, view, values);
 }
 
 // Such an array for torch, as a capsule that holds it.
-inline py::object capsule_without_dlpack(const py::object& array) {
+inline Owned capsule_without_dlpack(PyObject* array) {
     struct Managed {
         DLManagedTensor managed{};
         TensorView view;
@@ -158,9 +174,10 @@ inline py::object capsule_without_dlpack(const py::object& array) {
     auto made = std::make_unique<Managed>();
     TensorView& view = made->view;
     view.strided = true;
-    if (!view_without_dlpack(array.ptr(), &view, &made->values) || view.dtype < 0) throw py::type_error("no array");
-    if (view.problems & ~kBackwards) throw py::type_error("no array");
-    if (view.problems) return py::none();
+    const bool is_array = view_without_dlpack(array, &view, &made->values);
+    if (!is_array && PyErr_Occurred()) throw Raised{};
+    if (!is_array || view.dtype < 0 || view.problems & ~kBackwards) raise_type_error("no array");
+    if (view.problems) return borrowed(Py_None);
     DLDataType type{};
     type.lanes = 1;
     type.bits = uint8_t(8 * bytes_of(view.dtype));
@@ -175,21 +192,21 @@ inline py::object capsule_without_dlpack(const py::object& array) {
     made->managed.dl_tensor = {view.data, device, view.ndim, type, view.sizes, view.strides, 0};
     made->managed.manager_ctx = made.get();
     made->managed.deleter = [](DLManagedTensor* self) {
-        const py::gil_scoped_acquire gil;
+        const PyGILState_STATE state = PyGILState_Ensure();
         auto* const whole = static_cast<Managed*>(self->manager_ctx);
         Py_XDECREF(whole->array);
         delete whole;
+        PyGILState_Release(state);
     };
     const auto destroy = [](PyObject* capsule) {  // of one that nobody took over
         if (!PyCapsule_IsValid(capsule, "dltensor")) return;
         auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
         managed->deleter(managed);
     };
-    PyObject* const capsule = PyCapsule_New(&made->managed, "dltensor", destroy);
-    if (!capsule) throw py::error_already_set();
-    made->array = Py_NewRef(array.ptr());
+    Owned capsule = checked(PyCapsule_New(&made->managed, "dltensor", destroy));
+    made->array = Py_NewRef(array);
     made.release();
-    return py::reinterpret_steal<py::object>(capsule);
+    return capsule;
 }
 
 // An array of another framework; numbers and lists are none.
@@ -203,19 +220,19 @@ inline bool view_array(PyObject* object, TensorView* view, Values* values) {
     view->foreign = true;
     if (!view_through_method(object, view, values)) return false;
     // JAX's arrays never change, and do not say so
-    const auto module = py::type::of(py::handle(object)).attr("__module__").cast<std::string>();
+    const std::string module = text_of(attribute(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__module__"));
     if (module.rfind("jax", 0) == 0) view->read_only = true;
     return true;
 }
 
 // An array's capsule for torch to make a tensor of; None for negative strides, over which torch ends the process.
-inline py::object capsule_for_torch(const py::handle& array) {
-    if (!has(array.ptr(), "__dlpack__")) return capsule_without_dlpack(py::reinterpret_borrow<py::object>(array));
-    py::object capsule = dlpack_capsule(array);
+inline Owned capsule_for_torch(PyObject* array) {
+    if (!has(array, "__dlpack__")) return capsule_without_dlpack(array);
+    Owned capsule = dlpack_capsule(array);
     bool read_only = false;
-    const DLTensor* const tensor = shown_by(capsule, &read_only);
+    const DLTensor* const tensor = shown_by(capsule.get(), &read_only);
     for (int i = 0; tensor && tensor->strides && i < tensor->ndim; ++i)
-        if (tensor->strides[i] < 0) return py::none();
+        if (tensor->strides[i] < 0) return borrowed(Py_None);
     return capsule;
 }
 

@@ -5,6 +5,7 @@
 #include "dtypes.h"
 #include "table.h"
 
+#include <pybind11/pybind11.h>
 #include <torch/csrc/Generator.h>
 #include <torch/library.h>
 
@@ -36,9 +37,11 @@ private:
     PyGILState_STATE state_;
 };
 
-// What Python has raised leaves as an exception that torch gives back to Python.
+// What Python has raised leaves as an exception that torch gives back to Python. This alone takes pybind11, which is half of
+// the module's compilation.
+[[noreturn]] void rethrow() { throw pybind11::error_already_set(); }
 Owned checked(PyObject* object) {
-    if (!object) table->rethrow();
+    if (!object) rethrow();
     return Owned(object);
 }
 
@@ -68,13 +71,13 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
         return list;
     }
     PyErr_Format(PyExc_TypeError, "an operator of tkjit's cannot take a value of type %s", value.tagKind().c_str());
-    table->rethrow();
+    rethrow();
     return nullptr;
 }
 
 at::Tensor to_tensor(PyObject* object) {
     void* const impl = table->impl(object);
-    if (!impl) table->rethrow();
+    if (!impl) rethrow();
     return at::Tensor(c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>::reclaim_copy(static_cast<c10::TensorImpl*>(impl)));
 }
 
@@ -153,7 +156,7 @@ public:
         const bool several = outputs_ > 1;
         if (several && (!PyTuple_Check(result.get()) || size_t(PyTuple_GET_SIZE(result.get())) != outputs_)) {
             PyErr_SetString(PyExc_RuntimeError, "tkjit: what records a gradient gave no result");
-            table->rethrow();
+            rethrow();
         }
         for (size_t i = 0; i < outputs_; ++i)
             stack->emplace_back(to_tensor(several ? PyTuple_GET_ITEM(result.get(), Py_ssize_t(i)) : result.get()));

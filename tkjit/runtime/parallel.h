@@ -7,8 +7,7 @@
 #include "storages.h"
 #include "table.h"
 
-#include <pybind11/pybind11.h>
-#include <pybind11/stl.h>
+#include <structmember.h>
 
 #include <atomic>
 #include <mutex>
@@ -16,8 +15,6 @@
 #include <vector>
 
 namespace tkjit::runtime {
-
-namespace py = pybind11;
 
 // ---- processes that are lost ---------------------------------------------------------------------------------------
 
@@ -53,9 +50,9 @@ struct ParallelLayout {
     std::vector<uintptr_t> pointers;
     uintptr_t multicast;
     int dev_idx;
-    py::object tensor;  // this process's part
-    py::object parts;   // what keeps the others mapped
-    std::shared_ptr<Peers> peers;
+    Owned tensor;  // this process's part
+    Owned parts;   // what keeps the others mapped
+    Owned peers;   // a Peers, or none
 };
 
 inline PyObject* parallel_layout_type = nullptr;
@@ -70,13 +67,13 @@ inline bool parallel(PyObject* object, ParallelView* view) {
     view->owner = held;
     const bool is_layout = reinterpret_cast<PyObject*>(Py_TYPE(held)) == parallel_layout_type;
     if (is_layout) {
-        const auto& layout = py::handle(held).cast<const ParallelLayout&>();
-        view->tensor = layout.tensor.ptr();
+        const auto& layout = value_of<ParallelLayout>(held);
+        view->tensor = layout.tensor.get();
         view->layout.data = reinterpret_cast<void* const*>(layout.pointers.data());
         view->layout.multicast = reinterpret_cast<void*>(layout.multicast);
         view->layout.count = int32_t(layout.pointers.size());
         view->layout.dev_idx = layout.dev_idx;
-        view->peers = layout.peers.get();
+        view->peers = layout.peers ? &value_of<Peers>(layout.peers.get()) : nullptr;
     }
     return is_layout;
 }
@@ -85,7 +82,7 @@ inline bool parallel(PyObject* object, ParallelView* view) {
 
 // A club with its devices, as Python knows it.
 struct PythonClub {
-    PythonClub(std::string type, std::vector<int> devices, std::vector<py::object> streams, py::object around)
+    PythonClub(std::string type, std::vector<int> devices, std::vector<Owned> streams, Owned around)
         : type(std::move(type)),
           devices(std::move(devices)),
           streams(std::move(streams)),
@@ -94,8 +91,8 @@ struct PythonClub {
 
     const std::string type;  // "cpu" or "cuda"
     const std::vector<int> devices;
-    const std::vector<py::object> streams;  // None for a device's current one
-    const py::object around;                // called before a step and after it, or None
+    const std::vector<Owned> streams;  // None for a device's current one
+    const Owned around;                // called before a step and after it, or None
     Club club;
 
     std::string text() const {
@@ -112,21 +109,20 @@ inline PyObject* find_club = nullptr;  // tkjit.parallel's function, which knows
 inline PyObject* club(const char* kernel, PyObject* given, DeviceType type, const int32_t* devices, int count) {
     try {
         const bool on_cpu = type == DeviceType::cpu;
-        py::object found;
-        if (given) {
-            found = py::reinterpret_borrow<py::object>(given);
-        } else {
-            if (!find_club) find_club = py::module_::import("tkjit.parallel.club").attr("club_for").cast<py::object>().release().ptr();
-            py::tuple wanted(count);
-            for (int i = 0; i < count; ++i) wanted[size_t(i)] = on_cpu ? i : int(devices[i]);
-            found = py::handle(find_club)(on_cpu ? "cpu" : "cuda", wanted);
+        Owned found = given ? borrowed(given) : Owned();
+        if (!given) {
+            if (!find_club) find_club = attribute(import_module("tkjit.parallel.club"), "club_for").release();
+            const Owned wanted = checked(PyTuple_New(count));
+            for (int i = 0; i < count; ++i)
+                PyTuple_SET_ITEM(wanted.get(), i, checked(PyLong_FromLong(on_cpu ? i : devices[i])).release());
+            found = call(find_club, "sO", on_cpu ? "cpu" : "cuda", wanted.get());
         }
-        const py::object held = py::getattr(found, "_club", py::none());
-        if (!py::isinstance(held, py::handle(python_club_type))) {
-            refuse_object(kernel, "club", found.ptr(), "a tkjit.Club");
+        Owned held = has(found.get(), "_club") ? attribute(found, "_club") : Owned();
+        if (!held || reinterpret_cast<PyObject*>(Py_TYPE(held.get())) != python_club_type) {
+            refuse_object(kernel, "club", found.get(), "a tkjit.Club");
             return nullptr;
         }
-        const auto& members = held.cast<const PythonClub&>();
+        const auto& members = value_of<PythonClub>(held.get());
         bool fits = members.devices.size() == size_t(count) && (members.type == "cpu") == on_cpu;
         for (int i = 0; fits && !on_cpu && i < count; ++i) fits = members.devices[size_t(i)] == devices[i];
         if (!fits) {
@@ -134,16 +130,15 @@ inline PyObject* club(const char* kernel, PyObject* given, DeviceType type, cons
                          members.text().c_str());
             return nullptr;
         }
-        return py::object(held).release().ptr();
-    } catch (py::error_already_set& error) {
-        error.restore();
+        return held.release();
+    } catch (const Raised&) {
         return nullptr;
     }
 }
 
 inline PyObject* club_stream(PyObject* club, int dev_idx) {
-    const auto& stream = py::handle(club).cast<const PythonClub&>().streams[size_t(dev_idx)];
-    return stream.is_none() ? nullptr : stream.ptr();
+    PyObject* const stream = value_of<PythonClub>(club).streams[size_t(dev_idx)].get();
+    return stream == Py_None ? nullptr : stream;
 }
 
 // An error of one device, with its place in the club; of several the first that is not a mere consequence.
@@ -183,7 +178,7 @@ inline bool is_interrupted() {
     return raises;
 }
 
-// A step without the GIL. Not by pybind11's guards: a daemon thread that asks for the GIL when the interpreter ends is
+// A step without the GIL. Not by an object that takes it again: a daemon thread that asks for the GIL when the interpreter ends is
 // ended there, which a destructor would turn into an abort.
 inline std::vector<std::string> unlocked_step(Club& club, const Club::Part& part, bool own_threads, std::string& failure) {
     std::vector<std::string> errors;
@@ -201,8 +196,8 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     std::string error, failure;
     size_t where = 0;
     try {
-        auto& members = py::handle(club).cast<PythonClub&>();
-        if (!members.around.is_none()) members.around(true);
+        auto& members = value_of<PythonClub>(club);
+        if (members.around.get() != Py_None) call(members.around.get(), "(O)", Py_True);
         const Club::Part part = [&](int dev_idx) -> const char* {
             if (dev_idx >= count) return nullptr;  // a step with nothing to launch
             const Step& step = steps[dev_idx];
@@ -215,9 +210,8 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
         if (PyErr_Occurred()) return false;
         if (const std::string* const found = first_error(errors, where)) error = *found;
         if (error.rfind("deadlock", 0) == 0) error += others_of_deadlock(errors, where);
-        if (!members.around.is_none()) members.around(false);
-    } catch (py::error_already_set& raised) {
-        raised.restore();
+        if (members.around.get() != Py_None) call(members.around.get(), "(O)", Py_False);
+    } catch (const Raised&) {
         return false;
     }
     if (!failure.empty()) {
@@ -233,55 +227,145 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
     return false;
 }
 
-// Calls a Python function in each device's thread, with its number; every exception, or None.
-inline py::list execute_in_python(PythonClub& members, const py::function& task) {
+// Calls a Python function in each device's thread, with its number; a list of every exception, or None.
+inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
+    auto& members = value_of<PythonClub>(self);
     std::vector<PyObject*> raised(members.devices.size());
     std::string failure;
     const Club::Part part = [&](int dev_idx) -> const char* {
         const PyGILState_STATE state = PyGILState_Ensure();
-        try {
-            task(dev_idx);
-        } catch (py::error_already_set& error) {
-            raised[size_t(dev_idx)] = py::object(error.value()).release().ptr();
-        }
+        PyObject* const result = PyObject_CallFunction(task, "i", dev_idx);
+        if (!result) raised[size_t(dev_idx)] = take_exception();
+        Py_XDECREF(result);
         PyGILState_Release(state);
         return nullptr;
     };
     unlocked_step(members.club, part, true, failure);
-    if (!failure.empty()) throw std::runtime_error(failure);
-    if (PyErr_Occurred()) {  // Ctrl-C, while the caller waited for the others
-        for (PyObject* const error : raised) Py_XDECREF(error);
-        throw py::error_already_set();
+    if (!failure.empty()) {
+        PyErr_SetString(PyExc_RuntimeError, failure.c_str());
+        return nullptr;
     }
-    py::list all;
-    for (PyObject* const error : raised) all.append(error ? py::reinterpret_steal<py::object>(error) : py::none());
+    PyObject* const all = PyErr_Occurred() ? nullptr : PyList_New(0);  // Ctrl-C, while the caller waited for the others
+    for (PyObject* const error : raised) {
+        if (all && PyList_Append(all, error ? error : Py_None) != 0) return Py_DECREF(all), nullptr;
+        Py_XDECREF(error);
+    }
     return all;
 }
 
-inline void define_parallel(py::module_& module) {
-    py::class_<Peers, std::shared_ptr<Peers>> peers(module, "Peers", py::module_local(), "The processes of a group.");
-    peers.def(py::init<>());
-    peers.def("give_up", &Peers::give_up, "Ends every launch that waits for them, with this reason.");
-    peers.def_property_readonly("device", [](const Peers& self) { return self.device.load(); });
-    // local: a process may load the runtimes of several caches
-    py::class_<ParallelLayout> layout(module, "ParallelLayout", py::module_local(), "Where each device's part of a parallel tensor lies.");
-    layout.def(py::init([](std::vector<uintptr_t> pointers, uintptr_t multicast, int dev_idx, py::object tensor, py::object parts,
-                           std::shared_ptr<Peers> peers) {
-        return ParallelLayout{std::move(pointers), multicast, dev_idx, std::move(tensor), std::move(parts), std::move(peers)};
-    }));
-    layout.def_readonly("pointers", &ParallelLayout::pointers);
-    layout.def_readonly("multicast", &ParallelLayout::multicast);
-    layout.def_readonly("dev_idx", &ParallelLayout::dev_idx);
-    parallel_layout_type = layout.ptr();
-    py::class_<PythonClub> club(module, "Club", py::module_local(), "A thread for each device.");
-    club.def(py::init<std::string, std::vector<int>, std::vector<py::object>, py::object>());
-    club.def("execute", &execute_in_python);
-    club.def("close_for_good", [](PythonClub& members) {
-        Club::end_all();
-        members.club.close();
-    }, py::call_guard<py::gil_scoped_release>());
-    club.def("close", [](PythonClub& members) { members.club.close(); }, py::call_guard<py::gil_scoped_release>());
-    python_club_type = club.ptr();
+inline PyObject* close_club(PyObject* self, PyObject*) {
+    Py_BEGIN_ALLOW_THREADS
+    value_of<PythonClub>(self).club.close();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+inline PyObject* close_club_for_good(PyObject* self, PyObject*) {
+    Py_BEGIN_ALLOW_THREADS
+    Club::end_all();
+    value_of<PythonClub>(self).club.close();
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
+}
+
+inline PyObject* new_club(PyTypeObject* type, PyObject* args, PyObject*) {
+    const char* kind;
+    PyObject *numbers, *streams, *around;
+    if (!PyArg_ParseTuple(args, "sO!O!O", &kind, &PyList_Type, &numbers, &PyList_Type, &streams, &around)) return nullptr;
+    return answer([&] {
+        std::vector<int> devices;
+        std::vector<Owned> those;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(numbers); ++i) devices.push_back(int(integer_of(PyList_GET_ITEM(numbers, i))));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(streams); ++i) those.push_back(borrowed(PyList_GET_ITEM(streams, i)));
+        return make_holder<PythonClub>(type, std::string(kind), std::move(devices), std::move(those), borrowed(around));
+    });
+}
+
+inline PyObject* make_club_type() {
+    static PyMethodDef methods[] = {
+        {"execute", execute_in_python, METH_O, "Call a function in each device's thread, with its number; every exception, or None."},
+        {"close", close_club, METH_NOARGS, "End the threads."},
+        {"close_for_good", close_club_for_good, METH_NOARGS, "End the threads of all clubs: the program ends."},
+        {nullptr, nullptr, 0, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, slot(new_club)}, {Py_tp_dealloc, slot(free_holder<PythonClub>)}, {Py_tp_methods, methods},
+        {Py_tp_doc, const_cast<char*>("A thread for each device.")}, {0, nullptr},
+    };
+    static PyType_Spec spec = {"tkjit.runtime.Club", sizeof(Holder<PythonClub>), 0, Py_TPFLAGS_DEFAULT, slots};
+    return PyType_FromSpec(&spec);
+}
+
+inline PyObject* new_peers(PyTypeObject* type, PyObject*, PyObject*) {
+    return answer([&] { return make_holder<Peers>(type); });
+}
+
+inline PyObject* give_up_peers(PyObject* self, PyObject* reason) {
+    return answer([&] {
+        value_of<Peers>(self).give_up(text_of(reason));
+        return Py_NewRef(Py_None);
+    });
+}
+
+inline PyObject* device_of_peers(PyObject* self, void*) { return PyLong_FromLong(value_of<Peers>(self).device.load()); }
+
+inline PyObject* make_peers_type() {
+    static PyMethodDef methods[] = {
+        {"give_up", give_up_peers, METH_O, "Ends every launch that waits for them, with this reason."},
+        {nullptr, nullptr, 0, nullptr},
+    };
+    static PyGetSetDef properties[] = {
+        {"device", device_of_peers, nullptr, "The GPU on which a kernel was launched last that may wait for them; -1 for none.", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, slot(new_peers)}, {Py_tp_dealloc, slot(free_holder<Peers>)}, {Py_tp_methods, methods}, {Py_tp_getset, properties},
+        {Py_tp_doc, const_cast<char*>("The processes of a group.")}, {0, nullptr},
+    };
+    static PyType_Spec spec = {"tkjit.runtime.Peers", sizeof(Holder<Peers>), 0, Py_TPFLAGS_DEFAULT, slots};
+    return PyType_FromSpec(&spec);
+}
+
+inline PyObject* peers_type = nullptr;
+
+inline PyObject* new_layout(PyTypeObject* type, PyObject* args, PyObject*) {
+    PyObject *addresses, *tensor, *parts, *peers;
+    unsigned long long multicast;
+    int dev_idx;
+    if (!PyArg_ParseTuple(args, "O!KiOOO", &PyList_Type, &addresses, &multicast, &dev_idx, &tensor, &parts, &peers)) return nullptr;
+    return answer([&] {
+        if (peers != Py_None && reinterpret_cast<PyObject*>(Py_TYPE(peers)) != peers_type) raise_type_error("expected Peers, or None");
+        std::vector<uintptr_t> pointers;
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(addresses); ++i) pointers.push_back(unsigned_of(PyList_GET_ITEM(addresses, i)));
+        return make_holder<ParallelLayout>(type, std::move(pointers), uintptr_t(multicast), dev_idx, borrowed(tensor), borrowed(parts),
+                                           peers == Py_None ? Owned() : borrowed(peers));
+    });
+}
+
+inline PyObject* pointers_of_layout(PyObject* self, void*) {
+    const std::vector<uintptr_t>& pointers = value_of<ParallelLayout>(self).pointers;
+    PyObject* const all = PyList_New(Py_ssize_t(pointers.size()));
+    for (size_t i = 0; all && i < pointers.size(); ++i) PyList_SET_ITEM(all, Py_ssize_t(i), PyLong_FromUnsignedLongLong(pointers[i]));
+    return all;
+}
+inline PyObject* multicast_of_layout(PyObject* self, void*) {
+    return PyLong_FromUnsignedLongLong(value_of<ParallelLayout>(self).multicast);
+}
+inline PyObject* dev_idx_of_layout(PyObject* self, void*) { return PyLong_FromLong(value_of<ParallelLayout>(self).dev_idx); }
+
+inline PyObject* make_layout_type() {
+    static PyGetSetDef properties[] = {
+        {"pointers", pointers_of_layout, nullptr, "Each device's pointer to its part.", nullptr},
+        {"multicast", multicast_of_layout, nullptr, "The multicast pointer, or 0.", nullptr},
+        {"dev_idx", dev_idx_of_layout, nullptr, "Which of the parts is this process's.", nullptr},
+        {nullptr, nullptr, nullptr, nullptr, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_new, slot(new_layout)}, {Py_tp_dealloc, slot(free_holder<ParallelLayout>)}, {Py_tp_getset, properties},
+        {Py_tp_doc, const_cast<char*>("Where each device's part of a parallel tensor lies.")}, {0, nullptr},
+    };
+    static PyType_Spec spec = {"tkjit.runtime.ParallelLayout", sizeof(Holder<ParallelLayout>), 0, Py_TPFLAGS_DEFAULT, slots};
+    return PyType_FromSpec(&spec);
 }
 
 }  // namespace tkjit::runtime

@@ -5,15 +5,12 @@
 #include "refusals.h"
 #include "table.h"
 
-#include <pybind11/pybind11.h>
 #include <structmember.h>
 
 #include <memory>
 #include <vector>
 
 namespace tkjit::runtime {
-
-namespace py = pybind11;
 
 struct PreparedLaunch {
     PyObject_HEAD
@@ -122,53 +119,59 @@ inline PyObject* make_prepared_type() {
     return prepared_type = PyType_FromSpec(&spec);
 }
 
-// The arguments of a call as the vectorcall protocol passes them.
+// The arguments of a call as the vectorcall protocol passes them. They belong to the tuple and the dictionary.
 struct VectorArguments {
     std::vector<PyObject*> all;
-    py::tuple names;
+    Owned names;
 
-    VectorArguments(const py::tuple& args, const py::dict& kwargs) : names(kwargs.size()) {
-        for (const py::handle arg : args) all.push_back(arg.ptr());
-        size_t count = 0;
-        for (const auto& [name, value] : kwargs) {
-            all.push_back(value.ptr());
-            names[count++] = name;
+    VectorArguments(PyObject* args, PyObject* kwargs) {
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) all.push_back(PyTuple_GET_ITEM(args, i));
+        if (!PyDict_GET_SIZE(kwargs)) return;
+        names = checked(PyTuple_New(PyDict_GET_SIZE(kwargs)));
+        PyObject *name, *value;
+        Py_ssize_t count = 0;
+        for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &name, &value);) {
+            all.push_back(value);
+            PyTuple_SET_ITEM(names.get(), count++, Py_NewRef(name));
         }
     }
-    PyObject* kwnames() const { return names.size() ? names.ptr() : nullptr; }
 };
 
-inline py::object prepare(const py::object& dispatcher, const py::tuple& args, const py::dict& kwargs) {
-    const auto kernel = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
-    const VectorArguments given(args, kwargs);
-    auto prepared = std::make_unique<Prepared>();
-    if (!kernel->entry->prepare(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames(), prepared.get()))
-        throw py::error_already_set();
-    for (const TensorView* view = prepared->tensors; view; view = view->before)
-        if (view->foreign && (view->device_type != DeviceType::cpu || !has(object_of(*view), "__dlpack__"))) {
-            refuse_object("prepare", view->name, object_of(*view), "a tensor, or an array on the cpu whose __dlpack__ holds its memory");
-            throw py::error_already_set();
-        }
-    auto* const type = reinterpret_cast<PyTypeObject*>(prepared_type);
-    auto made = py::reinterpret_steal<py::object>(type->tp_alloc(type, 0));
-    if (!made) throw py::error_already_set();
-    auto* const self = reinterpret_cast<PreparedLaunch*>(made.ptr());
-    self->vectorcall = launch_prepared;
-    self->kernel = Py_NewRef(dispatcher.ptr());
-    self->args = Py_NewRef(args.ptr());
-    self->kwargs = Py_NewRef(kwargs.ptr());
-    self->result = Py_NewRef(prepared->result);
-    self->prepared = prepared.release();
-    return made;
+inline PyObject* prepare(PyObject*, PyObject* given) {
+    PyObject *dispatcher, *args, *kwargs;
+    if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
+    return answer([&] {
+        const auto kernel = reinterpret_cast<Dispatcher*>(dispatcher);
+        const VectorArguments vector(args, kwargs);
+        auto prepared = std::make_unique<Prepared>();
+        if (!kernel->entry->prepare(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get(), prepared.get()))
+            throw Raised{};
+        for (const TensorView* view = prepared->tensors; view; view = view->before)
+            if (view->foreign && (view->device_type != DeviceType::cpu || !has(object_of(*view), "__dlpack__"))) {
+                refuse_object("prepare", view->name, object_of(*view), "a tensor, or an array on the cpu whose __dlpack__ holds its memory");
+                throw Raised{};
+            }
+        auto* const type = reinterpret_cast<PyTypeObject*>(prepared_type);
+        PyObject* const made = checked(type->tp_alloc(type, 0)).release();
+        auto* const self = reinterpret_cast<PreparedLaunch*>(made);
+        self->vectorcall = launch_prepared;
+        self->kernel = Py_NewRef(dispatcher);
+        self->args = Py_NewRef(args);
+        self->kwargs = Py_NewRef(kwargs);
+        self->result = Py_NewRef(prepared->result);
+        self->prepared = prepared.release();
+        return made;
+    });
 }
 
 // What its launches pass, as `collect` says it of a call's.
-inline py::object show_prepared(const py::object& object) {
-    if (!PyObject_TypeCheck(object.ptr(), reinterpret_cast<PyTypeObject*>(prepared_type))) throw py::type_error("no prepared launch");
-    const auto* const self = reinterpret_cast<PreparedLaunch*>(object.ptr());
-    PyObject* const found = reinterpret_cast<Dispatcher*>(self->kernel)->entry->show(self->prepared);
-    if (!found) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(found);
+inline PyObject* show_prepared(PyObject*, PyObject* object) {
+    if (!PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject*>(prepared_type))) {
+        PyErr_SetString(PyExc_TypeError, "no prepared launch");
+        return nullptr;
+    }
+    const auto* const self = reinterpret_cast<PreparedLaunch*>(object);
+    return reinterpret_cast<Dispatcher*>(self->kernel)->entry->show(self->prepared);
 }
 
 }  // namespace tkjit::runtime

@@ -4,60 +4,59 @@
 #include "refusals.h"
 #include "table.h"
 
-#include <pybind11/pybind11.h>
-
 #include <string>
 
 namespace tkjit::runtime {
 
-namespace py = pybind11;
-
 // A generator as a call may bring it, or the default one of the device.
-inline py::object generator_of(const char* kernel, const char* name, PyObject* given, const TensorView& on) {
-    const py::module_ module = py::module_::import("torch");
+inline Owned generator_of(const char* kernel, const char* name, PyObject* given, const TensorView& on) {
+    const Owned module = import_module("torch");
     const bool on_cpu = on.device_type == DeviceType::cpu;
     if (!given) {
-        if (on_cpu) return module.attr("default_generator");
-        module.attr("cuda").attr("init")();
-        return module.attr("cuda").attr("default_generators")[py::int_(on.device)];
+        if (on_cpu) return attribute(module, "default_generator");
+        const Owned cuda = attribute(module, "cuda");
+        call_method(cuda, "init");
+        return checked(PySequence_GetItem(attribute(cuda, "default_generators").get(), on.device));
     }
     const std::string device = on_cpu ? "cpu" : "cuda:" + std::to_string(on.device);
-    if (!py::isinstance(given, module.attr("Generator"))) {
+    if (!is_instance(given, attribute(module, "Generator").get())) {
         refuse_object(kernel, name, given, "a torch.Generator");
-        throw py::error_already_set();
+        throw Raised{};
     }
-    const auto of = text_of(py::handle(given).attr("device"));
-    if (of == device || (of == "cuda" && on.device == 0)) return py::reinterpret_borrow<py::object>(given);
+    const std::string of = text_of(attribute(given, "device"));
+    if (of == device || (of == "cuda" && on.device == 0)) return borrowed(given);
     PyErr_Format(argument_error, "%s: %s is a generator of %s; expected one of %s, where the tensors are", kernel, name, of.c_str(),
                  device.c_str());
-    throw py::error_already_set();
+    throw Raised{};
 }
 
 // Takes `draws` numbers for each thread from a generator. On a GPU by its offset, as torch's own kernels do; on the CPU, whose
 // generator has none, a draw of 64 bits is the seed.
 inline bool random(const char* kernel, const char* name, PyObject* given, int64_t draws, const TensorView& on, TkjitArg* arg) {
     try {
-        const py::object generator = generator_of(kernel, name, given, on);
+        const Owned generator = generator_of(kernel, name, given, on);
         *arg = {};
         arg->present = 1;
         if (on.device_type == DeviceType::cpu) {
-            const py::module_ module = py::module_::import("torch");
-            const py::object number = module.attr("empty")(py::tuple(), py::arg("dtype") = module.attr("int64"), py::arg("device") = "cpu");
-            arg->integer = number.attr("random_")(INT64_MIN, py::none(), py::arg("generator") = generator).attr("item")().cast<int64_t>();
+            const Owned module = import_module("torch"), int64 = attribute(module, "int64");
+            const Owned of_one = build("{sOss}", "dtype", int64.get(), "device", "cpu");
+            const Owned number = call_with_keywords(attribute(module, "empty"), build("(())"), of_one);
+            const Owned range = build("(LO)", static_cast<long long>(INT64_MIN), Py_None), by = build("{sO}", "generator", generator.get());
+            call_with_keywords(attribute(number, "random_"), range, by);
+            arg->integer = integer_of(call_method(number, "item"));
             return true;
         }
-        if (py::module_::import("torch").attr("cuda").attr("is_current_stream_capturing")().cast<bool>()) {
+        if (is_true(call_method(attribute(import_module("torch"), "cuda"), "is_current_stream_capturing"))) {
             PyErr_Format(launch_error, "%s: %s: a CUDA graph would draw the same random numbers each time; call it outside of the capture",
                          kernel, name);
             return false;
         }
-        const auto offset = generator.attr("get_offset")().cast<int64_t>();
-        arg->integer = int64_t(generator.attr("initial_seed")().cast<uint64_t>());
+        const int64_t offset = integer_of(call_method(generator, "get_offset"));
+        arg->integer = int64_t(unsigned_of(call_method(generator, "initial_seed")));
         arg->extents[0] = offset;
-        generator.attr("set_offset")(offset + (draws + 3) / 4 * 4);
+        call_method(generator, "set_offset", "L", static_cast<long long>(offset + (draws + 3) / 4 * 4));
         return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
         return false;
     }
 }

@@ -7,43 +7,31 @@
 
 #include <tkjit/call/texts.h>
 
-#include <pybind11/pybind11.h>
-
 #include <string>
 
 namespace tkjit::runtime {
 
-namespace py = pybind11;
-
 // The kinds of tkjit/errors.py; never released, since no destructor may run without an interpreter.
 inline PyObject *argument_error = nullptr, *shape_error = nullptr, *launch_error = nullptr;
 
-// Characters that UTF-8 has no bytes for are escaped: half of a surrogate pair cannot be a message.
-inline std::string utf8_of(const py::object& text) {
-    const auto bytes = py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
-    if (!bytes) throw py::error_already_set();
-    return {PyBytes_AS_STRING(bytes.ptr()), size_t(PyBytes_GET_SIZE(bytes.ptr()))};
-}
-
-inline std::string text_of(const py::handle& object) { return utf8_of(py::str(object)); }
-
 // "(512, 64)": torch.Size is a tuple that prints itself otherwise.
-inline std::string shape_text(const py::handle& shape) {
+inline std::string shape_text(const Owned& shape) {
+    const Owned sizes = checked(PySequence_Tuple(shape.get()));
+    const Py_ssize_t count = PyTuple_GET_SIZE(sizes.get());
     std::string text = "(";
-    for (const py::handle& size : shape) text += (text.size() > 1 ? ", " : "") + text_of(size);
-    return text + (py::len(shape) == 1 ? ",)" : ")");
+    for (Py_ssize_t i = 0; i < count; ++i) text += (i ? ", " : "") + text_of(PyTuple_GET_ITEM(sizes.get(), i));
+    return text + (count == 1 ? ",)" : ")");
 }
 
 inline std::string described(PyObject* object);
 
 // "(512, 64) float32 on cuda:0"
 inline std::string describe_tensor(PyObject* object) {
-    const py::handle tensor(object);
     if (!is_tensor(object) && !has(object, "dtype")) return described(object);
-    std::string dtype = text_of(tensor.attr("dtype"));
+    std::string dtype = text_of(attribute(object, "dtype"));
     if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
-    const std::string where = py::hasattr(tensor, "device") ? " on " + text_of(tensor.attr("device")) : "";
-    return shape_text(tensor.attr("shape")) + " " + dtype + where;
+    const std::string where = has(object, "device") ? " on " + text_of(attribute(object, "device")) : "";
+    return shape_text(attribute(object, "shape")) + " " + dtype + where;
 }
 
 inline bool is_array(PyObject* object) {
@@ -54,10 +42,10 @@ inline bool is_array(PyObject* object) {
 inline std::string described(PyObject* object) {
     if (is_tensor(object) || is_array(object)) return describe_tensor(object);
     constexpr Py_ssize_t longest = 60;
-    py::object whole = py::repr(py::handle(object));
-    const bool cut = PyUnicode_GET_LENGTH(whole.ptr()) > longest;
-    if (cut) whole = py::reinterpret_steal<py::object>(PyUnicode_Substring(whole.ptr(), 0, longest));
-    std::string text = utf8_of(whole);
+    Owned whole = checked(PyObject_Repr(object));
+    const bool cut = PyUnicode_GET_LENGTH(whole.get()) > longest;
+    if (cut) whole = checked(PyUnicode_Substring(whole.get(), 0, longest));
+    std::string text = utf8_of(whole.get());
     for (char& c : text)
         if (c == '\n') c = ' ';
     if (cut) text += "...";
@@ -79,10 +67,9 @@ inline bool holds_freed(PyObject* object, int depth = 0) {
         return false;
     }
     if (!PyList_Check(object) && !PyTuple_Check(object) && !PyAnySet_Check(object)) return false;
-    const py::object items = py::reinterpret_steal<py::object>(PySequence_Fast(object, ""));  // a set's as a list
-    if (!items) throw py::error_already_set();
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.ptr()); ++i)
-        if (holds_freed(PySequence_Fast_GET_ITEM(items.ptr(), i), depth + 1)) return true;
+    const Owned items = checked(PySequence_Fast(object, ""));  // a set's as a list
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
+        if (holds_freed(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1)) return true;
     return false;
 }
 
@@ -91,8 +78,9 @@ inline std::string describe(PyObject* object) {
     try {
         if (is_tensor(object) || !holds_freed(object)) return described(object);
         return std::string("an object that cannot be shown (") + Py_TYPE(object)->tp_name + ")";
-    } catch (py::error_already_set& error) {
-        if (!error.matches(PyExc_Exception)) throw;
+    } catch (const Raised&) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
+        PyErr_Clear();
         return std::string("an object that cannot be shown (") + Py_TYPE(object)->tp_name + ")";
     }
 }
@@ -103,13 +91,13 @@ inline void raise(PyObject* kind, const std::string& text) { PyErr_SetString(kin
 class Cause {
 public:
     Cause() {
-        if (PyErr_Occurred()) cause_ = py::reinterpret_steal<py::object>(taken());
+        if (PyErr_Occurred()) cause_ = Owned(take_exception());
     }
     ~Cause() {
         if (!cause_) return;
-        PyObject* const raised = taken();
+        PyObject* const raised = take_exception();
         if (!raised) return;
-        PyException_SetCause(raised, cause_.release().ptr());
+        PyException_SetCause(raised, cause_.release());
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised)), raised);
         Py_DECREF(raised);
     }
@@ -117,18 +105,7 @@ public:
     Cause& operator=(const Cause&) = delete;
 
 private:
-    // The exception that is set, with its traceback, as an object of its own.
-    static PyObject* taken() {
-        PyObject *type, *value, *traceback;
-        PyErr_Fetch(&type, &value, &traceback);
-        PyErr_NormalizeException(&type, &value, &traceback);
-        if (traceback) PyException_SetTraceback(value, traceback);
-        Py_XDECREF(type);
-        Py_XDECREF(traceback);
-        return value;
-    }
-
-    py::object cause_;
+    Owned cause_;
 };
 
 // A message needs attributes of whatever came, and asking for them can raise: then that is what the caller sees.
@@ -137,8 +114,7 @@ void explain(Body&& body) {
     const Cause cause;
     try {
         body();
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
     } catch (const std::exception& error) {
         PyErr_SetString(argument_error, error.what());
     }
@@ -147,13 +123,14 @@ void explain(Body&& body) {
 // A keyword that no parameter has: the near one first.
 inline void refuse_name(const char* kernel, PyObject* name, const char* names) {
     explain([&] {
-        const py::object known = py::str(names).attr("split")(", ");
-        const py::list near = py::module_::import("difflib").attr("get_close_matches")(py::handle(name), known, 1);
+        const Owned known = call_method(build("s", names), "split", "s", ", ");
+        const Owned matches = call_method(import_module("difflib"), "get_close_matches", "OOi", name, known.get(), 1);
+        const std::string near = PyList_GET_SIZE(matches.get()) ? text_of(PyList_GET_ITEM(matches.get(), 0)) : "";
         static const char* const of_launches[] = {"grid", "block", "blocks", "threads", "shared_memory", "shared_mem"};
         for (const char* option : of_launches)
             if (near.empty() && text_of(name) == option)
                 return raise(argument_error, std::string(kernel) + ": " + option + " is not for a call: the spec says it");
-        const std::string meant = near.empty() ? "" : "did you mean " + text_of(near[0]) + "? ";
+        const std::string meant = near.empty() ? "" : "did you mean " + near + "? ";
         raise(argument_error, std::string(kernel) + ": unknown argument " + text_of(name) + "; " + meant + "it takes " + names);
     });
 }
@@ -191,16 +168,15 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
     if (!is_tensor(object) && view.problems & kNoStorage) return refuse_object(kernel, name, object, "a torch.Tensor");
     if (!is_tensor(object)) return refuse_array(kernel, name, object, view);
     explain([&] {
-        const py::handle tensor(object);
         const std::string pass = std::string("; pass ") + name;
-        if (tensor.attr("is_nested").cast<bool>())  // it has no sizes to show
+        if (is_true(attribute(object, "is_nested")))  // it has no sizes to show
             return raise(argument_error, std::string(kernel) + ": " + name + " is a nested tensor; expected a dense, strided one");
         const std::string who = std::string(kernel) + ": " + name + " is " + describe_tensor(object);
-        if (tensor.attr("is_quantized").cast<bool>())
+        if (is_true(attribute(object, "is_quantized")))
             return raise(argument_error, who + ", a quantized tensor" + pass + ".dequantize()");
         if (view.problems & kMeta) return raise(argument_error, who + ", which holds no data; expected cpu or cuda");
         if (view.problems & kNotStrided)
-            return raise(argument_error, who + " with the layout " + text_of(tensor.attr("layout")) +
+            return raise(argument_error, who + " with the layout " + text_of(attribute(object, "layout")) +
                                              "; expected a dense, strided tensor" + pass + ".to_dense()");
         if (view.problems & kNoStorage)
             return raise(argument_error, who + " of a wrapped kind (" + Py_TYPE(object)->tp_name +
@@ -210,7 +186,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
         if (view.problems & (kOtherDevice | kTooManyDims | kTooLarge | kTooMuch)) return refuse_array(kernel, name, object, view);
         if (view.problems & kNotContiguous)
-            return raise(argument_error, who + " with strides " + text_of(tensor.attr("stride")()) +
+            return raise(argument_error, who + " with strides " + text_of(call_method(object, "stride")) +
                                              "; expected contiguous" + pass + ".contiguous()");
         raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
                                     "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach(); backward= in its spec would record it");

@@ -1,4 +1,4 @@
-// The runtime: the pybind11 module that every glue module uses, compiled once per environment.
+// The runtime: the module that every glue module uses, compiled once per environment.
 //
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
@@ -6,6 +6,7 @@
 #include "guards.h"
 #include "parallel.h"
 #include "prepared.h"
+#include "python.h"
 #include "random.h"
 #include "refusals.h"
 #include "interruptions.h"
@@ -50,8 +51,7 @@ bool view(PyObject* object, TensorView* view, Values* values) {
     try {
         if (!is_tensor(object)) return view_array(object, view, values);
         return torch.impl_word >= 0 ? view_through_impl(object, view) : view_through_exchange(object, view, values);
-    } catch (py::error_already_set& error) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
-        error.restore();
+    } catch (const Raised&) {  // an odd subclass, or an array that cannot be shown: it is not a tensor to us
         return false;
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
         view->problems = kNoStorage;
@@ -76,16 +76,17 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
 // Whether all function modes are of torch.set_default_device, which has nothing to say of a kernel.
 bool only_devices() {
     static const struct {
-        PyObject* count = keep(py::module_::import("torch._C").attr("_len_torch_function_stack"));
-        PyObject* at = keep(py::module_::import("torch._C").attr("_get_function_stack_at"));
-        PyObject* type = keep(py::module_::import("torch.utils._device").attr("DeviceContext"));
+        PyObject* count = keep(attribute(import_module("torch._C"), "_len_torch_function_stack"));
+        PyObject* at = keep(attribute(import_module("torch._C"), "_get_function_stack_at"));
+        PyObject* type = keep(attribute(import_module("torch.utils._device"), "DeviceContext"));
     } stack;
     try {
-        const int count = py::handle(stack.count)().cast<int>();
-        for (int i = 0; i < count; ++i)
-            if (!py::isinstance(py::handle(stack.at)(i), py::handle(stack.type))) return false;
+        const int64_t count = integer_of(call(stack.count));
+        for (int64_t i = 0; i < count; ++i)
+            if (!is_instance(call(stack.at, "i", int(i)).get(), stack.type)) return false;
         return true;
-    } catch (py::error_already_set&) {
+    } catch (const Raised&) {
+        PyErr_Clear();
         return false;
     }
 }
@@ -129,8 +130,7 @@ bool written(PyObject* tensor) {
         if (!is_tensor(tensor)) return true;  // another framework's array has no version
         if (c10::TensorImpl& impl = impl_of(tensor); !impl.is_inference()) impl.bump_version();
         return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
         return false;
     }
 }
@@ -142,8 +142,7 @@ void* impl(PyObject* tensor) {
     }
     try {
         return &impl_of(tensor);
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
         return nullptr;
     }
 }
@@ -157,31 +156,33 @@ bool is_bool(PyObject* object) {
 }
 
 // Whether a frame is of the caller's own code, and not of what stands between it and the kernel.
-bool is_callers(const py::object& globals) {
-    const py::object found = py::reinterpret_borrow<py::dict>(globals).attr("get")("__name__", "");
-    const auto module = py::isinstance<py::str>(found) ? found.cast<std::string>() : std::string();
+bool is_callers(PyObject* frame) {
+    const Owned found = call_method(attribute(frame, "f_globals"), "get", "ss", "__name__", "");
+    const std::string module = PyUnicode_Check(found.get()) ? utf8_of(found.get()) : std::string();
     const std::string package = module.substr(0, module.find('.'));
     return package != "tkjit" && package != "torch";
 }
 
-// Warns for the line that calls the kernel, so that filters judge that line's module, and show it as often as they say. A
-// first call, and one of the operator, have Python code of ours and of torch's in between.
+// The frame that calls the kernel. A first call, and one of the operator, have Python code of ours and of torch's in between.
+Owned calling_frame() {
+    PyObject* const present = reinterpret_cast<PyObject*>(PyEval_GetFrame());
+    for (Owned frame = borrowed(present); frame && frame.get() != Py_None; frame = attribute(frame, "f_back"))
+        if (is_callers(frame.get())) return frame;
+    return borrowed(present);
+}
+
+// Warns for the line that calls the kernel, so that filters judge that line's module, and show it as often as they say.
 bool deprecated(const char* kernel, const char* text) {
     try {
-        auto frame = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-        py::object nearest = frame;
-        while (frame && !frame.is_none() && !is_callers(frame.attr("f_globals"))) frame = frame.attr("f_back");
-        if (frame && !frame.is_none()) nearest = frame;
-        const auto message = py::reinterpret_steal<py::object>(
-            PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
-        if (!message) throw py::error_already_set();
-        if (!nearest) return PyErr_WarnEx(PyExc_DeprecationWarning, message.cast<std::string>().c_str(), 1) == 0;
-        const py::dict globals = nearest.attr("f_globals");
-        return PyErr_WarnExplicitObject(PyExc_DeprecationWarning, message.ptr(), nearest.attr("f_code").attr("co_filename").ptr(),
-                                        nearest.attr("f_lineno").cast<int>(), py::object(globals.attr("get")("__name__")).ptr(),
-                                        py::object(globals.attr("setdefault")("__warningregistry__", py::dict())).ptr()) == 0;
-    } catch (py::error_already_set& error) {
-        error.restore();
+        const Owned message = checked(PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
+        const Owned frame = calling_frame();
+        if (!frame) return PyErr_WarnEx(PyExc_DeprecationWarning, utf8_of(message.get()).c_str(), 1) == 0;
+        const Owned globals = attribute(frame, "f_globals"), none = build("{}");
+        const Owned registry = call_method(globals, "setdefault", "sO", "__warningregistry__", none.get());
+        return PyErr_WarnExplicitObject(PyExc_DeprecationWarning, message.get(), attribute(attribute(frame, "f_code"), "co_filename").get(),
+                                        int(integer_of(attribute(frame, "f_lineno"))),
+                                        call_method(globals, "get", "s", "__name__").get(), registry.get()) == 0;
+    } catch (const Raised&) {
         return false;
     }
 }
@@ -195,22 +196,20 @@ bool is_number(PyObject* object) {
     return view(object, &tensor, &values) && tensor.ndim == 0 && tensor.dtype >= 0 && !(tensor.problems & kRequiresGrad);
 }
 
-void rethrow() { throw py::error_already_set(); }
-
 // The device that an argument names: a GPU without a number is the current one.
 bool place(const char* kernel, const char* name, const TkjitArg& device, TensorView* on) {
     *on = TensorView{};
     if (device.dtype == TKJIT_CPU) return true;
     try {
-        const py::object cuda = py::module_::import("torch").attr("cuda");
-        const int count = cuda.attr("device_count")().cast<int>();
-        const int index = device.integer >= 0 || count == 0 ? int(device.integer) : cuda.attr("current_device")().cast<int>();
+        const Owned cuda = attribute(import_module("torch"), "cuda");
+        const int count = int(integer_of(call_method(cuda, "device_count")));
+        const bool is_named = device.integer >= 0 || count == 0;
+        const int index = int(is_named ? device.integer : integer_of(call_method(cuda, "current_device")));
         on->device_type = DeviceType::cuda;
         on->device = index;
         if (index >= 0 && index < count) return true;
         PyErr_Format(argument_error, "%s: %s is a CUDA device that is not there; torch sees %d", kernel, name, count);
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
     }
     return false;
 }
@@ -280,35 +279,44 @@ PyObject* make_dispatcher_type() {
 
 // Lets instances of a Python subclass be called through `vectorcall`, though the class has a __call__ of its own (which
 // is what tracers see): CPython passes the flag on to a subclass only where there is no __call__.
-void enable_vectorcall(const py::type& type) {
-    const auto raw = reinterpret_cast<PyTypeObject*>(type.ptr());
+PyObject* enable_vectorcall(PyObject*, PyObject* type) {
+    if (!PyType_Check(type)) return PyErr_SetString(PyExc_TypeError, "expected a class"), nullptr;
+    const auto raw = reinterpret_cast<PyTypeObject*>(type);
     raw->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
     PyType_Modified(raw);
+    Py_RETURN_NONE;
 }
 
-void attach(const py::object& dispatcher, const py::module_& glue, const py::tuple& result_types) {
-    const auto self = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
-    const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(glue.attr("entry").ptr(), kGlueCapsule));
-    if (!entry) throw py::error_already_set();
-    if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
-    static std::mutex attaching;  // nothing below lets go of the GIL, where there is one
-    const std::lock_guard lock(attaching);
-    if (self->glue) return;  // another thread was first
-    self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
-    self->variant_count = entry->variant_count;
-    self->result_types = py::object(result_types).release().ptr();
-    self->entry = entry;
-    self->glue = py::object(glue).release().ptr();
-    std::atomic_ref(self->vectorcall).store(entry->call, std::memory_order_release);
+PyObject* attach(PyObject*, PyObject* args) {
+    PyObject *dispatcher, *glue, *result_types;
+    if (!PyArg_ParseTuple(args, "OOO!", &dispatcher, &glue, &PyTuple_Type, &result_types)) return nullptr;
+    return answer([&] {
+        const auto self = reinterpret_cast<Dispatcher*>(dispatcher);
+        const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(attribute(glue, "entry").get(), kGlueCapsule));
+        if (!entry) throw Raised{};
+        if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
+        static std::mutex attaching;  // nothing below lets go of the GIL, where there is one
+        const std::lock_guard lock(attaching);
+        if (self->glue) return Py_NewRef(Py_None);  // another thread was first
+        self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
+        self->variant_count = entry->variant_count;
+        self->result_types = Py_NewRef(result_types);
+        self->entry = entry;
+        self->glue = Py_NewRef(glue);
+        std::atomic_ref(self->vectorcall).store(entry->call, std::memory_order_release);
+        return Py_NewRef(Py_None);
+    });
 }
 
 // What a call would pass to its launchers, without launching.
-py::object collect(const py::object& dispatcher, const py::tuple& args, const py::dict& kwargs) {
-    const auto self = reinterpret_cast<Dispatcher*>(dispatcher.ptr());
-    const VectorArguments given(args, kwargs);
-    PyObject* const found = self->entry->collect(dispatcher.ptr(), given.all.data(), args.size(), given.kwnames());
-    if (!found) throw py::error_already_set();
-    return py::reinterpret_steal<py::object>(found);
+PyObject* collect(PyObject*, PyObject* given) {
+    PyObject *dispatcher, *args, *kwargs;
+    if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
+    return answer([&] {
+        const VectorArguments vector(args, kwargs);
+        const auto self = reinterpret_cast<Dispatcher*>(dispatcher);
+        return self->entry->collect(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get());
+    });
 }
 
 // ---- launchers -----------------------------------------------------------------------------------------------------
@@ -345,25 +353,34 @@ void connect(void* library, bool synchronous, int32_t trace) {
 }
 
 // The same for a module that Python has imported.
-void connect_module(const std::string& path, int32_t trace) {
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (!library) throw py::import_error(path + " is not loaded");
+PyObject* connect_module(PyObject*, PyObject* args) {
+    const char* path;
+    int trace;
+    if (!PyArg_ParseTuple(args, "si", &path, &trace)) return nullptr;
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!library) return PyErr_Format(PyExc_ImportError, "%s is not loaded", path);
     connect(library, false, trace);
     dlclose(library);
+    Py_RETURN_NONE;
 }
 
 // Opens a launcher and returns the address of its entry. It stays open: a kernel may still run when Python forgets it.
-uintptr_t open_launcher(const std::string& path, bool synchronous, int32_t trace) {
-    void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) throw py::import_error(dlerror());
+PyObject* open_launcher(PyObject*, PyObject* args) {
+    const char* path;
+    int synchronous, trace;
+    if (!PyArg_ParseTuple(args, "spi", &path, &synchronous, &trace)) return nullptr;
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) return PyErr_SetString(PyExc_ImportError, dlerror()), nullptr;
     void* const entry = dlsym(library, "tkjit_launch");
     if (!entry) {
         dlclose(library);  // else the one that is built in its place, which has its name, would be taken for it
-        throw py::import_error(path + " has no tkjit_launch");
+        return PyErr_Format(PyExc_ImportError, "%s has no tkjit_launch", path);
     }
     connect(library, synchronous, trace);
-    return reinterpret_cast<uintptr_t>(entry);
+    return PyLong_FromVoidPtr(entry);
 }
+
+// ---- the module ----------------------------------------------------------------------------------------------------
 
 #ifdef __x86_64__
 // The level of the x86-64 ABI that tkjit/compile/targets.py asks /proc/cpuinfo for; reading that takes 0.1 ms.
@@ -377,46 +394,90 @@ bool has_x86_64_v3() {
 #endif
 
 void fill_table() {
-    const py::module_ errors = py::module_::import("tkjit.errors");
-    argument_error = keep(errors.attr("ArgumentError"));
-    shape_error = keep(errors.attr("ShapeError"));
-    launch_error = keep(errors.attr("LaunchError"));
+    const Owned errors = import_module("tkjit.errors");
+    argument_error = keep(attribute(errors, "ArgumentError"));
+    shape_error = keep(attribute(errors, "ShapeError"));
+    launch_error = keep(attribute(errors, "LaunchError"));
     table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,  intact,       stream,        record_stream, resolve,
-             modes,          through_operator, written,    impl,          is_bool,       is_number,     rethrow,       read_value, random, place, refuse_place, refuse_constraint,
+             modes,          through_operator, written,    impl,          is_bool,       is_number,     read_value, random, place, refuse_place, refuse_constraint,
              deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
              refuse_device,  refuse_object, refuse_name};
 }
 
+PyObject* is_unchanged(PyObject*, PyObject* fingerprint) {
+    char* text;
+    Py_ssize_t size;
+    if (PyBytes_AsStringAndSize(fingerprint, &text, &size) != 0) return nullptr;
+    return answer([&] { return PyBool_FromLong(unchanged({text, size_t(size)})); });
+}
+
+PyObject* give_torch_capsule(PyObject*, PyObject* array) {
+    return answer([&] { return capsule_for_torch(array).release(); });
+}
+
+PyObject* reads_tensors_through(PyObject*, PyObject*) {
+    return PyUnicode_FromString(torch.impl_word >= 0 ? "TensorImpl" : torch.by_method ? "__dlpack__" : "exchange API");
+}
+
+PyObject* read_tensors_through(PyObject*, PyObject* way) {
+    return answer([&] {
+        const std::string text = text_of(way);
+        torch.by_method = text == "__dlpack__";
+        torch.impl_word = text == "TensorImpl" ? find_impl_word() : -1;
+        return Py_NewRef(Py_None);
+    });
+}
+
+PyMethodDef functions[] = {
+    {"enable_vectorcall", enable_vectorcall, METH_O, "Let a class's instances be called through their vectorcall."},
+    {"attach", attach, METH_VARARGS, "Give a dispatcher its glue module."},
+    {"collect", collect, METH_VARARGS, "What a call would pass to its launchers."},
+    {"prepare", prepare, METH_VARARGS, "A call without its launches."},
+    {"show_prepared", show_prepared, METH_O, "What the launches of a prepared call pass."},
+    {"unchanged", is_unchanged, METH_O, "Whether every file of a fingerprint is as it was."},
+    {"connect_module", connect_module, METH_VARARGS, "Give an imported module with the simulator in it what all share."},
+    {"open_launcher", open_launcher, METH_VARARGS, "Open a launcher's shared object; returns its entry's address."},
+    {"capsule_for_torch", give_torch_capsule, METH_O, "An array's DLPack capsule; None for one with negative strides."},
+    {"reads_tensors_through", reads_tensors_through, METH_NOARGS, "How torch's tensors are read."},
+    {"read_tensors_through", read_tensors_through, METH_O, "Take one of the ways of reading torch's tensors; the tests compare them."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+Owned make_contents() {
+    find_torch();
+    fill_table();
+    python_club_type = make_club_type();
+    peers_type = make_peers_type();
+    parallel_layout_type = make_layout_type();
+    Owned contents = build("{sNsNsOsOsO}", "Dispatcher", make_dispatcher_type(), "PreparedLaunch", make_prepared_type(), "Club",
+                           python_club_type, "Peers", peers_type, "ParallelLayout", parallel_layout_type);
+#ifdef __x86_64__
+    PyObject* const has_v3 = has_x86_64_v3() ? Py_True : Py_False;
+    if (PyDict_SetItemString(contents.get(), "has_x86_64_v3", has_v3) != 0) throw Raised{};
+#endif
+    return contents;
+}
+
+// A process may import the file twice, as two loaders of one cache do: there is one of each type all the same.
+int fill_module(PyObject* module) {
+    static PyObject* contents = nullptr;
+    const Owned filled(answer([&] {
+        if (!contents) contents = make_contents().release();
+        return PyDict_Update(PyModule_GetDict(module), contents) == 0 ? Py_NewRef(Py_None) : nullptr;
+    }));
+    return filled ? 0 : -1;
+}
+
+PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, slot(fill_module)},
+    TKJIT_NEEDS_NO_GIL
+    {0, nullptr},
+};
+PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT, "tkjit_runtime", "tkjit's runtime: what every kernel's glue shares.", 0, functions, module_slots, nullptr, nullptr, nullptr};
+
 }  // namespace
 }  // namespace tkjit::runtime
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, module, pybind11::mod_gil_not_used()) {
-    namespace rt = tkjit::runtime;
-    rt::find_torch();
-    rt::fill_table();
-    module.doc() = "tkjit's runtime: what every kernel's glue shares.";
-    module.attr("Dispatcher") = pybind11::reinterpret_steal<pybind11::object>(rt::make_dispatcher_type());
-    module.def("enable_vectorcall", &rt::enable_vectorcall);
-    module.def("collect", &rt::collect, "What a call would pass to its launchers.");
-    module.attr("PreparedLaunch") = pybind11::reinterpret_steal<pybind11::object>(rt::make_prepared_type());
-    module.def("prepare", &rt::prepare, "A call without its launches.");
-    module.def("show_prepared", &rt::show_prepared, "What the launches of a prepared call pass.");
-    module.def("attach", &rt::attach, "Give a dispatcher its glue module.");
-#ifdef __x86_64__
-    module.attr("has_x86_64_v3") = rt::has_x86_64_v3();
-#endif
-    rt::define_parallel(module);
-    module.def("unchanged", [](const pybind11::bytes& fingerprint) { return rt::unchanged(fingerprint); }, "Whether every file of a fingerprint is as it was.");
-    module.def("connect_module", &rt::connect_module, "Give an imported module with the simulator in it what all share.");
-    module.def("open_launcher", &rt::open_launcher, "Open a launcher's shared object; returns its entry's address.",
-               pybind11::arg("path"), pybind11::arg("synchronous"), pybind11::arg("trace"));
-    module.def("capsule_for_torch", &rt::capsule_for_torch, "An array's DLPack capsule; None for one with negative strides.");
-    module.def("reads_tensors_through", [] {
-        return rt::torch.impl_word >= 0 ? "TensorImpl" : rt::torch.by_method ? "__dlpack__" : "exchange API";
-    });
-    module.def("read_tensors_through", [](const std::string& way) {
-        rt::torch.by_method = way == "__dlpack__";
-        rt::torch.impl_word = way == "TensorImpl" ? rt::find_impl_word() : -1;
-    }, "Take one of the ways of reading torch's tensors; the tests compare them.");
-}
+TKJIT_MODULE(TORCH_EXTENSION_NAME, tkjit::runtime::module_definition)

@@ -26,7 +26,8 @@ inline bool is_as_read(const TensorView& view) {
     now.strided = view.strided;
     try {
         view_impl(impl_of(object_of(view)), &now);
-    } catch (py::error_already_set&) {
+    } catch (const Raised&) {
+        PyErr_Clear();
         return false;
     } catch (const std::exception&) {  // c10's: a copy-on-write tensor for which there is no memory
         return false;

@@ -48,13 +48,10 @@ inline bool stream(const char* kernel, PyObject* given, const TensorView& on, vo
 inline bool record_stream(PyObject* tensor, PyObject* stream, int device) {
     if (!is_tensor(tensor)) return true;  // another framework has an allocator of its own
     try {
-        py::object as_torchs = py::reinterpret_borrow<py::object>(stream);
-        if (PyLong_Check(stream))
-            as_torchs = py::module_::import("torch").attr("cuda").attr("ExternalStream")(as_torchs, py::arg("device") = device);
-        py::handle(tensor).attr("record_stream")(as_torchs);
+        const Owned as_torchs = PyLong_Check(stream) ? external_stream(stream, device) : borrowed(stream);
+        call_method(tensor, "record_stream", "(O)", as_torchs.get());
         return true;
-    } catch (py::error_already_set& error) {
-        error.restore();
+    } catch (const Raised&) {
         return false;
     }
 }

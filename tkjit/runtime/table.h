@@ -1,7 +1,7 @@
 // What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions.
 //
-// The runtime is compiled once per environment and knows pybind11 and torch's headers; a glue module is compiled per
-// kernel and includes Python.h alone, which is why it takes 0.3 s and not 5. All that a glue module needs of torch it
+// The runtime is compiled once per environment and knows torch's headers; a glue module is compiled per kernel and
+// includes Python.h alone. All that a glue module needs of torch it
 // reaches through the table, as NumPy's C API does.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 9;
+constexpr uint32_t kTableVersion = 10;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
@@ -174,8 +174,6 @@ struct Table {
     // Whether an object that is no number of Python's may stand for one: no array, but one value; real, and with no
     // gradient that would be lost.
     bool (*is_number)(PyObject* object);
-    // Throws the Python exception that is set as torch knows it.
-    void (*rethrow)();
 
     // Reads a value by its type's code (tkjit/spec/values.py). False if it is of another type; with what its hooks raised.
     bool (*read_value)(PyObject* object, const char* code, Values* values, TkjitArg* arg);
@@ -239,7 +237,7 @@ struct GlueEntry {
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";
 
-// The end of a module that is not pybind11's: its entry, under the name that load_inline gives it (TORCH_EXTENSION_NAME,
+// The end of a module: its entry, under the name that load_inline gives it (TORCH_EXTENSION_NAME,
 // which must not stand here: a precompiled header that knew of the macro would serve one module alone); and a slot.
 #define TKJIT_JOIN(a, b) a##b
 #define TKJIT_INIT(name) TKJIT_JOIN(PyInit_, name)

@@ -15,15 +15,12 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
-#include <pybind11/pybind11.h>
 
 #include <array>
 #include <cstdint>
 #include <string>
 
 namespace tkjit::runtime {
-
-namespace py = pybind11;
 
 inline bool is_tensor(PyObject* object) {
     PyTypeObject* const type = Py_TYPE(object);
@@ -32,10 +29,7 @@ inline bool is_tensor(PyObject* object) {
 
 // A subclass whose __torch_function__ wants to see what is done with it; a Parameter's, for one, is switched off.
 inline bool is_watching(PyTypeObject* type) {
-    const py::object function = py::reinterpret_steal<py::object>(
-        PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__torch_function__"));
-    if (!function) throw py::error_already_set();
-    return function.ptr() != torch.disabled_function;
+    return attribute(reinterpret_cast<PyObject*>(type), "__torch_function__").get() != torch.disabled_function;
 }
 
 inline bool is_plain_type(PyTypeObject* type) { return type == torch.tensor_type || type == torch.parameter_type; }
@@ -72,10 +66,9 @@ inline c10::TensorImpl& impl_from_torch(PyObject* object) {
         const at::impl::TorchFunctionDisabledState before_ = TorchFunction::get_disabled_state();
     } silence;
     const auto get = Py_TYPE(torch.address)->tp_descr_get;
-    const auto address = py::reinterpret_steal<py::object>(get(torch.address, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
-    if (!address) throw py::error_already_set();
-    auto* const impl = static_cast<c10::TensorImpl*>(PyLong_AsVoidPtr(address.ptr()));
-    if (!impl) throw py::error_already_set();
+    const Owned address = checked(get(torch.address, object, reinterpret_cast<PyObject*>(Py_TYPE(object))));
+    auto* const impl = static_cast<c10::TensorImpl*>(PyLong_AsVoidPtr(address.get()));
+    if (!impl) throw Raised{};
     return *impl;
 }
 
@@ -164,7 +157,7 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
     if (view->problems) return true;
     if (torch.by_method) {
         // which refuses what requires a gradient; that is seen below
-        if (!view_through_method(py::handle(object).attr("detach")().ptr(), view, values)) return false;
+        if (!view_through_method(call_method(object, "detach").get(), view, values)) return false;
     } else {
         DLTensor borrowed;
         if (torch.exchange->dltensor_from_py_object_no_sync(object, &borrowed) != 0) {
@@ -180,7 +173,7 @@ inline bool view_through_exchange(PyObject* object, TensorView* view, Values* va
 }
 
 // A tensor to look at; null with an error set. Not from torch.empty, whose first call from Python takes 0.13 ms.
-inline py::object make_probe() {
+inline Owned make_probe() {
     int64_t shape[] = {3, 5};
     DLTensor like{};
     like.device = {kDLCPU, 0};
@@ -192,44 +185,44 @@ inline py::object make_probe() {
     void* object = nullptr;
     if (torch.exchange->managed_tensor_allocator(&like, &managed, nullptr, raise) == 0)
         torch.exchange->managed_tensor_to_py_object_no_sync(managed, &object);
-    return py::reinterpret_steal<py::object>(static_cast<PyObject*>(object));
+    return Owned(static_cast<PyObject*>(object));
 }
 
 // Which word after a tensor object's header is its TensorImpl; -1 if none is, or if it reads differently from Python.
 inline int find_impl_word() {
-    const py::object probe = make_probe();
+    const Owned probe = make_probe();
     if (!probe) {
         PyErr_Clear();
         return -1;
     }
-    const auto expected = probe.attr("_cdata").cast<uintptr_t>();
-    const auto words = reinterpret_cast<const uintptr_t*>(reinterpret_cast<char*>(probe.ptr()) + sizeof(PyObject));
-    const Py_ssize_t count = (Py_TYPE(probe.ptr())->tp_basicsize - Py_ssize_t(sizeof(PyObject))) / Py_ssize_t(sizeof(void*));
+    const uintptr_t expected = unsigned_of(attribute(probe, "_cdata"));
+    const auto words = reinterpret_cast<const uintptr_t*>(reinterpret_cast<char*>(probe.get()) + sizeof(PyObject));
+    const Py_ssize_t count = (Py_TYPE(probe.get())->tp_basicsize - Py_ssize_t(sizeof(PyObject))) / Py_ssize_t(sizeof(void*));
     for (int word = 0; word < count; ++word) {
         if (words[word] != expected) continue;
         torch.impl_word = word;
         TensorView view;
-        const bool same = view_through_impl(probe.ptr(), &view) && !view.problems && view.ndim == 2 && view.sizes[0] == 3 &&
+        const bool same = view_through_impl(probe.get(), &view) && !view.problems && view.ndim == 2 && view.sizes[0] == 3 &&
                           view.sizes[1] == 5 && view.dtype == TKJIT_FLOAT16 && view.device_type == DeviceType::cpu &&
-                          reinterpret_cast<uintptr_t>(view.data) == probe.attr("data_ptr")().cast<uintptr_t>();
+                          reinterpret_cast<uintptr_t>(view.data) == unsigned_of(call_method(probe, "data_ptr"));
         return same ? word : -1;
     }
     return -1;
 }
 
 inline void find_torch() {
-    const py::module_ module = py::module_::import("torch");
-    const py::object tensor = module.attr("Tensor");
-    torch.tensor_type = reinterpret_cast<PyTypeObject*>(tensor.ptr());
-    torch.parameter_type = reinterpret_cast<PyTypeObject*>(module.attr("nn").attr("Parameter").ptr());  // both live on in torch
-    torch.disabled_function = module.attr("_C").attr("_disabled_torch_function_impl").cast<py::object>().release().ptr();
-    const py::object capsule = tensor.attr("__dlpack_c_exchange_api__");
+    const Owned module = import_module("torch"), tensor = attribute(module, "Tensor");
+    torch.tensor_type = reinterpret_cast<PyTypeObject*>(tensor.get());
+    torch.parameter_type = reinterpret_cast<PyTypeObject*>(attribute(attribute(module, "nn"), "Parameter").get());  // both live on in torch
+    torch.disabled_function = attribute(attribute(module, "_C"), "_disabled_torch_function_impl").release();
+    const Owned capsule = attribute(tensor, "__dlpack_c_exchange_api__");
     torch.exchange = static_cast<const DLPackExchangeAPI*>(
-        PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr())));
-    if (!torch.exchange) throw py::error_already_set();
-    torch.forward_mode = module.attr("autograd").attr("forward_ad").attr("__dict__").cast<py::object>().release().ptr();
+        PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
+    if (!torch.exchange) throw Raised{};
+    const Owned autograd = attribute(module, "autograd");
+    torch.forward_mode = attribute(attribute(autograd, "forward_ad"), "__dict__").release();
     torch.forward_level = PyUnicode_InternFromString("_current_level");
-    torch.address = tensor.attr("__base__").attr("__dict__")["_cdata"].cast<py::object>().release().ptr();
+    torch.address = call_method(attribute(attribute(tensor, "__base__"), "__dict__"), "__getitem__", "s", "_cdata").release();
     torch.impl_word = find_impl_word();
 }
 

@@ -89,9 +89,9 @@ private:
         if (PyUnicode_Check(object)) return text_of(object);
         if (std::strcmp(Py_TYPE(object)->tp_name, "torch.dtype") == 0) return text_of(object).substr(6);  // behind "torch."
         const bool is_type = PyType_Check(object);  // numpy.float32, and not numpy.dtype("float32")
-        const py::handle owner = is_type ? py::handle(object) : py::handle(reinterpret_cast<PyObject*>(Py_TYPE(object)));
-        if (text_of(owner.attr("__module__")).rfind("numpy", 0) != 0) return {};
-        const std::string name = text_of(py::handle(object).attr(is_type ? "__name__" : "name"));
+        PyObject* const owner = is_type ? object : reinterpret_cast<PyObject*>(Py_TYPE(object));
+        if (text_of(attribute(owner, "__module__")).rfind("numpy", 0) != 0) return {};
+        const std::string name = text_of(attribute(object, is_type ? "__name__" : "name"));
         return name == "bool_" ? "bool" : name;
     }
 
@@ -124,13 +124,13 @@ private:
     }
 
     bool read_items(PyObject* object, const char* code, bool each_its_own, TkjitArg& arg) {
-        const auto sequence = py::reinterpret_steal<py::object>(PySequence_Tuple(object));  // nobody changes it meanwhile
+        const Owned sequence(PySequence_Tuple(object));  // nobody changes it meanwhile
         if (!sequence) return false;
-        const Py_ssize_t count = PyTuple_GET_SIZE(sequence.ptr());
+        const Py_ssize_t count = PyTuple_GET_SIZE(sequence.get());
         auto* const items = values_.make<TkjitArg>(size_t(count));
         if (!items) return false;
         for (Py_ssize_t i = 0; i < count; ++i) {
-            if (!read(PyTuple_GET_ITEM(sequence.ptr(), i), code, items[i])) return false;
+            if (!read(PyTuple_GET_ITEM(sequence.get(), i), code, items[i])) return false;
             if (each_its_own) code = after(code);
         }
         arg.data = items;
@@ -139,14 +139,14 @@ private:
     }
 
     bool read_dict(PyObject* object, const char* code, TkjitArg& arg) {
-        const auto pairs = py::reinterpret_steal<py::object>(PyDict_Items(object));
+        const Owned pairs(PyDict_Items(object));
         if (!pairs) return false;
-        const Py_ssize_t count = PyList_GET_SIZE(pairs.ptr());
+        const Py_ssize_t count = PyList_GET_SIZE(pairs.get());
         auto* const items = values_.make<TkjitArg>(2 * size_t(count));
         if (!items) return false;
         const char* const value_code = after(code);
         for (Py_ssize_t i = 0; i < count; ++i) {
-            PyObject* const pair = PyList_GET_ITEM(pairs.ptr(), i);
+            PyObject* const pair = PyList_GET_ITEM(pairs.get(), i);
             if (!read(PyTuple_GET_ITEM(pair, 0), code, items[2 * i])) return false;
             if (!read(PyTuple_GET_ITEM(pair, 1), value_code, items[2 * i + 1])) return false;
         }
@@ -161,8 +161,7 @@ private:
 inline bool read_value(PyObject* object, const char* code, Values* values, TkjitArg* arg) {
     try {
         if (ValueReader(*values).read(object, code, *arg)) return true;
-    } catch (py::error_already_set& error) {  // an object's own: it is not what was asked for
-        error.restore();
+    } catch (const Raised&) {  // an object's own: it is not what was asked for
     } catch (const std::exception&) {
     }
     return false;

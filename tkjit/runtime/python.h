@@ -1,0 +1,197 @@
+// Python's objects in C++: owned references, and exceptions on their way to the interpreter.
+//
+// pybind11 has all of this, and takes longer to compile than everything else of the runtime together.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace tkjit {
+
+// ---- references ----------------------------------------------------------------------------------------------------
+
+// An owned reference, or none.
+class Owned {
+public:
+    Owned() = default;
+    explicit Owned(PyObject* object) : object_(object) {}
+    Owned(Owned&& other) noexcept : object_(other.release()) {}
+    Owned& operator=(Owned&& other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~Owned() {
+        // a thread that asks for the GIL while the interpreter ends is ended there, and runs this without it
+        if (object_ && PyGILState_Check()) Py_DECREF(object_);
+    }
+    PyObject* get() const { return object_; }
+    PyObject* release() { return std::exchange(object_, nullptr); }
+    explicit operator bool() const { return object_ != nullptr; }
+
+private:
+    PyObject* object_ = nullptr;
+};
+
+inline Owned borrowed(PyObject* object) { return Owned(Py_XNewRef(object)); }
+
+// ---- exceptions ----------------------------------------------------------------------------------------------------
+
+// Thrown where an exception of Python's is set. It stays set: who catches this returns to the interpreter, or clears it.
+struct Raised {};
+
+// A new reference; the exception that is set where there is none.
+inline Owned checked(PyObject* object) {
+    if (!object) throw Raised{};
+    return Owned(object);
+}
+
+[[noreturn]] inline void raise_type_error(const char* text) {
+    PyErr_SetString(PyExc_TypeError, text);
+    throw Raised{};
+}
+
+// Runs what the interpreter has called: what it throws becomes an exception of Python's, and the result null.
+template <class Body>
+PyObject* answer(Body&& body) {
+    try {
+        return body();
+    } catch (const Raised&) {
+    } catch (const std::bad_alloc&) {
+        PyErr_NoMemory();
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    }
+    return nullptr;
+}
+
+// The exception that is set, with its traceback, as an object: a new reference, or null. It is set no longer.
+inline PyObject* take_exception() {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (traceback) PyException_SetTraceback(value, traceback);
+    Py_XDECREF(type);
+    Py_XDECREF(traceback);
+    return value;
+}
+
+// ---- what objects are asked for ------------------------------------------------------------------------------------
+
+inline Owned import_module(const char* module) { return checked(PyImport_ImportModule(module)); }
+
+inline Owned attribute(PyObject* object, const char* name) { return checked(PyObject_GetAttrString(object, name)); }
+inline Owned attribute(const Owned& object, const char* name) { return attribute(object.get(), name); }
+
+// The format is that of Py_BuildValue; with "(O)" a tuple is one argument.
+template <class... Args>
+Owned call(PyObject* function, const char* format = nullptr, Args... args) {
+    return checked(PyObject_CallFunction(function, format, args...));
+}
+template <class... Args>
+Owned call_method(PyObject* object, const char* name, const char* format = nullptr, Args... args) {
+    return checked(PyObject_CallMethod(object, name, format, args...));
+}
+template <class... Args>
+Owned call_method(const Owned& object, const char* name, const char* format = nullptr, Args... args) {
+    return call_method(object.get(), name, format, args...);
+}
+inline Owned call_with_keywords(const Owned& function, const Owned& args, const Owned& keywords) {
+    return checked(PyObject_Call(function.get(), args.get(), keywords.get()));
+}
+template <class... Args>
+Owned build(const char* format, Args... args) {
+    return checked(Py_BuildValue(format, args...));
+}
+
+// As hasattr, and not as PyObject_HasAttrString, which keeps Ctrl-C to itself.
+inline bool has(PyObject* object, const char* name) {
+    const Owned found(PyObject_GetAttrString(object, name));
+    if (found) return true;
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw Raised{};
+    PyErr_Clear();
+    return false;
+}
+
+inline bool is_instance(PyObject* object, PyObject* type) {
+    const int found = PyObject_IsInstance(object, type);
+    if (found < 0) throw Raised{};
+    return found;
+}
+
+inline bool is_true(const Owned& object) {
+    const int found = PyObject_IsTrue(object.get());
+    if (found < 0) throw Raised{};
+    return found;
+}
+
+inline int64_t integer_of(PyObject* object) {
+    const int64_t number = PyLong_AsLongLong(object);
+    if (number == -1 && PyErr_Occurred()) throw Raised{};
+    return number;
+}
+inline int64_t integer_of(const Owned& object) { return integer_of(object.get()); }
+
+// Of an address, or of another number without a sign.
+inline uint64_t unsigned_of(PyObject* object) {
+    const uint64_t number = PyLong_AsUnsignedLongLong(object);
+    if (number == uint64_t(-1) && PyErr_Occurred()) throw Raised{};
+    return number;
+}
+inline uint64_t unsigned_of(const Owned& object) { return unsigned_of(object.get()); }
+
+// Characters that UTF-8 has no bytes for are escaped: half of a surrogate pair cannot be a message.
+inline std::string utf8_of(PyObject* text) {
+    const Owned bytes = checked(PyUnicode_AsEncodedString(text, "utf-8", "backslashreplace"));
+    return {PyBytes_AS_STRING(bytes.get()), size_t(PyBytes_GET_SIZE(bytes.get()))};
+}
+
+// As str().
+inline std::string text_of(PyObject* object) { return utf8_of(checked(PyObject_Str(object)).get()); }
+inline std::string text_of(const Owned& object) { return text_of(object.get()); }
+
+// ---- objects that hold a value of C++ ------------------------------------------------------------------------------
+
+template <class T>
+struct Holder {
+    PyObject_HEAD
+    T value;
+};
+
+template <class T>
+T& value_of(PyObject* holder) {
+    return reinterpret_cast<Holder<T>*>(holder)->value;
+}
+
+template <class T, class... Args>
+PyObject* make_holder(PyTypeObject* type, Args&&... args) {
+    PyObject* const made = checked(type->tp_alloc(type, 0)).release();
+    try {
+        new (&value_of<T>(made)) T{std::forward<Args>(args)...};
+    } catch (...) {
+        type->tp_free(made);
+        Py_DECREF(type);
+        throw;
+    }
+    return made;
+}
+
+template <class T>
+void free_holder(PyObject* self) {
+    PyTypeObject* const type = Py_TYPE(self);
+    value_of<T>(self).~T();
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+// A function of C as the slot of a type takes it.
+template <class Function>
+void* slot(Function* function) {
+    return reinterpret_cast<void*>(function);
+}
+
+}  // namespace tkjit
