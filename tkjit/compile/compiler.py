@@ -224,14 +224,7 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
 
 
 def compile_module(
-    unit: Unit,
-    staging: Path,
-    *,
-    cxx: Path,
-    include_dirs: list[Path],
-    cflags: list[str],
-    exports: str,
-    linking: Sequence[str] = (),
+    unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str], exports: str
 ) -> tuple[Product, ModuleType]:
     """Compile and import a Python module through torch's ``load_inline``.
 
@@ -239,8 +232,6 @@ def compile_module(
     ----------
     exports : str
         A linker's version script: which symbols others see.
-    linking : sequence of str
-        More options of the linker's.
 
     Raises
     ------
@@ -261,7 +252,7 @@ def compile_module(
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,
-                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linking],  # the linker runs in the staging directory
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}"],  # the linker runs in the staging directory
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,

@@ -1,7 +1,7 @@
 // What the runtime knows of torch, and reading any array's memory by DLPack.
 #pragma once
 
-#include "python.h"
+#include "python_objects.h"
 #include "table.h"
 
 #include <ATen/dlpack.h>

@@ -1,7 +1,7 @@
 // C++ objects in Python: their types, who owns them, and whether they may still be used.
 #pragma once
 
-#include "python.h"
+#include "python_objects.h"
 
 #include <tkjit/bind.h>
 

@@ -7,8 +7,6 @@
 #include "storages.h"
 #include "table.h"
 
-#include <structmember.h>
-
 #include <atomic>
 #include <mutex>
 #include <string>

@@ -6,7 +6,7 @@
 #include "guards.h"
 #include "parallel.h"
 #include "prepared.h"
-#include "python.h"
+#include "python_objects.h"
 #include "random.h"
 #include "refusals.h"
 #include "interruptions.h"
@@ -31,7 +31,7 @@
 #include <atomic>
 #include <cstring>
 #include <mutex>
-#include <new>
+#include <stdexcept>
 #include <string>
 
 // Of libtorch; their own headers take 2 s to compile.
