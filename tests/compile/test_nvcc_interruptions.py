@@ -19,11 +19,19 @@ from tkjit import InOut, Tensor
 @tkjit.kernel("slow.cu", entry="slow", args=True, grid=1, block=32, compiler="COMPILER")
 def slow(x: InOut[Tensor, "float32", "N"]) -> None: ...
 """
-# keeps the optimiser busy for far longer than the test takes: NVRTC needs 2 s for step<14>
+# keeps the optimiser busy for far longer than the test takes: NVRTC needs 4 s for one addend, and over 90 for all
 SOURCE = """
-template <int N> __device__ float step(float x) { return step<N - 1>(x * x + N) * (x - N) + step<N - 1>(x - N); }
-template <> __device__ float step<0>(float x) { return x; }
-__global__ void slow(float* x) { x[threadIdx.x] = step<17>(x[threadIdx.x]); }
+template <int N, int K> __device__ float step(float x) {
+    return step<N - 1, K>(x * x + N) * (x - N * K) + step<N - 1, K>(x - N);
+}
+template <> __device__ float step<0, 1>(float x) { return x; }
+template <> __device__ float step<0, 2>(float x) { return x + 1; }
+template <> __device__ float step<0, 3>(float x) { return x - 1; }
+template <> __device__ float step<0, 4>(float x) { return x * 2; }
+__global__ void slow(float* x) {
+    const float y = x[threadIdx.x];
+    x[threadIdx.x] = step<17, 1>(y) + step<17, 2>(y) + step<17, 3>(y) + step<17, 4>(y);
+}
 """
 
 
