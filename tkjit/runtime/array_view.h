@@ -72,7 +72,7 @@ inline void note(const DLTensor& tensor, TensorView* view) {
 
 // The capsule of `__dlpack__`, which shows the memory as long as it lives.
 inline Owned dlpack_capsule(PyObject* array) {
-    const Owned device = call_method(array, "__dlpack_device__");
+    const Owned device = checked(PySequence_Tuple(call_method(array, "__dlpack_device__").get()));
     int type = 0, index = 0;
     if (!PyArg_ParseTuple(device.get(), "ii", &type, &index)) throw Raised{};
     const Owned none = build("()"), keywords = build("{s(ii)}", "max_version", 1, 1);

@@ -86,16 +86,16 @@ inline void wait_for(PyObject* stream, int32_t device) {
     call_method(call_method(cuda, "current_stream", "i", device), "wait_stream", "(O)", other.get());
 }
 
-// Of a dictionary; null where it has no such item, or None. Borrowed.
-inline PyObject* item_of(PyObject* dictionary, const char* name) {
+// Of a dictionary; empty where it has no such item, or None.
+inline Owned item_of(const Owned& dictionary, const char* name) {
     const Owned key = checked(PyUnicode_FromString(name));
-    PyObject* const found = PyDict_GetItemWithError(dictionary, key.get());
+    PyObject* const found = PyDict_GetItemWithError(dictionary.get(), key.get());
     if (!found && PyErr_Occurred()) throw Raised{};
-    return found == Py_None ? nullptr : found;
+    return found == Py_None ? Owned() : borrowed(found);
 }
 
-inline std::vector<int64_t> integers_of(PyObject* sequence) {
-    const Owned items = checked(PySequence_Tuple(sequence));
+inline std::vector<int64_t> integers_of(const Owned& sequence) {
+    const Owned items = checked(PySequence_Tuple(sequence.get()));
     std::vector<int64_t> found;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) found.push_back(integer_of(PyTuple_GET_ITEM(items.get(), i)));
     return found;
@@ -103,29 +103,28 @@ inline std::vector<int64_t> integers_of(PyObject* sequence) {
 
 // `__array_interface__` and `__cuda_array_interface__` are dictionaries of one form, which is kept: what it describes may
 // live no longer.
-inline bool view_interface(Owned interface, bool on_gpu, TensorView* view, Values* values) {
+inline bool view_interface(const Owned& interface, bool on_gpu, TensorView* view, Values* values) {
     if (!PyDict_Check(interface.get())) raise_type_error("an array interface that is no dictionary");
-    PyObject* const all = interface.get();
-    PyObject* const data = item_of(all, "data");
-    if (!data || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2 || item_of(all, "mask")) return false;
-    if (!values->keep(interface.release())) return false;
-    void* const pointer = reinterpret_cast<void*>(unsigned_of(PyTuple_GET_ITEM(data, 0)));
-    PyObject *const typestr = item_of(all, "typestr"), *const shape = item_of(all, "shape"), *const given = item_of(all, "strides");
-    if (!typestr || !PyUnicode_Check(typestr) || !shape) raise_type_error("an array interface without typestr or shape");
+    const Owned data = item_of(interface, "data");
+    if (!data || !PyTuple_Check(data.get()) || PyTuple_GET_SIZE(data.get()) != 2 || item_of(interface, "mask")) return false;
+    if (!values->keep(Py_NewRef(interface.get()))) return false;
+    void* const pointer = reinterpret_cast<void*>(unsigned_of(PyTuple_GET_ITEM(data.get(), 0)));
+    const Owned typestr = item_of(interface, "typestr"), shape = item_of(interface, "shape"), given = item_of(interface, "strides");
+    if (!typestr || !PyUnicode_Check(typestr.get()) || !shape) raise_type_error("an array interface without typestr or shape");
     DLDataType dtype;
-    if (!dtype_of_typestr(utf8_of(typestr), &dtype)) dtype = {kDLOpaqueHandle, 8, 1};
+    if (!dtype_of_typestr(utf8_of(typestr.get()), &dtype)) dtype = {kDLOpaqueHandle, 8, 1};
     DLDevice device{kDLCPU, 0};
     if (on_gpu) {
         device.device_type = kDLCUDA;
         if (pointer && !device_of_pointer(pointer, &device.device_id)) return false;
-        if (PyObject* const stream = item_of(all, "stream")) wait_for(stream, device.device_id);
+        if (const Owned stream = item_of(interface, "stream")) wait_for(stream.get(), device.device_id);
     }
     Shown shown;
     shown.sizes = integers_of(shape);
     const std::vector<int64_t> strides = given ? integers_of(given) : std::vector<int64_t>();
     if (!strides.empty() && strides.size() != shown.sizes.size()) return false;
     if (!shown.describe(pointer, dtype, device, strides.empty() ? nullptr : strides.data())) return false;
-    view->read_only = is_true(borrowed(PyTuple_GET_ITEM(data, 1)));
+    view->read_only = is_true(borrowed(PyTuple_GET_ITEM(data.get(), 1)));
     note(shown.tensor, view);
     return true;
 }
