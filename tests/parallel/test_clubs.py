@@ -121,6 +121,13 @@ def test_one_club_serves_many_threads_each_with_its_own_errors():
     assert not failures
 
 
+def test_a_club_is_not_closed_by_a_step_of_its_own():
+    club = tkjit.Club(["cpu"] * 2)
+    with pytest.raises(RuntimeError, match="a club's step cannot close the club"):
+        club.execute(lambda dev_idx: club.close())
+    club.close()
+
+
 def test_a_step_within_a_step_is_refused():
     club, said = tkjit.Club(["cpu"] * 2), []
 

@@ -72,7 +72,6 @@ Owned to_python(const c10::IValue& value, const c10::Type& type) {
     }
     PyErr_Format(PyExc_TypeError, "an operator of tkjit's cannot take a value of type %s", value.tagKind().c_str());
     rethrow();
-    return nullptr;
 }
 
 at::Tensor to_tensor(PyObject* object) {

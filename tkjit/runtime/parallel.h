@@ -251,20 +251,24 @@ inline PyObject* execute_in_python(PyObject* self, PyObject* task) {
     return all;
 }
 
-inline PyObject* close_club(PyObject* self, PyObject*) {
-    Py_BEGIN_ALLOW_THREADS
-    value_of<PythonClub>(self).club.close();
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
+// Without the GIL, which the threads may need to end; a club that is closed by a step of its own refuses.
+inline PyObject* close_without_gil(PyObject* self, bool for_good) {
+    std::string failure;
+    PyThreadState* const state = PyEval_SaveThread();
+    try {
+        if (for_good) Club::end_all();
+        value_of<PythonClub>(self).club.close();
+    } catch (const std::exception& error) {
+        failure = error.what();
+    }
+    PyEval_RestoreThread(state);
+    if (failure.empty()) Py_RETURN_NONE;
+    PyErr_SetString(PyExc_RuntimeError, failure.c_str());
+    return nullptr;
 }
 
-inline PyObject* close_club_for_good(PyObject* self, PyObject*) {
-    Py_BEGIN_ALLOW_THREADS
-    Club::end_all();
-    value_of<PythonClub>(self).club.close();
-    Py_END_ALLOW_THREADS
-    Py_RETURN_NONE;
-}
+inline PyObject* close_club(PyObject* self, PyObject*) { return close_without_gil(self, false); }
+inline PyObject* close_club_for_good(PyObject* self, PyObject*) { return close_without_gil(self, true); }
 
 inline PyObject* new_club(PyTypeObject* type, PyObject* args, PyObject*) {
     const char* kind;

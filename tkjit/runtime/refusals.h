@@ -94,7 +94,7 @@ public:
         if (PyErr_Occurred()) cause_ = Owned(take_exception());
     }
     ~Cause() {
-        if (!cause_) return;
+        if (!cause_ || !PyGILState_Check()) return;  // a daemon thread that is ended has no GIL
         PyObject* const raised = take_exception();
         if (!raised) return;
         PyException_SetCause(raised, cause_.release());

@@ -103,7 +103,7 @@ uint32_t modes() {
     return (watched ? kWatched : 0) | ((keys.excluded_ & autocast) == autocast ? 0 : kAutocast);
 }
 
-PyObject* call_method(PyObject* self, const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+PyObject* vectorcall_method(PyObject* self, const char* name, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
     PyObject* const method = PyObject_GetAttrString(self, name);
     if (!method) return nullptr;
     PyObject* const result = PyObject_Vectorcall(method, args, nargs, kwnames);
@@ -122,7 +122,7 @@ PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t n
     if (!all) return nullptr;
     all[0] = chosen;
     std::copy(args, args + count, all + 1);
-    return call_method(reinterpret_cast<PyObject*>(self), "_call_operator", all, nargs + 1, kwnames);
+    return vectorcall_method(reinterpret_cast<PyObject*>(self), "_call_operator", all, nargs + 1, kwnames);
 }
 
 bool written(PyObject* tensor) {
@@ -220,7 +220,7 @@ Table table;
 
 // Until the glue is attached a call goes to Python, which builds what is missing and calls again.
 PyObject* first_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
-    return call_method(self, "_first_call", args, PyVectorcall_NARGS(nargsf), kwnames);
+    return vectorcall_method(self, "_first_call", args, PyVectorcall_NARGS(nargsf), kwnames);
 }
 
 PyObject* dispatcher_new(PyTypeObject* type, PyObject*, PyObject*) {
@@ -471,6 +471,9 @@ int fill_module(PyObject* module) {
 
 PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, slot(fill_module)},
+#ifdef Py_mod_multiple_interpreters
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
     TKJIT_NEEDS_NO_GIL
     {0, nullptr},
 };
