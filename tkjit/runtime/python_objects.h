@@ -138,7 +138,7 @@ inline int64_t integer_of(const Owned& object) { return integer_of(object.get())
 
 // Of an address, or of another number without a sign.
 inline uint64_t unsigned_of(PyObject* object) {
-    const uint64_t number = PyLong_AsUnsignedLongLong(object);
+    const uint64_t number = PyLong_AsUnsignedLongLong(checked(PyNumber_Index(object)).get());
     if (number == uint64_t(-1) && PyErr_Occurred()) throw Raised{};
     return number;
 }

@@ -30,7 +30,13 @@ inline std::string describe_tensor(PyObject* object) {
     if (!is_tensor(object) && !has(object, "dtype")) return described(object);
     std::string dtype = text_of(attribute(object, "dtype"));
     if (dtype.rfind("torch.", 0) == 0) dtype.erase(0, 6);
-    const std::string where = has(object, "device") ? " on " + text_of(attribute(object, "device")) : "";
+    std::string where;
+    try {
+        if (has(object, "device")) where = " on " + text_of(attribute(object, "device"));
+    } catch (const Raised&) {  // an array's own, which is not what is to be told
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw;
+        PyErr_Clear();
+    }
     return shape_text(attribute(object, "shape")) + " " + dtype + where;
 }
 
