@@ -162,6 +162,27 @@ def test_a_producer_that_fails_is_named():
         tkjit.load("axpy")(Failing(np.zeros(4, np.float32)), np.zeros(4, np.float32))
 
 
+def test_a_producer_may_name_its_device_by_a_list():
+    class Listing(Producer):
+        def __dlpack_device__(self):
+            return [*super().__dlpack_device__()]
+
+    y = np.zeros(4, np.float32)
+    tkjit.load("axpy")(Listing(np.ones(4, np.float32)), y)
+    assert y.tolist() == [1, 1, 1, 1]
+
+
+def test_a_refusal_does_not_depend_on_an_arrays_device():
+    class Lost(Producer):
+        @property
+        def device(self):
+            raise RuntimeError("the device is lost")
+
+    with pytest.raises(tkjit.ArgumentError, match=r"x is \(4,\) float64; expected") as raised:
+        tkjit.load("axpy")(Lost(np.zeros(4)), np.zeros(4, np.float32))
+    assert raised.value.__cause__ is None
+
+
 def test_an_array_is_let_go_after_the_call():
     x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
     loaded = tkjit.load("axpy")

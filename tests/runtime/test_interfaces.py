@@ -209,6 +209,13 @@ def test_an_interface_that_contradicts_itself(changes):
         copied(OldArray(np.zeros(4, np.float32), **changes))
 
 
+def test_an_interfaces_pointer_is_any_integer(call):
+    x, y = np.array([1, 2, 3], np.float32), torch.zeros(3)
+    pointer, read_only = x.__array_interface__["data"]
+    call(tkjit.load("axpy"), OldArray(x, data=(np.uint64(pointer), read_only)), y, alpha=2.0)
+    assert y.tolist() == [2, 4, 6]
+
+
 def test_too_many_dims_by_the_operator(call):
     with pytest.raises(tkjit.TkjitError):
         call(copied, memoryview(np.zeros((1,) * 9, np.float32)))

@@ -83,9 +83,10 @@ inline PyObject* as_array(PyObject* tensor, PyObject* like) {
         return call_method(framework, "from_dlpack", "(O)", tensor).release();
     } catch (const Raised&) {
         if (!PyErr_ExceptionMatches(PyExc_Exception)) return nullptr;  // Ctrl-C
-        const Cause cause;  // NumPy has no bfloat16
-        raise(argument_error, "a result is " + describe_tensor(tensor) + ", which " + Py_TYPE(like)->tp_name +
-                                  " cannot hold; pass tensors to get a tensor");
+        explain([&] {  // NumPy has no bfloat16
+            raise(argument_error, "a result is " + describe_tensor(tensor) + ", which " + Py_TYPE(like)->tp_name +
+                                      " cannot hold; pass tensors to get a tensor");
+        });
         return nullptr;
     }
 }

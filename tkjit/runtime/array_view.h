@@ -75,7 +75,7 @@ inline Owned dlpack_capsule(PyObject* array) {
     const Owned device = checked(PySequence_Tuple(call_method(array, "__dlpack_device__").get()));
     int type = 0, index = 0;
     if (!PyArg_ParseTuple(device.get(), "ii", &type, &index)) throw Raised{};
-    const Owned none = build("()"), keywords = build("{s(ii)}", "max_version", 1, 1);
+    const Owned no_arguments = build("()"), keywords = build("{s(ii)}", "max_version", 1, 1);
     if (type == kDLCUDA) {
         void* stream = nullptr;
         torch.exchange->current_work_stream(kDLCUDA, index, &stream);
@@ -84,12 +84,12 @@ inline Owned dlpack_capsule(PyObject* array) {
         if (PyDict_SetItemString(keywords.get(), "stream", number.get()) != 0) throw Raised{};
     }
     const Owned method = attribute(array, "__dlpack__");
-    Owned capsule(PyObject_Call(method.get(), none.get(), keywords.get()));
+    Owned capsule(PyObject_Call(method.get(), no_arguments.get(), keywords.get()));
     if (capsule) return capsule;
     if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw Raised{};
     PyErr_Clear();
     if (PyDict_DelItemString(keywords.get(), "max_version") != 0) throw Raised{};  // from before there were versions
-    return call_with_keywords(method, none, keywords);
+    return call_with_keywords(method, no_arguments, keywords);
 }
 
 // What a capsule shows; null if it is none of DLPack's, or of a version to come.

@@ -78,7 +78,6 @@ inline bool device_of_pointer(void* pointer, int32_t* device) {
 
 // The interface's stream is what the array was written in; the current one waits for it.
 inline void wait_for(PyObject* stream, int32_t device) {
-    if (stream == Py_None) return;
     const Owned cuda = attribute(import_module("torch"), "cuda");
     const int64_t handle = integer_of(stream);
     if (handle == 2) return void(call_method(cuda, "synchronize", "i", device));  // a thread's own default stream, of which torch has none
@@ -124,7 +123,7 @@ inline bool view_interface(const Owned& interface, bool on_gpu, TensorView* view
     const std::vector<int64_t> strides = given ? integers_of(given) : std::vector<int64_t>();
     if (!strides.empty() && strides.size() != shown.sizes.size()) return false;
     if (!shown.describe(pointer, dtype, device, strides.empty() ? nullptr : strides.data())) return false;
-    view->read_only = is_true(borrowed(PyTuple_GET_ITEM(data.get(), 1)));
+    view->read_only = is_true(PyTuple_GET_ITEM(data.get(), 1));
     note(shown.tensor, view);
     return true;
 }

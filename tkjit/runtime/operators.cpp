@@ -3,6 +3,7 @@
 // An operator hands the tensors to the glue of its kernel, so that there is one parser, one set of checks and one text for
 // each refusal. Its own work is what torch's dispatcher asks for: values from the stack and onto it, and gradients.
 #include "dtypes.h"
+#include "python_objects.h"
 #include "table.h"
 
 #include <pybind11/pybind11.h>
@@ -20,12 +21,6 @@ namespace tkjit::operators {
 namespace {
 
 const Table* table = nullptr;
-
-// An owned reference, used with the GIL held.
-struct Decref {
-    void operator()(PyObject* object) const { Py_DECREF(object); }
-};
-using Owned = std::unique_ptr<PyObject, Decref>;
 
 class Gil {
 public:

@@ -123,11 +123,12 @@ inline bool is_instance(PyObject* object, PyObject* type) {
     return found;
 }
 
-inline bool is_true(const Owned& object) {
-    const int found = PyObject_IsTrue(object.get());
+inline bool is_true(PyObject* object) {
+    const int found = PyObject_IsTrue(object);
     if (found < 0) throw Raised{};
     return found;
 }
+inline bool is_true(const Owned& object) { return is_true(object.get()); }
 
 inline int64_t integer_of(PyObject* object) {
     const int64_t number = PyLong_AsLongLong(object);

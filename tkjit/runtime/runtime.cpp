@@ -5,6 +5,7 @@
 #include "fingerprints.h"
 #include "guards.h"
 #include "parallel.h"
+#include "parallel_objects.h"
 #include "prepared.h"
 #include "python_objects.h"
 #include "random.h"
@@ -75,12 +76,13 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
 
 // Whether all function modes are of torch.set_default_device, which has nothing to say of a kernel.
 bool only_devices() {
-    static const struct {
+    struct Stack {
         PyObject* count = keep(attribute(import_module("torch._C"), "_len_torch_function_stack"));
         PyObject* at = keep(attribute(import_module("torch._C"), "_get_function_stack_at"));
         PyObject* type = keep(attribute(import_module("torch.utils._device"), "DeviceContext"));
-    } stack;
+    };
     try {
+        static const Stack stack;
         const int64_t count = integer_of(call(stack.count));
         for (int64_t i = 0; i < count; ++i)
             if (!is_instance(call(stack.at, "i", int(i)).get(), stack.type)) return false;
@@ -177,8 +179,8 @@ bool deprecated(const char* kernel, const char* text) {
         const Owned message = checked(PyUnicode_FromFormat("%s: this signature is deprecated; %s", kernel, text));
         const Owned frame = calling_frame();
         if (!frame) return PyErr_WarnEx(PyExc_DeprecationWarning, utf8_of(message.get()).c_str(), 1) == 0;
-        const Owned globals = attribute(frame, "f_globals"), none = build("{}");
-        const Owned registry = call_method(globals, "setdefault", "sO", "__warningregistry__", none.get());
+        const Owned globals = attribute(frame, "f_globals"), new_registry = build("{}");
+        const Owned registry = call_method(globals, "setdefault", "sO", "__warningregistry__", new_registry.get());
         return PyErr_WarnExplicitObject(PyExc_DeprecationWarning, message.get(), attribute(attribute(frame, "f_code"), "co_filename").get(),
                                         int(integer_of(attribute(frame, "f_lineno"))),
                                         call_method(globals, "get", "s", "__name__").get(), registry.get()) == 0;

@@ -1,8 +1,7 @@
 // What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions.
 //
-// The runtime is compiled once per environment and knows torch's headers; a glue module is compiled per kernel and
-// includes Python.h alone. All that a glue module needs of torch it
-// reaches through the table, as NumPy's C API does.
+// The runtime is compiled once per environment and knows torch's headers; a glue module is compiled per kernel and includes
+// Python.h alone. All that a glue module needs of torch it reaches through the table, as NumPy's C API does.
 #pragma once
 
 #include <Python.h>
