@@ -152,8 +152,8 @@ MISTAKES = {
         lambda: scale(SCALE.format("g.y[0] = alpha * g.x[0];"))(ONE),
         r"alpha is not declared; a kernel has g\.x, g\.a, g\.y",
     ),
-    "a launch in main": (
-        lambda: scale(RIGHT + "\nint main() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
+    "a launch in a host function": (
+        lambda: scale(RIGHT + "\nvoid run() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
         "the source launches the kernel itself, in main or another function: leave that out",
     ),
     "grid= in a call": (lambda: scale()(ONE, grid=4), "scale: grid is not for a call: the spec says it"),

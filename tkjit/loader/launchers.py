@@ -215,7 +215,7 @@ class LauncherPlan(Plan):
             search=(*self._flags.search, *self._env.header_path),
             libraries=self._flags.libraries if self._flags.links else None,
             may_spill=not self.spec.forbid_spills,
-            retry_flags=self._retry_flags if self.target.is_cpu else None,
+            retry_flags=self._retry_flags,
             repair=translation.repair if self.target.is_cpu else None,
             # without optimisation the output contains unused variables too
             find_defect=self._find_defect if self.target.is_cpu and not self._env.for_debugger else None,
@@ -238,8 +238,11 @@ class LauncherPlan(Plan):
     def _retry_flags(self, log: str) -> tuple[str, ...]:
         from tkjit.source.unsupported import retry_flags
 
+        whole = ("-DTKJIT_COMPILE_MAIN",) if "tkjit_source_main" in log.lower() else ()
+        if not self.target.is_cpu:
+            return whole
         packages = [str(path) for library in self._packages for path in library.include_paths]
-        return retry_flags(log, (*self._flags.system_dirs, *packages))
+        return (*whole, *retry_flags(log, (*self._flags.system_dirs, *packages)))
 
     def load(self, module: str, path: Path) -> int:
         return self._env.open_launcher(path)

@@ -24,6 +24,7 @@ from tkjit.spec.expr import EXTENTS, Expr
 
 _NAME = "launcher.cu"
 _ENTRY = "tkjit_entry"
+_MAIN_OF_VOID = re.compile(r"\bmain\s*\(\s*void\s*\)")
 
 
 def render_launcher(
@@ -53,11 +54,10 @@ def render_launcher(
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
     before = [*_opening(spec, variant), *_types(variant), *globals_struct(spec, variant)]
-    # a source with a main of its own is loaded as it is
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)
-    body = ["#define main tkjit_source_main", f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
+    body = [_main(source), f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
     next_line = len(before) + len(body) + 2 + (MARKS_BEFORE_SOURCE if is_in_halves else 0)
     after = [
         f"#line {next_line} {repr_text(_NAME)}",
@@ -69,6 +69,11 @@ def render_launcher(
     entry = _entry(spec, variant, checks_bounds, is_in_halves)
     lines = in_halves(spec, before, [*body, *after], entry) if is_in_halves else [*before, *body, *after, *entry]
     return "\n".join(lines) + "\n"
+
+
+def _main(source: str) -> str:
+    """Renames a source's ``main``. In C it may have the one parameter ``void``, beside which there can be no other."""
+    return f"#define main(...) TKJIT_SOURCE_MAIN({'' if _MAIN_OF_VOID.search(source) else '__VA_ARGS__'})"
 
 
 def _used_by_host(spec: Spec) -> frozenset[str]:
