@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -141,6 +140,8 @@ def described(library: Path) -> str:
     ToolchainError
         If it cannot be opened.
     """
+    import subprocess  # a warm process has no use for it
+
     command = [sys.executable, "-I", "-S", str(CHILD), "version", str(library)]
     child = subprocess.run(command, capture_output=True, text=True)
     if child.returncode != 0:

@@ -6,24 +6,24 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tkjit.compile import nvrtc
 from tkjit.compile.flags import PACKAGE, Flags
-from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import Target
 from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.system import files
 from tkjit.system.install import pip_install, system_install
 from tkjit.system.trust import Trust
+
+if TYPE_CHECKING:
+    from tkjit.compile.nvrtc import Nvrtc
 
 OLDEST_GXX = 11
 
@@ -126,6 +126,8 @@ class Toolchain:
         ToolchainError
             If there is none, or no headers of its version.
         """
+        from tkjit.compile import nvrtc
+
         failed = ""
         root = self._toolkit_or_none()
         for library in nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, root)):
@@ -137,7 +139,7 @@ class Toolchain:
             except ToolchainError as error:
                 failed = failed or str(error)
                 continue
-            return Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
+            return nvrtc.Nvrtc(library, version, tuple(arch.removeprefix("sm_") for arch in archs), headers)
         places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
         raise ToolchainError(failed or f"no NVRTC {places}; install it: {pip_install(nvrtc.EXTRA)}")
 
@@ -173,8 +175,8 @@ class Toolchain:
             If there is none.
         """
         found = _output([self.cxx.path, f"-print-prog-name={name}"]).strip()
-        if path := shutil.which(found, path=self._settings.search_path):
-            return path
+        if path := self._which(found):
+            return str(path)
         raise ToolchainError(f"no {name}; install it: {system_install('binutils')}")
 
     def unique_symbols(self, path: str) -> list[str]:
@@ -267,6 +269,8 @@ class Toolchain:
         """Every file that, if it came, went or changed, could make another compiler the one that is found."""
         found = self._searched_paths(self._cxx_names())
         if target is not None and not target.is_cpu:
+            from tkjit.compile import nvrtc
+
             found += self._searched_paths(["nvcc"]) + [
                 str(path) for _, path in self._nvcc_candidates() if path is not None
             ]
@@ -293,6 +297,8 @@ class Toolchain:
         return anchors
 
     def _which(self, name: str) -> Path | None:
+        import shutil  # a warm process with no torch yet has no use for it
+
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
 

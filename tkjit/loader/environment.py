@@ -9,14 +9,17 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from tkjit.cache import Entry, Recipe
 from tkjit.compile import flags
-from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.system.fork_safe import cached_property
+
+if TYPE_CHECKING:
+    from tkjit.compile.nvrtc import Nvrtc
 
 # the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")

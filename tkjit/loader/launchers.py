@@ -1,8 +1,10 @@
-"""Plans of launchers: one for each variant and target."""
+"""Plans of launchers: one for each variant and target.
+
+A warm call builds nothing, so what only a build needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +13,9 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import Flags, launcher_flags
-from tkjit.compile.nvrtc import Nvrtc
 from tkjit.compile.targets import NEWEST_MODEL, Target, generation, modelled_arch
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.headers import check_complete
-from tkjit.loader import mistakes, translation
-from tkjit.loader.device_code import Choice, Halves, NotInHalves, choose, refusal
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
@@ -27,6 +26,8 @@ from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
+    from tkjit.compile.nvrtc import Nvrtc
+    from tkjit.loader.device_code import Choice
 
 
 class LauncherPlan(Plan):
@@ -74,7 +75,8 @@ class LauncherPlan(Plan):
         return [*sources, *rendering_files(), *self._env.toolchain.searched_paths(self.target)]
 
     def render(self) -> Recipe:
-        from tkjit.render import render_launcher  # 2 ms, and a warm call renders nothing
+        from tkjit.loader import translation
+        from tkjit.render import render_launcher
 
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
         checks_bounds = self._checks_bounds
@@ -96,6 +98,8 @@ class LauncherPlan(Plan):
     @cached_property
     def compiler(self) -> Choice:
         """What compiles the device code."""
+        from tkjit.loader.device_code import Choice, choose
+
         if self.target.is_cpu or not self._can_be_in_halves:
             return Choice()
         return choose(self.spec, self._source.read(), self.target, self._env)
@@ -108,6 +112,8 @@ class LauncherPlan(Plan):
     _more_parts: Mapping[str, str] = MappingProxyType({})
 
     def make(self, staging: Path) -> Product:
+        from tkjit.loader.device_code import Halves, NotInHalves
+
         self._check()
         why_nvcc = self.compiler.reason
         if self.compiler.nvrtc is not None:
@@ -125,6 +131,8 @@ class LauncherPlan(Plan):
 
     def _check(self) -> None:
         """Refuse what no compiler has to see: headers that are missing, and a source that cannot be meant."""
+        from tkjit.loader import mistakes
+
         check_complete(self.spec)
         mistakes.check_source(self.spec, self._source)
 
@@ -158,7 +166,10 @@ class LauncherPlan(Plan):
         NotInHalves
             If nvcc has to.
         """
+        import shutil
+
         from tkjit.compile import compiler
+        from tkjit.loader.device_code import Halves, NotInHalves, refusal
 
         env = self._env
         halves = Halves(self.spec, self.target, nvrtc, self._directory)
@@ -188,6 +199,8 @@ class LauncherPlan(Plan):
         ToolchainError
             With the reason.
         """
+        from tkjit.loader import mistakes
+
         try:
             self._env.toolchain.nvcc  # noqa: B018
         except ToolchainError as error:
@@ -199,12 +212,15 @@ class LauncherPlan(Plan):
 
     def _steps(self, line: list[str], source: Path) -> list[Step]:
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
+        from tkjit.loader import translation
+
         text = self._source.read()
         is_translated = self.target.is_cpu and translation.is_needed(text, self._flags)
         return translation.translated(line, source, text, self._flags) if is_translated else [line]
 
     def _unit(self) -> Unit:
         from tkjit.compile.compiler import Unit
+        from tkjit.loader import translation
 
         return Unit(
             self.what,
@@ -248,6 +264,8 @@ class LauncherPlan(Plan):
         return self._env.open_launcher(path)
 
     def explain(self, error: CompileError) -> TkjitError:
+        from tkjit.loader import mistakes
+
         return mistakes.explain(error, self.spec, self._source, self.what, on_cpu=self.target.is_cpu)
 
     @cached_property

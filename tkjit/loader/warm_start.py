@@ -6,8 +6,6 @@ a record only for a *plain* file, which contains only literals and kernel defini
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -188,6 +186,9 @@ class WarmStarts:
 
 def pack(specs: Sequence[Spec], path: Path) -> str:
     """A kernel's specs as a text. A reference is found in the spec file when it is called."""
+    import base64
+    import pickle  # which torch has imported where there is a call; it takes 2 ms
+
     alone = tuple(_without_functions(spec, path, overload) for overload, spec in enumerate(specs))
     return base64.b64encode(pickle.dumps(alone, protocol=5)).decode()
 
@@ -205,5 +206,8 @@ def _without_functions(spec: Spec, path: Path, overload: int) -> Spec:
 
 def unpack(text: str) -> tuple[Spec, ...]:
     """The specs of a text from ``pack``. To unpickle runs code, so the cache's directories are trusted."""
+    import base64
+    import pickle
+
     specs: tuple[Spec, ...] = pickle.loads(base64.b64decode(text))
     return specs

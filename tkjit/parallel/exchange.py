@@ -7,7 +7,6 @@ connections. torch's manager of shared memory is such a child.
 from __future__ import annotations
 
 import pickle
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -140,6 +139,8 @@ class _StoreExchange:
 
         They agree on a name too: a store may outlive a group, and serve another one of the same ranks.
         """
+        import secrets
+
         import torch.distributed as dist
 
         known: list[Any] = [None] * len(self.ranks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import re
 from collections.abc import Iterable, Set
 from pathlib import Path
@@ -58,6 +57,13 @@ _OPTIONS = {
 _OF_TORCH = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
+def _near(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The name that is most like another; empty if none is like it."""
+    import difflib  # where there is nothing to say it is not needed
+
+    return next(iter(difflib.get_close_matches(name, list(known), 1, cutoff)), "")
+
+
 def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()) -> str:
     """What a dtype that is not known may have meant, with the mark behind which the known ones follow.
 
@@ -67,7 +73,7 @@ def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()
     ('; did you mean "float16"?', '; a template parameter is a variant: variants={"T": ("float32", "bfloat16")};')
     """
     known = [*variants, *BY_NAME]
-    if near := _DTYPES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), ""):
+    if near := _DTYPES.get(name) or _near(name, known):
         return f'; did you mean "{near}"?'
     if name in dims or name.startswith("..."):
         return f'; the dtype comes before the dims: [Tensor, "float32", "{name}", ...];'
@@ -78,7 +84,7 @@ def advice_on_dtype(name: str, variants: Iterable[str], dims: Iterable[str] = ()
 
 def advice_on_option(name: str, known: Iterable[str]) -> str:
     """What an option that there is not may have meant: ``; did you mean shared_memory?``."""
-    near = _OPTIONS.get(name) or next(iter(difflib.get_close_matches(name, list(known), 1)), "")
+    near = _OPTIONS.get(name) or _near(name, known)
     return f"; did you mean {near}?" if near else ""
 
 
@@ -155,8 +161,8 @@ def advice_on_dim(name: str, where: str, text: str, known: Set[str], inputs: Ite
             whole += "_"
         dims = f'dims={{"{name}": "{whole} // {multiple[1] or multiple[2]}"}}'
         return f'; name the whole dim, "{whole}", and say {dims}'
-    if near := difflib.get_close_matches(name, [one for one in known if "." not in one], 1):
-        return f"; did you mean {near[0]}?"
+    if near := _near(name, [one for one in known if "." not in one]):
+        return f"; did you mean {near}?"
     return f'; dims={{"{name}": ...}} defines one by others'
 
 
@@ -166,8 +172,8 @@ def near_file(path: Path) -> str:
         beside = sorted(one.stem for one in path.parent.iterdir() if one.suffix == path.suffix)
     except OSError:
         return ""
-    near = difflib.get_close_matches(path.stem, beside, 1, 0.5) or (beside if len(beside) == 1 else [])
-    return f"; did you mean {near[0]}{path.suffix}?" if near else ""
+    near = _near(path.stem, beside, 0.5) or (beside[0] if len(beside) == 1 else "")
+    return f"; did you mean {near}{path.suffix}?" if near else ""
 
 
 _OF_A_SPEC = re.compile(r"\b(?:In|InOut|Out|Scratch)\s*\[|\b(?:grid|block|shared_memory|dims|variants|constraints)\s*=")
