@@ -23,7 +23,7 @@ import torch
 
 import tkjit
 from benchmarks.harness import ROOT, Row, in_fresh_process, interleaved, report, timed
-from tkjit.compile.flags import Flags, launcher_flags
+from tkjit.compile.flags import STAND_INS, Flags, launcher_flags
 from tkjit.compile.targets import gpu_target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
@@ -236,7 +236,8 @@ def cold(settings: Settings) -> list[Row]:
         values = {**asdict(launch), "source": path, "name": name, "pointers": pointers}
         flags = launcher_flags(spec, TARGET, path.parent)
         python = (sysconfig.get_path("include"), str(Path(torch.__file__).parent / "include"))
-        with_python = flags._replace(paths=(*flags.paths, *(f"-I{directory}" for directory in python)))
+        own = [path for path in flags.paths if str(STAND_INS) not in path]  # they have its pyutils too
+        with_python = flags._replace(paths=(*own, *(f"-I{directory}" for directory in python)))
         whole, alone = (_AROUND.format(**values, included=name) for name in (path, ALONE))
         by_nvcc = partial(_by_nvcc, settings, source=path)
         peers = {
