@@ -37,18 +37,24 @@ inline T atomic_update(T* address, Update update) {
 /// never preempted, so that such a loop would keep the thread it waits for from running.
 #ifdef TKJIT_SIM_CHECKED
 inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred times as long there
+inline constexpr unsigned atomics_in_vain = atomics_before_yield;
 #else
 inline constexpr unsigned atomics_before_yield = 1024;
+inline constexpr unsigned atomics_in_vain = 128;  // where nothing else has happened since the last time
 #endif
+inline bool may_spin() {
+    Block* const block = current_block;
+    if (block == nullptr || ++block->vain_atomics < (block->vain_spins ? atomics_in_vain : atomics_before_yield)) return false;
+    block->vain_atomics = 0;
+    return true;
+}
 inline void note_possible_spin(Site site) {
-    Block* block = current_block;
-    if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_in_spin(site);
+    if (may_spin()) yield_in_spin(site);
 }
 
 /// The same of a load that sees what other devices write.
 inline void note_possible_wait_for_devices(Site site) {
-    Block* block = current_block;
-    if (block && ++block->vain_atomics % atomics_before_yield == 0) yield_to_devices(site);
+    if (may_spin()) yield_to_devices(site);
 }
 
 /// 16 bytes at once, which the builtins for every width would leave to a library. The old value.

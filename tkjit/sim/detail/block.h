@@ -1,4 +1,4 @@
-// The state of the one block that an OS thread runs at a time.
+// The state of a block. An OS thread runs one at a time; others may wait beside it.
 //
 // Plain structs whose initial state is all zeros: they are mapped memory, large, and only their used pages exist.
 #pragma once
@@ -60,6 +60,7 @@ const char* operation_name(Operation operation);
 struct Block;
 struct Launch;
 struct Helpers;
+class Residents;
 struct PendingCopy;
 struct BulkCopies;
 
@@ -81,6 +82,7 @@ struct Stack {
     // the same few sets of the cache.
     size_t stagger;
     Stack* next_free;
+    unsigned mapped_with_it;  // stacks of its mapping, of which it is the first; 0 if it is not
 };
 
 /// Where a fiber that does not run will go on; what the pointer points to is runtime/fiber.h's business.
@@ -189,9 +191,16 @@ struct Block {
     BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
+    Residents* residents;     // the blocks of its OS thread (see residents.h); null if it has that alone
+    Thread* parked;           // the thread that goes on when the block has the OS thread again
+    unsigned spins_at_turn;   // vain_spins when it last gave the OS thread up
+    bool turn_in_vain;        // nothing has happened in its last turn
+    Block* next_resident;
+    char* thread_locals;      // of the OS thread, as the block left them
+    size_t thread_local_bytes;
     int error_code;   // the cudaError_t of a fault of its own, if it is not cudaErrorLaunchFailure
     bool abandoned;  // a fault, here or in another block: fibers were left where they stood
-    unsigned stack_count;
+    unsigned stack_count, mapped_stacks;
     bool lacks_guards;  // some of its stacks have none
     Barrier barriers[named_barriers];
     Warp warps[max_warps_per_block];

@@ -24,9 +24,10 @@ inline constexpr size_t mapped_window_bytes = window_bytes;
 #endif
 
 inline void unmap(Block* block) {
-    for (unsigned i = 0; i < block->stack_count; i++) unmap_stack(block->stacks[i]);
+    unmap_stacks(*block);
     if (block->window) munmap(block->window, mapped_window_bytes);
     free(block->matrices);
+    free(block->thread_locals);
     for (Thread& thread : block->threads) free(thread.copies.copies);
     free_bulk_copies(*block);
     munmap(block, sizeof(Block));

@@ -43,20 +43,39 @@ inline Guard guard_stack(char* lowest) {
     return Guard::none;
 }
 
-/// Maps a stack's memory. False if the machine has none left.
-inline bool map_stack(Stack& stack, unsigned index) {
-    void* memory =
-        mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/// Maps memory for so many of a block's stacks. False if the machine has none left.
+inline bool map_stacks(Block& block, unsigned count) {
+    void* const memory = mmap(nullptr, count * stack_bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
-    stack.lowest = static_cast<char*>(memory);
-    stack.stagger = index * 320 % 8192;
-    stack.guard = guard_stack(stack.lowest);
+    Stack* const stacks = &block.stacks[block.mapped_stacks];
+    for (unsigned i = 0; i < count; i++) stacks[i].lowest = static_cast<char*>(memory) + i * stack_bytes;
+    stacks[0].mapped_with_it = count;
+    block.mapped_stacks += count;
     return true;
 }
 
-inline void unmap_stack(const Stack& stack) {
-    munmap(stack.lowest, stack_bytes);
-    if (stack.guard == Guard::mapping) __atomic_fetch_sub(&pool().guard_mappings, 1u, __ATOMIC_RELAXED);
+/// The next of a block's stacks; null if there is no memory. Most blocks need one. Where threads wait, all of them need
+/// one, and a mapping for each would take most of a launch's time.
+inline Stack* add_stack(Block& block) {
+    const unsigned index = block.stack_count, missing = block.thread_count - index;
+    if (index == block.mapped_stacks && (index == 0 || !map_stacks(block, missing)) && !map_stacks(block, 1)) return nullptr;
+    Stack& stack = block.stacks[index];
+    stack.stagger = index * 320 % 8192;
+    stack.guard = guard_stack(stack.lowest);
+    if (stack.guard == Guard::none) block.lacks_guards = true;
+    block.stack_count++;
+    return &stack;
+}
+
+inline void unmap_stacks(const Block& block) {
+    for (unsigned i = 0; i < block.stack_count; i++) {
+        if (block.stacks[i].guard != Guard::mapping) continue;
+        __atomic_fetch_sub(&pool().guard_mappings, 1u, __ATOMIC_RELAXED);
+    }
+    for (unsigned i = 0; i < block.mapped_stacks; i += block.stacks[i].mapped_with_it) {
+        munmap(block.stacks[i].lowest, block.stacks[i].mapped_with_it * stack_bytes);
+    }
 }
 
 // ---- what AddressSanitizer has to know: on which stack the code runs, and that a stack is used anew

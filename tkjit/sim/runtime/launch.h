@@ -18,6 +18,7 @@
 #include "hardware_faults.h"
 #include "interruption.h"
 #include "launch_state.h"
+#include "residents.h"
 #include "schedule.h"
 #include "scheduler.h"
 #include "signal_line.h"
@@ -31,8 +32,11 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 #include <time.h>
+
+#include <utility>
 
 /// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
 extern "C" {
@@ -67,40 +71,89 @@ inline long long now_ns() {
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/// Runs blocks of the grid on the calling OS thread until none is left or one has failed.
-inline void run_blocks(Launch& launch, Block& block) {
-    const BorrowedSignalStack signal_stack(block.helpers ? nullptr : block.signal_stack);
+/// It gives its CPU away too: there may be many of them, and one that works.
+inline void rest() {
+    constexpr timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+}
+
+/// A block of a launch, before it begins; null if there is no memory.
+inline Block* prepare_block(Launch& launch, Helpers* helpers, Residents& residents) {
+    Block* const block = take_idle_block();
+    if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
+        put_idle_block(block);
+        return nullptr;
+    }
+    block->launch = &launch;
+    block->helpers = helpers;
+    block->residents = one_at_a_time || launch.grid_barrier ? nullptr : &residents;
+    block->thread_count = launch.block.x * launch.block.y * launch.block.z;
+    block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
+    return block;
+}
+
+inline void put_away(Block* block) {
+    if (block) block->launch = nullptr;
+    put_idle_block(block);
+}
+
+/// Runs blocks of the grid on the calling OS thread until none is left or one has failed. `first` stays the OS thread's.
+inline void run_blocks(Launch& launch, Helpers* helpers, Residents& residents, Block& first) {
+    const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
+    Block* next = &first;  // to begin
     while (!launch_failed(launch)) {
-        const unsigned long long linear_block = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
-        if (linear_block >= launch.block_count) break;
-        __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
-        run_block(block, schedule::block_at(linear_block));
-        set_in_vain(block, false);
+        Block* block = nullptr;
+        bool has_ended;
+        if (residents.is_empty() || residents.has_room()) {
+            if (next == nullptr) next = prepare_block(launch, helpers, residents);
+            if (next == nullptr) __atomic_store_n(&launch.lacks_room, 1, __ATOMIC_RELAXED);
+            const unsigned long long number =
+                next ? __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED) : launch.block_count;
+            if (number < launch.block_count) {
+                block = std::exchange(next, nullptr);
+                __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
+                has_ended = run_block(*block, schedule::block_at(number));
+            }
+        }
+        if (block == nullptr) {
+            if (residents.is_empty()) break;
+            block = &residents.take();
+            has_ended = run_on(*block);
+        }
+        if (!has_ended) {
+            residents.put(*block);
+            if (residents.have_all_waited(block->turn_in_vain) && !residents.has_room()) rest();
+            continue;
+        }
+        set_in_vain(*block, false);
         __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
+        if (next == nullptr || block == &first) std::swap(block, next);
+        if (block != &first) put_away(block);
         if (launch.grid_barrier) break;  // each has its own OS thread
     }
+    while (!residents.is_empty()) {  // the launch has failed
+        Block& block = residents.take(false);
+        set_in_vain(block, false);
+        reset_after_fault(block);
+        if (&block != &first) put_away(&block);
+    }
+    if (next != &first) put_away(next);
 }
 
 /// Has the calling OS thread work on a launch; the caller's brings its helpers.
 inline void work(Launch& launch, Helpers* helpers) {
-    Block* block = take_idle_block();
-    if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
+    Residents residents(launch);
+    Block* const block = prepare_block(launch, helpers, residents);
+    if (block == nullptr) {
         if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
-        put_idle_block(block);
         return;
     }
     if (launch.grid_barrier) begin_block_of_grid(launch);
-    block->launch = &launch;
-    block->helpers = helpers;
-    block->thread_count = launch.block.x * launch.block.y * launch.block.z;
-    block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
-    current_block = block;
     blockDim = launch.block;
     gridDim = launch.grid;
-    run_blocks(launch, *block);
+    run_blocks(launch, helpers, residents, *block);
     current_block = nullptr;
-    block->launch = nullptr;
-    put_idle_block(block);
+    put_away(block);
     if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
 }
 
@@ -141,7 +194,6 @@ inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
         __atomic_store_n(&helpers.count, helpers.count + 1, __ATOMIC_RELEASE);
         if (pthread_create(&thread, nullptr, help, &launch) != 0) {
             __atomic_store_n(&helpers.count, helpers.count - 1, __ATOMIC_RELEASE);
-            __atomic_store_n(&launch.lacks_threads, 1, __ATOMIC_RELAXED);
             return;
         }
     }
@@ -155,16 +207,6 @@ inline void create_helpers(Launch& launch, Helpers& helpers) {
     if (wanted > max_helpers) wanted = max_helpers;
     if (static_cast<unsigned long long>(wanted) > left) wanted = static_cast<int>(left);
     create_threads(launch, helpers, wanted);
-}
-
-/// Creates an OS thread for each block that has not begun, since one that runs waits for them.
-inline void create_residents(Launch& launch, Helpers& helpers) {
-    const unsigned long long taken = __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED);
-    const unsigned long long left = taken < launch.block_count ? launch.block_count - taken : 0;
-    const int room = most_resident_blocks - 1 - helpers.count;
-    const int wanted = left < static_cast<unsigned long long>(room < 0 ? 0 : room) ? static_cast<int>(left) : room;
-    __atomic_store_n(&launch.wants_residents, 0, __ATOMIC_RELAXED);
-    if (wanted > 0) create_threads(launch, helpers, helpers.count + wanted);
 }
 
 /// Once of each kernel: it may be large, and it may be a loop without an end. Not in a library that is exported, which nobody
@@ -187,7 +229,6 @@ __attribute__((noinline)) void tick(Block& block) {
     Helpers* helpers = block.helpers;
     if (helpers == nullptr) return;
     block.launch->ticks++;
-    if (__atomic_load_n(&block.launch->wants_residents, __ATOMIC_RELAXED)) create_residents(*block.launch, *helpers);
     const long long now = now_ns();
     if (!helpers->considered) {
         if (now - helpers->start_ns > helper_creation_ns) {
@@ -203,9 +244,9 @@ __attribute__((noinline)) void tick(Block& block) {
     }
 }
 
-/// Whether an OS thread will come for a block that has not begun. On a busy machine that may take long.
+/// Whether an OS thread will begin another block. On a busy machine that may take long.
 inline bool more_will_begin(const Launch& launch) {
-    return !launch.cooperative && !__atomic_load_n(&launch.lacks_threads, __ATOMIC_RELAXED) &&
+    return !launch.cooperative && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
            __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
            __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_resident_blocks;
 }
@@ -251,17 +292,15 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
-/// A block that does nothing but wait has those run that have not begun: it may wait for them.
-inline void ask_for_residents(const Block& block) {
-    Launch& launch = *block.launch;
-    if (launch.cooperative || __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) >= launch.block_count) return;
-    __atomic_store_n(&launch.wants_residents, 1, __ATOMIC_RELAXED);
-}
-
-/// It gives its CPU away too: there may be a hundred of them, and one that works.
-inline void rest() {
-    constexpr timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
+/// Gives the OS thread to another block, after a turn in which each of a few threads has asked; if there is none, waits.
+inline void wait_for_others(Block& block) {
+    constexpr unsigned spins_per_turn = 64;
+    if (block.residents == nullptr || !block.residents->can_take(block)) return rest();
+    if (block.vain_spins % spins_per_turn) return;
+    block.turn_in_vain = block.vain_spins > block.spins_at_turn;
+    block.spins_at_turn = block.vain_spins;
+    park(block);
+    if (launch_failed(*block.launch)) abandon_block(block);
 }
 
 /// Counts the turns of threads that wait in loops of their own, or for other devices.
@@ -272,11 +311,10 @@ void note_spin(Block& block) {
         block.spin_progress = progress;
         block.vain_spins = 0;
     }
-    if (!one_at_a_time && block.vain_spins > 2 * spins_per_check) rest();
+    if (!one_at_a_time && block.vain_spins > 2 * spins_per_check) wait_for_others(block);
     if (++block.vain_spins % spins_per_check) return;
     if (block.vain_spins == spins_per_check) block.spin_start_ns = now_ns();
     pass_on(block);
-    if (!one_at_a_time) ask_for_residents(block);
     tick(block);
     if (spins_forever(block)) fail_deadlock(block);
 }
@@ -293,9 +331,10 @@ __attribute__((noinline)) void yield_to_devices(Site site) {
         __atomic_store_n(&block.launch->last_device_turn_ns, now_ns(), __ATOMIC_RELAXED);
     }
     block.progress++;  // whoever polls for this thread does not do so in vain
+    const bool is_alone = block.residents == nullptr || block.residents->is_empty();
     if (++block.device_turns % turns_before_sleep) {
-        sched_yield();
-    } else {
+        if (is_alone) sched_yield();
+    } else if (is_alone) {
         nanosleep(&nap, nullptr);
     }
     tick(block);
@@ -341,7 +380,6 @@ inline void join(Launch& launch, Helpers& helpers) {
             if (until.tv_nsec >= 1'000'000'000) until.tv_sec++, until.tv_nsec -= 1'000'000'000;
             if (pthread_timedjoin_np(helpers.threads[i], nullptr, &until) == 0) break;
             claim_interruption(launch);
-            if (__atomic_load_n(&launch.wants_residents, __ATOMIC_RELAXED)) create_residents(launch, helpers);
             launch.ticks++;
         }
         helpers.joined = i + 1;
@@ -360,12 +398,14 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     launch.block = block;
     launch.dynamic_shared_bytes = dynamic_shared_bytes;
     launch.cooperative = cooperative;
-    launch.error_text = error_text_of_thread;
+    char error_text[error_text_bytes];  // and no variable of the OS thread, which blocks exchange
+    launch.error_text = error_text;
     launch_error_code = 0;
-    if (!check_launch(launch)) {
+    const auto failed = [&] {
         launch_error_code = launch.error_code;
-        return launch.error_text;
-    }
+        return static_cast<const char*>(strcpy(error_text_of_thread, error_text));
+    };
+    if (!check_launch(launch)) return failed();
     launch.block_count = 1ull * grid.x * grid.y * grid.z;
     schedule::begin_launch(launch.block_count);
     race::begin_launch();
@@ -389,8 +429,7 @@ const char* launch_body(void (*run_thread)(const void*), const void* body, dim3 
     }
     work(launch, &helpers);
     join(launch, helpers);
-    launch_error_code = launch.error_code;
-    return launch.failed ? launch.error_text : nullptr;
+    return launch.failed ? failed() : nullptr;
 }
 
 }  // namespace tkjit::sim

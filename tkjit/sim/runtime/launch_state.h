@@ -11,7 +11,7 @@ namespace tkjit::sim {
 
 // What "all blocks fit" means here: OS threads, each with the stacks of a block.
 inline constexpr unsigned most_cooperative_blocks = 512;
-// A grid that fills an H100 and waits for itself: its blocks run at once, each on an OS thread, if it turns out to wait.
+// A grid that fills an H100 and waits for itself: its blocks are begun and not ended at once, if it turns out to wait.
 inline constexpr int most_resident_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
@@ -42,10 +42,9 @@ struct Launch {
     unsigned ticks;                  // of the caller
     unsigned ticks_at_interruption;  // the last one that is not yet asked about
     int has_said_where;              // what a second Ctrl-C found
-    int running;                    // OS threads that run a block
-    int wants_residents;            // a block that runs seems to wait for one that has not begun
-    int lacks_threads;              // the system has refused one
-    int in_vain;                    // of these, whose block has only waited in loops for long
+    int running;                    // blocks that have begun and not ended
+    int lacks_room;                 // there was no memory for another one
+    int in_vain;                    // of those that run, which have only waited in loops for long
     Grid* grid_barrier;             // of a cooperative launch
     long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
     int waits_forever;              // for devices that wait as well, or have ended

@@ -68,15 +68,13 @@ inline void start_fiber(Context& from, Block& block) {
     if (stack) {
         block.free_stacks = stack->next_free;
     } else {
-        stack = &block.stacks[block.stack_count];
-        if (!map_stack(*stack, block.stack_count)) {
+        stack = add_stack(block);
+        if (stack == nullptr) {
             if (claim_fault(*block.launch)) {
                 ErrorText(block.launch->error_text).append("out of memory for the stacks of a block's threads");
             }
             abandon_block(block);
         }
-        block.stack_count++;
-        if (stack->guard == Guard::none) block.lacks_guards = true;
     }
     block.starting_stack = stack;
     start_context(block.starting, *stack, fiber_main);
@@ -229,6 +227,7 @@ inline void end_thread(Thread& thread) {
 inline void reset_after_fault(Block& block) {
     block.abandoned = false;
     block.error_code = 0;
+    block.parked = nullptr;
     block.ready_first = nullptr;
     block.mbarrier_waiters = nullptr;
     block.free_stacks = nullptr;
@@ -246,8 +245,38 @@ inline void reset_after_fault(Block& block) {
     memset(block.warpgroups, 0, sizeof(block.warpgroups));
 }
 
-/// Runs one block of the grid on the calling OS thread.
-inline void run_block(Block& block, unsigned long long linear_block) {
+/// Lets the OS thread run other blocks, since this one waits for them.
+inline void park(Block& block) {
+    Thread& thread = *current_thread;
+    block.parked = &thread;
+    switch_context(thread.context, block.host, nullptr);
+}
+
+/// What the OS thread does when a block's threads have left it: false if they will go on later.
+inline bool has_ended(Block& block) {
+    while (Thread* const visitor = block.visitor) {
+        block.visitor = nullptr;
+        if (is_interrupted(block)) break;
+        resume(block.host, *visitor);
+    }
+    if (block.parked) return false;
+    if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
+    current_thread = nullptr;
+    race::end_block(block);
+    if (block.abandoned) reset_after_fault(block);
+    return true;
+}
+
+/// Has a parked block go on. False if it waits again.
+inline bool run_on(Block& block) {
+    Thread& thread = *block.parked;
+    block.parked = nullptr;
+    resume(block.host, thread);
+    return has_ended(block);
+}
+
+/// Runs one block of the grid on the calling OS thread. False if it waits for others.
+inline bool run_block(Block& block, unsigned long long linear_block) {
     const uint3 grid = block.launch->grid;
     blockIdx.x = static_cast<unsigned>(linear_block % grid.x);
     blockIdx.y = static_cast<unsigned>(linear_block / grid.x % grid.y);
@@ -255,8 +284,9 @@ inline void run_block(Block& block, unsigned long long linear_block) {
     block.started = 0;
     block.exited = 0;
     block.next_index = {0, 0, 0};
-    block.vain_spins = 0;
+    block.vain_spins = block.spins_at_turn = 0;
     current_thread = nullptr;
+    current_block = &block;
     if (block.has_initialisations) {
         memset(block.initialisations, 0, sizeof(block.initialisations));
         block.has_initialisations = false;
@@ -268,15 +298,7 @@ inline void run_block(Block& block, unsigned long long linear_block) {
         block.warps[first / warp_threads].alive = lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
     }
     start_fiber(block.host, block);
-    while (Thread* const visitor = block.visitor) {
-        block.visitor = nullptr;
-        if (is_interrupted(block)) break;
-        resume(block.host, *visitor);
-    }
-    if (!block.abandoned && block.bulk_copies) end_bulk_copies(block);
-    current_thread = nullptr;
-    race::end_block(block);
-    if (block.abandoned) reset_after_fault(block);
+    return has_ended(block);
 }
 
 }  // namespace tkjit::sim

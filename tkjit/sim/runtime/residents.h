@@ -1,0 +1,102 @@
+// Blocks that share an OS thread: while one waits for others, another goes on, or one that has not begun begins.
+//
+// A device runs many blocks at once, and they may wait for each other. With an OS thread for each, a thousand on eight
+// devices, those that wait would take most of the time of a few CPUs. A block stays with its OS thread, whose thread-local
+// variables are the block's registers and its static shared memory.
+#pragma once
+
+#include "../detail/block.h"
+#include "launch_state.h"
+
+#include <link.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+namespace tkjit::sim {
+
+/// The thread-local variables that this shared object has in the calling OS thread.
+struct ThreadLocals {
+    char* begin;
+    size_t bytes;  // 0 if the C library does not tell
+};
+
+inline ThreadLocals own_thread_locals() {
+    ThreadLocals found{};
+    const auto look = [](dl_phdr_info* object, size_t, void* result) {
+        char* const begin = static_cast<char*>(object->dlpi_tls_data);
+        const auto place = reinterpret_cast<uintptr_t>(&current_block) - reinterpret_cast<uintptr_t>(begin);
+        for (int i = 0; begin && i < object->dlpi_phnum; i++) {
+            const auto& header = object->dlpi_phdr[i];
+            if (header.p_type != PT_TLS || place >= header.p_memsz) continue;
+            *static_cast<ThreadLocals*>(result) = {begin, header.p_memsz};
+            return 1;
+        }
+        return 0;
+    };
+    dl_iterate_phdr(look, &found);
+    return found;
+}
+
+/// The blocks of an OS thread that have given it up. The first has waited longest.
+class Residents {
+  public:
+    explicit Residents(Launch& launch) : launch_(launch) {}
+    Residents(const Residents&) = delete;
+    Residents& operator=(const Residents&) = delete;
+
+    bool is_empty() const { return first_ == nullptr; }
+
+    /// Whether a block may begin beside those that wait.
+    bool has_room() const {
+        return !__atomic_load_n(&launch_.lacks_room, __ATOMIC_RELAXED) &&
+               __atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) < launch_.block_count &&
+               __atomic_load_n(&launch_.running, __ATOMIC_RELAXED) < most_resident_blocks;
+    }
+
+    /// Whether the block that runs may give the OS thread up: another one would take it.
+    bool can_take(Block& block) { return (!is_empty() || has_room()) && has_memory_for(block); }
+
+    void put(Block& block) {
+        memcpy(block.thread_locals, locals_.begin, locals_.bytes);
+        block.next_resident = nullptr;
+        (first_ ? last_->next_resident : first_) = &block;
+        last_ = &block;
+        count_++;
+    }
+
+    /// The block that has waited longest. It gets its variables back, unless it will not go on.
+    Block& take(bool goes_on = true) {
+        Block& block = *first_;
+        first_ = block.next_resident;
+        count_--;
+        if (goes_on) memcpy(locals_.begin, block.thread_locals, locals_.bytes);
+        return block;
+    }
+
+    /// Counts a turn. Whether all blocks have had one since anything has happened.
+    bool have_all_waited(bool in_vain) {
+        turns_in_vain_ = in_vain ? turns_in_vain_ + 1 : 0;
+        if (turns_in_vain_ < count_) return false;
+        turns_in_vain_ = 0;
+        return true;
+    }
+
+  private:
+    bool has_memory_for(Block& block) {
+        if (locals_.bytes == 0) locals_ = own_thread_locals();
+        if (block.thread_local_bytes >= locals_.bytes) return locals_.bytes != 0;
+        void* const memory = realloc(block.thread_locals, locals_.bytes);
+        if (memory == nullptr) return false;
+        block.thread_locals = static_cast<char*>(memory);
+        block.thread_local_bytes = locals_.bytes;
+        return true;
+    }
+
+    Launch& launch_;
+    ThreadLocals locals_{};
+    Block *first_ = nullptr, *last_ = nullptr;
+    unsigned count_ = 0, turns_in_vain_ = 0;
+};
+
+}  // namespace tkjit::sim
