@@ -74,6 +74,11 @@ def test_outside_of_functions_both_have_what_either_has(tmp_path):
     assert text.split("\n") == ["int g();", "int h;", "int only_host();", "int i;"]
 
 
+def test_the_indices_that_the_simulator_has_are_not_declared_again(tmp_path):
+    text = "#ifndef __CUDA_ARCH__\nextern const dim3 blockDim;\nextern const uint3 threadIdx;\nint more;\n#endif\nint a;"
+    assert merged(tmp_path, text) == "int more;\nint a;"
+
+
 def test_lines_keep_their_numbers(tmp_path):
     command = ["g++", "-fsyntax-only", "-x", "c++-cpp-output", "-"]
     (tmp_path / "a.cuh").write_text(f"int f() {{{BRANCHES}}}\nint g() {{ return unknown; }}\n")

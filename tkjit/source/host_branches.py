@@ -31,6 +31,8 @@ _END_OF_HEAD = re.compile(
     r"\)\s*(?:const|volatile|noexcept|override|final|mutable|&|\s)*(?:->[^{};]*)?(?::[^:].*)?$", re.DOTALL
 )
 _CONSTANT = re.compile(r"\s*(?:(?:static|inline|__device__|__host__)\s+)*(?:constexpr|const)\s[^(){}]*=[^{}]*$")
+# a declaration for hosts of what only device code has (cuRAND's), and the simulator has for both
+_INDEX = re.compile(r"\s*extern\s+(?:const\s+)?(?:dim3|uint3)\s+(?:threadIdx|blockIdx|blockDim|gridDim)\s*;\s*$")
 _GUARD = " ::tkjit::sim::require_device();"
 _RESYNC_LINES = 20_000  # how much further a text may have what the other one lacks
 
@@ -83,7 +85,7 @@ def with_host_branches(device: str, host: str) -> str:
 def _outside(own: list[Line], others: list[Line], following: Line) -> list[Edit]:
     """What becomes of a difference outside of functions."""
     if not own:
-        return [_replaced(own, others, following)]
+        return [_replaced(own, [line for line in others if not _INDEX.match(line.text)], following)]
     constant = next((line for line in own if _CONSTANT.match(line.text)), None)
     if constant is None or not any(_CONSTANT.match(line.text) for line in others):
         return []
