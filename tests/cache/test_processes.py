@@ -283,7 +283,7 @@ def interrupted_leaves_nothing(root: Path) -> None:
     assert not list(root.glob("v1/*/*/*/.failed*"))
 
 
-HELD = {"both": "*", "the launcher": "*launcher.cu*", "the glue": "*main.cpp*"}
+HELD = {"both": "*", "the launcher": "*launcher.cu*", "the glue": "*glue.cpp*"}
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["alone", "with its group"])

@@ -36,11 +36,13 @@ def test_the_header_of_glue_and_the_simulator(compiled, cache, monkeypatch):
 
     def make(plan, staging):
         # as load_inline does: first the flags, then the compilation
-        (staging / "build.ninja").write_text(f"cxx = g++\n\ncflags = {compiled['cflags']}\n\n")
+        (staging / "build.ninja").write_text(
+            f"cxx = g++\n\ncflags = {compiled['cflags']}\nldflags = {compiled['ldflags']}\n"
+        )
         wait_until(lambda: there(cache, "glue_header") and there(cache, "simulator"), 60)
         seen.append(staging)
         shutil.copy(compiled["path"], staging / Path(compiled["path"]).name)
-        return Product(compiled["shared_object"], (), {"module": compiled["module"], "cflags": compiled["cflags"]})
+        return Product(compiled["shared_object"], (), {key: compiled[key] for key in ("module", "cflags", "ldflags")})
 
     monkeypatch.setattr(RuntimePlan, "make", make)
     loader = loader_for(Settings.from_environment())

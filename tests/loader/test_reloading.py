@@ -58,21 +58,21 @@ def kernel(value):
 
 kernels = [kernel(1), kernel(2)]
 building, forked = threading.Event(), threading.Event()
-compile_module = compiler.compile_module
+compile_binary = compiler.compile_binary
 
 def slowly(*arguments, **options):
     with compiler._load_inline_lock:
         building.set()
         forked.wait(30)
-    return compile_module(*arguments, **options)
+    return compile_binary(*arguments, **options)
 
-compiler.compile_module = slowly
+compiler.compile_binary = slowly
 thread = threading.Thread(target=lambda: print(kernels[0](torch.zeros(1)).item(), flush=True))
 thread.start()
 building.wait(30)
 child = os.fork()
 if child == 0:
-    compiler.compile_module = compile_module
+    compiler.compile_binary = compile_binary
     print(kernels[1](torch.zeros(1)).item(), flush=True)
     os._exit(0)
 print(os.waitpid(child, 0)[1], flush=True)

@@ -75,7 +75,9 @@ def test_outside_of_functions_both_have_what_either_has(tmp_path):
 
 
 def test_the_indices_that_the_simulator_has_are_not_declared_again(tmp_path):
-    text = "#ifndef __CUDA_ARCH__\nextern const dim3 blockDim;\nextern const uint3 threadIdx;\nint more;\n#endif\nint a;"
+    text = (
+        "#ifndef __CUDA_ARCH__\nextern const dim3 blockDim;\nextern const uint3 threadIdx;\nint more;\n#endif\nint a;"
+    )
     assert merged(tmp_path, text) == "int more;\nint a;"
 
 

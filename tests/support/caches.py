@@ -104,7 +104,7 @@ class Compiler:
         says = f'case "$*" in --version) echo "{version}"; exit;; esac' if version else ":"
         script = f"""
 {says}
-case " $* " in *" -c "*|*launcher.cu*)
+case " $* " in *" -c "*|*glue.cpp*|*launcher.cu*)
     echo "$*" >> "{self._log}"
     {held(before)}
 esac

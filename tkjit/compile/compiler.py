@@ -113,8 +113,8 @@ def compile_binary(
     start = time.monotonic()
     code, log, peak_bytes = _run_all(steps, staging, unit)
     while code > 0 and unit.retry_flags is not None and (more := set(unit.retry_flags(log)) - set(_lines(steps)[0])):
-        first = _lines(steps)[0]
-        steps = [[first[0], *sorted(more), *first[1:]], *steps[1:]]
+        # of every step: a source may be preprocessed twice
+        steps = [[step[0], *sorted(more), *step[1:]] if isinstance(step, list) else step for step in steps]
         code, log, peak_bytes = _run_all(steps, staging, unit)
     lines = _lines(steps)
     command = " && ".join(map(shlex.join, lines))
@@ -223,6 +223,11 @@ def _run(line: list[str], directory: Path, measured: bool) -> tuple[int, str, in
     return int(status), printed, int(peak_kib) << 10
 
 
+def new_module_name(unit: Unit) -> str:
+    """A name that no other module of this process has."""
+    return f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
+
+
 def compile_module(
     unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str], exports: str
 ) -> tuple[Product, ModuleType]:
@@ -241,7 +246,7 @@ def compile_module(
     import ninja
     from torch.utils import cpp_extension
 
-    module_name = f"tkjit_{unit.file.removesuffix('.cpp')}_{os.getpid()}_{next(_module_numbers)}"
+    module_name = new_module_name(unit)
     start = time.monotonic()
     files.write(staging / EXPORTS, exports)
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
@@ -267,7 +272,7 @@ def compile_module(
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": memory.peak_bytes,
         "module": module_name,
-        "cflags": flags_of_module(staging),
+        **dict(zip(("cflags", "ldflags"), flags_of_module(staging), strict=True)),
     }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:
@@ -352,13 +357,14 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
     return CompileError(first, what=unit.name, log=log, log_path=keep / LOG, command=command)
 
 
-def flags_of_module(staging: Path) -> str:
-    """The flags that ``load_inline`` gives the module that it compiles in a directory; empty if it has not begun."""
+def flags_of_module(staging: Path) -> tuple[str, str]:
+    """The compiler's and the linker's flags of a module that ``load_inline`` is making; empty before it has begun."""
     try:
-        given = re.search(r"^cflags = (.*)\n", files.read(staging / "build.ninja").decode(), re.MULTILINE)
+        ninja = files.read(staging / "build.ninja").decode()
     except OSError:
-        return ""
-    return given[1].strip() if given else ""
+        return "", ""
+    cflags, ldflags = (re.search(rf"^{name} = (.*)\n", ninja, re.MULTILINE) for name in ("cflags", "ldflags"))
+    return (cflags[1].strip(), ldflags[1].strip()) if cflags and ldflags else ("", "")
 
 
 def _keep(staging: Path, keep: Path) -> Path:

@@ -20,6 +20,7 @@ from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
+    from tkjit.loader.glue_flags import GlueFlags
 
 # the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
@@ -53,6 +54,8 @@ class Environment:
         Loads a launcher's shared object and returns its address.
     simulator : callable
         Returns the object for launchers on a CPU, by target and mode.
+    glue_flags : callable
+        Returns the flags of glue, or None where they are not known.
     glue_header : callable
         Returns the entry of the precompiled header of glue, or None.
     """
@@ -64,6 +67,7 @@ class Environment:
         failure_directory: Callable[[Recipe], Path],
         open_launcher: Callable[[Path], int],
         simulator: Callable[[Target, str], Path],
+        glue_flags: Callable[[], GlueFlags | None],
         glue_header: Callable[[], Entry | None],
     ) -> None:
         self._settings = settings
@@ -71,6 +75,7 @@ class Environment:
         self.failure_directory = failure_directory
         self.open_launcher = open_launcher
         self.simulator = simulator
+        self.glue_flags = glue_flags
         self.glue_header = glue_header
         self._has_torch = True
 
@@ -83,6 +88,7 @@ class Environment:
             self.failure_directory,
             self.open_launcher,
             self.simulator,
+            self.glue_flags,
             self.glue_header,
         )
         made._has_torch = False
@@ -168,6 +174,7 @@ def rendering_files() -> list[str]:
         for name in (
             "device_code",
             "environment",
+            "glue_flags",
             "glue_header",
             "modules",
             "launchers",

@@ -12,6 +12,7 @@ from pathlib import Path
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
+from tkjit.loader.glue_flags import split
 from tkjit.loader.plan import Plan
 from tkjit.system.fork_safe import cached_property
 
@@ -43,7 +44,7 @@ class GlueHeaderPlan(Plan):
         return [__file__, environment.__file__, *self._env.toolchain.searched_paths()]
 
     def render(self) -> Recipe:
-        flags, directories = _split(self._words)
+        flags, directories = split(self._words)
         parts = {TEXT: "#include <glue.h>\n", "flags": "\n".join(flags), PATHS: "\n".join(directories)}
         return self._env.recipe(GLUE_HEADER, "glue", parts)
 
@@ -56,7 +57,7 @@ class GlueHeaderPlan(Plan):
             HEADER,
             self.recipe.text,
             env.failure_directory(self.recipe),
-            search=(*map(Path, _split(self._words)[1]), *env.header_path),
+            search=(*map(Path, split(self._words)[1]), *env.header_path),
         )
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
@@ -70,36 +71,3 @@ class GlueHeaderPlan(Plan):
 
     def load(self, module: str, path: Path) -> Path:
         return path
-
-
-def words_of_glue(given: str, own: Iterable[str], cflags: Iterable[str]) -> list[str] | None:
-    """The flags of a glue, by those that ``load_inline`` gave another module; None if they are not to be told.
-
-    Parameters
-    ----------
-    given : str
-        The other module's flags, with its name and its own flags at the end.
-    own : iterable of str
-        These.
-    cflags : iterable of str
-        The glue's own.
-    """
-    suffix = " ".join(own)
-    if not given.endswith(suffix) or any(mark in given for mark in ("\\", '"', "'", "$")):
-        return None
-    words = [word for word in given.removesuffix(suffix).split() if not word.startswith("-DTORCH_EXTENSION_NAME=")]
-    return [*words, *cflags]
-
-
-def _split(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Flags, and the directories in which headers are looked for."""
-    flags, directories = [], []
-    following = iter(words)
-    for word in following:
-        if word == "-isystem":
-            directories.append(next(following, ""))
-        elif word.startswith("-I"):
-            directories.append(word[2:])
-        else:
-            flags.append(word)
-    return flags, directories

@@ -23,7 +23,8 @@ from tkjit.errors import CacheError, CompileError, TkjitError
 from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
-from tkjit.loader.glue_header import GlueHeaderPlan, words_of_glue
+from tkjit.loader.glue_flags import GlueFlags, glue_flags
+from tkjit.loader.glue_header import GlueHeaderPlan
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
@@ -74,6 +75,7 @@ class Loader:
             self.cache.failure_directory,
             self.open_launcher,
             self.simulator,
+            self.glue_flags,
             self.glue_header,
         )
         # the error of a build beside another one, until a call needs that build
@@ -111,18 +113,18 @@ class Loader:
             with suppress(TkjitError):  # whoever needs it says so
                 if not _GPU.exists():
                     self.simulator(self.target("cpu"))
-                self._build_glue_header(given)
+                self._build_glue_header(self._flags_by(*given))
 
         return ConcurrentBuild(self.runtime_plan.what, work)
 
-    def _flags_of_the_runtime(self, over: threading.Event) -> str | None:
+    def _flags_of_the_runtime(self, over: threading.Event) -> tuple[str, str] | None:
         """The flags of the runtime that this process is building, as soon as they are known; None if it is over."""
         from tkjit.compile.compiler import flags_of_module
 
         directory = self.cache.directory(self.runtime_plan.recipe)
         while True:
             for staging in list(self.cache.building):
-                if staging.parent == directory and (given := flags_of_module(staging)):
+                if staging.parent == directory and (given := flags_of_module(staging))[0]:
                     return given
             if over.wait(_POLL_S):
                 return None
@@ -241,20 +243,25 @@ class Loader:
         path: Path = self.open(SimulatorObjectPlan(self.env, target, mode)).loaded
         return path
 
+    def glue_flags(self) -> GlueFlags | None:
+        """The flags of glue, by those that ``load_inline`` gave the runtime; None where these are not known."""
+        if self._runtime is None:
+            return None
+        manifest = self._runtime.entry.manifest
+        return self._flags_by(str(manifest.get("cflags", "")), str(manifest.get("ldflags", "")))
+
     def glue_header(self) -> Entry | None:
         """The precompiled header of glue, built if need be; None where it cannot be had, which costs time alone."""
-        runtime = self._runtime
-        if runtime is None:
-            return None
-        return self._build_glue_header(str(runtime.entry.manifest.get("cflags", "")))
+        return self._build_glue_header(self.glue_flags())
 
-    def _build_glue_header(self, given: str) -> Entry | None:
-        """The same, by the flags that ``load_inline`` gave the runtime."""
-        words = words_of_glue(given, self.runtime_plan.cflags, GluePlan.cflags)
-        if words is None or "clang" in self.toolchain.cxx.version:
+    def _flags_by(self, cflags: str, ldflags: str) -> GlueFlags | None:
+        return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
+
+    def _build_glue_header(self, given: GlueFlags | None) -> Entry | None:
+        if given is None or "clang" in self.toolchain.cxx.version:
             return None
         try:
-            return self.find_or_build(GlueHeaderPlan(self.env, words))
+            return self.find_or_build(GlueHeaderPlan(self.env, given.compiler))
         except CompileError:
             return None
 
