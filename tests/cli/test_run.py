@@ -76,3 +76,28 @@ def test_a_file_that_is_not_there(capsys):
 def test_a_file_of_python(capsys):
     assert main(["run", __file__]) == 1
     assert f"test_run.py is Python, and run takes CUDA sources: python {__file__}" in capsys.readouterr().err
+
+
+def test_a_program_goes_on_after_a_fault_beside_blocks_that_wait(tmp_path, session_cache, capfd):
+    (tmp_path / "faulty.cu").write_text("""
+#include <cstdio>
+#include <cstdlib>
+__global__ void wait(int* arrived, const int* zero) {
+    __shared__ int own;
+    own = blockIdx.x;
+    if (blockIdx.x == 19) arrived[1] = own / *zero;
+    atomicAdd(arrived, 1);
+    while (atomicAdd(arrived, 0) < 20) {}
+}
+int main() {
+    int* memory;
+    cudaMalloc(&memory, 3 * sizeof(int));
+    cudaMemset(memory, 0, 3 * sizeof(int));
+    wait<<<20, 32>>>(memory, memory + 2);
+    if (cudaDeviceSynchronize() == cudaSuccess) return 1;
+    std::puts("it has failed");
+    std::exit(3);
+}
+""")
+    assert main(["run", str(tmp_path / "faulty.cu")]) == 3
+    assert "it has failed" in capfd.readouterr().out

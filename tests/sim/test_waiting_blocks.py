@@ -16,6 +16,7 @@ from tkjit import InOut, LaunchError, Tensor
 
 pytestmark = pytest.mark.compiles
 RESIDENT = 132  # as many as an H100 has multiprocessors
+TOO_MANY = RESIDENT + (os.cpu_count() or 1) + 1  # an OS thread that has none may always begin one
 MEET = """
 __device__ void meet(int* arrived, int blocks) {
     __syncthreads();
@@ -66,10 +67,9 @@ def test_each_keeps_its_shared_memory_and_its_registers(blocks):
 
 @pytest.mark.slow
 def test_a_block_too_many_is_a_deadlock():
-    with pytest.raises(
-        LaunchError, match=r"deadlock in block \(\d+, 0, 0\)(.|\n)*cooperative=True in the spec; grid \(133"
-    ):
-        keep(torch.zeros(64 * (RESIDENT + 1), dtype=torch.int32), torch.zeros(1, dtype=torch.int32))
+    said = rf"deadlock in block \(\d+, 0, 0\)(.|\n)*cooperative=True in the spec; grid \({TOO_MANY}"
+    with pytest.raises(LaunchError, match=said):
+        keep(torch.zeros(64 * TOO_MANY, dtype=torch.int32), torch.zeros(1, dtype=torch.int32))
     test_each_keeps_its_shared_memory_and_its_registers(50)
 
 
@@ -114,6 +114,36 @@ def test_a_lock_is_passed_on_by_every_thread_of_all_blocks():
     lock, total = torch.zeros(2, 1, dtype=torch.int32)
     count(lock, total)
     assert total.item() == 40 * 32
+
+
+def test_a_block_that_is_busy_lets_those_run_that_wait_beside_it():
+    """The second half of the blocks ask the first half, through a collective, which counts as progress."""
+    half = os.cpu_count() or 1
+    source = """
+    __global__ void pair(int* started, int* flags, int half) {
+        const int own = blockIdx.x % half;
+        if (int(blockIdx.x) < half) {
+            if (threadIdx.x == 0) while (atomicAdd(started + own, 0) == 0) {}
+            __syncthreads();
+            if (threadIdx.x == 0) atomicExch(flags + own, 1);
+        } else {
+            if (threadIdx.x == 0) atomicExch(started + own, 1);
+            while (!__any_sync(0xffffffff, atomicOr(flags + own, 0))) {}
+        }
+    }
+    """
+    pair = define(
+        source,
+        '(started: InOut[Tensor, "int32", "N"], flags: InOut[Tensor, "int32", "N"])',
+        entry="pair",
+        args=True,
+        grid="2 * N",
+        block=32,
+        computed={"half": "N"},
+    )
+    started, flags = torch.zeros(2, half, dtype=torch.int32)
+    pair(started, flags)
+    assert flags.tolist() == [1] * half
 
 
 def meet_on(devices: int) -> tkjit.Kernel:

@@ -40,11 +40,11 @@ inline constexpr unsigned atomics_before_yield = 64;  // each takes a hundred ti
 inline constexpr unsigned atomics_in_vain = atomics_before_yield;
 #else
 inline constexpr unsigned atomics_before_yield = 1024;
-inline constexpr unsigned atomics_in_vain = 128;  // where nothing else has happened since the last time
+inline constexpr unsigned atomics_in_vain = 32;  // where another block may have the OS thread
 #endif
 inline bool may_spin() {
     Block* const block = current_block;
-    if (block == nullptr || ++block->vain_atomics < (block->vain_spins ? atomics_in_vain : atomics_before_yield)) return false;
+    if (block == nullptr || ++block->vain_atomics < (block->others_may_run ? atomics_in_vain : atomics_before_yield)) return false;
     block->vain_atomics = 0;
     return true;
 }

@@ -60,7 +60,7 @@ const char* operation_name(Operation operation);
 struct Block;
 struct Launch;
 struct Helpers;
-class Residents;
+class ParkedBlocks;
 struct PendingCopy;
 struct BulkCopies;
 
@@ -169,6 +169,7 @@ struct Block {
     unsigned exited;
     unsigned events_until_tick;
     unsigned vain_atomics;  // see atomics.h
+    bool others_may_run;    // while it polls
     unsigned vain_spins;    // see note_spin in runtime/launch.h
     unsigned long long device_turns;  // of threads that wait for other devices
     unsigned long long spin_progress;
@@ -191,11 +192,12 @@ struct Block {
     BulkCopies* bulk_copies;  // under way; null until there is one (see bulk_copies.h)
     void* race_state;         // what each thread knows of the others' accesses (see check/race.h)
     Thread* visitor;  // a thread that stopped for the host to look around; it goes on at once
-    Residents* residents;     // the blocks of its OS thread (see residents.h); null if it has that alone
+    ParkedBlocks* beside;     // those that share its OS thread (see parked_blocks.h); null if it has that alone
     Thread* parked;           // the thread that goes on when the block has the OS thread again
+    long long turn_start_ns;  // when it got the OS thread, if others are parked there
     unsigned spins_at_turn;   // vain_spins when it last gave the OS thread up
     bool turn_in_vain;        // nothing has happened in its last turn
-    Block* next_resident;
+    Block* next_parked;
     char* thread_locals;      // of the OS thread, as the block left them
     size_t thread_local_bytes;
     int error_code;   // the cudaError_t of a fault of its own, if it is not cudaErrorLaunchFailure

@@ -34,8 +34,8 @@
 #define __cluster_dims__(...)
 #define __block_size__(...)
 
-// A block runs on one OS thread from its first instruction to its last, so that a variable of the OS thread is a
-// variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
+// A block runs on one OS thread from its first instruction to its last, and while another one runs there the variables
+// are copied (runtime/parked_blocks.h). So a variable of the OS thread is a variable of the block. Never give these the initial-exec model: static TLS is small, and a shared object that wants
 // kilobytes of it cannot be opened with dlopen.
 // In the checked builds each is `used`: a compiler removes the stores to a variable of its own that nobody reads.
 // Of a source that is preprocessed first, source/preprocessed.py makes references into the block's window of them.

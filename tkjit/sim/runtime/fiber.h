@@ -58,8 +58,10 @@ inline bool map_stacks(Block& block, unsigned count) {
 /// The next of a block's stacks; null if there is no memory. Most blocks need one. Where threads wait, all of them need
 /// one, and a mapping for each would take most of a launch's time.
 inline Stack* add_stack(Block& block) {
+    constexpr unsigned most_at_once = 64;
     const unsigned index = block.stack_count, missing = block.thread_count - index;
-    if (index == block.mapped_stacks && (index == 0 || !map_stacks(block, missing)) && !map_stacks(block, 1)) return nullptr;
+    const unsigned wanted = missing < most_at_once ? missing : most_at_once;
+    if (index == block.mapped_stacks && (index == 0 || !map_stacks(block, wanted)) && !map_stacks(block, 1)) return nullptr;
     Stack& stack = block.stacks[index];
     stack.stagger = index * 320 % 8192;
     stack.guard = guard_stack(stack.lowest);

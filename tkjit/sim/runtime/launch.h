@@ -18,7 +18,7 @@
 #include "hardware_faults.h"
 #include "interruption.h"
 #include "launch_state.h"
-#include "residents.h"
+#include "parked_blocks.h"
 #include "schedule.h"
 #include "scheduler.h"
 #include "signal_line.h"
@@ -50,6 +50,7 @@ inline constexpr unsigned events_per_tick = 64;
 inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
 inline constexpr long long helper_creation_ns = 100000;  // of the first one, in a young process
 inline constexpr long long interruption_ns = 50'000'000;
+inline constexpr long long longest_turn_ns = 5'000'000;  // of a block, while others are parked on its OS thread
 inline constexpr long long patience_ns = 5'000'000'000;  // with blocks that do nothing but wait
 inline constexpr long long long_launch_ns = 10'000'000'000;  // after which a launch is told
 
@@ -71,6 +72,8 @@ inline long long now_ns() {
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
+void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
+
 /// It gives its CPU away too: there may be many of them, and one that works.
 inline void rest() {
     constexpr timespec nap{0, 1'000'000};
@@ -78,7 +81,7 @@ inline void rest() {
 }
 
 /// A block of a launch, before it begins; null if there is no memory.
-inline Block* prepare_block(Launch& launch, Helpers* helpers, Residents& residents) {
+inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
     Block* const block = take_idle_block();
     if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
         put_idle_block(block);
@@ -86,7 +89,7 @@ inline Block* prepare_block(Launch& launch, Helpers* helpers, Residents& residen
     }
     block->launch = &launch;
     block->helpers = helpers;
-    block->residents = one_at_a_time || launch.grid_barrier ? nullptr : &residents;
+    block->beside = one_at_a_time || launch.grid_barrier ? nullptr : &parked;
     block->thread_count = launch.block.x * launch.block.y * launch.block.z;
     block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
     return block;
@@ -97,42 +100,67 @@ inline void put_away(Block* block) {
     put_idle_block(block);
 }
 
+/// Counts a block that begins. An OS thread that has no other may always begin one.
+inline bool take_place(Launch& launch, bool has_others) {
+    int running = __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
+    do {
+        if (has_others && running >= most_begun_blocks) return false;
+    } while (!__atomic_compare_exchange_n(&launch.running, &running, running + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+inline void give_place_back(Launch& launch) {
+    __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
+}
+
+/// The number of the next block, if it may begin on this OS thread.
+inline bool take_number(Launch& launch, bool has_others, unsigned long long& number) {
+    if (!take_place(launch, has_others)) return false;
+    number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
+    if (number < launch.block_count) return true;
+    give_place_back(launch);
+    return false;
+}
+
 /// Runs blocks of the grid on the calling OS thread until none is left or one has failed. `first` stays the OS thread's.
-inline void run_blocks(Launch& launch, Helpers* helpers, Residents& residents, Block& first) {
+inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
     const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
     Block* next = &first;  // to begin
+    bool begins = true;    // in turns with those that wait
     while (!launch_failed(launch)) {
         Block* block = nullptr;
-        bool has_ended;
-        if (residents.is_empty() || residents.has_room()) {
-            if (next == nullptr) next = prepare_block(launch, helpers, residents);
+        bool has_ended = false;
+        if (parked.is_empty() || (begins && parked.has_room())) {
+            if (next == nullptr) next = prepare_block(launch, helpers, parked);
             if (next == nullptr) __atomic_store_n(&launch.lacks_room, 1, __ATOMIC_RELAXED);
-            const unsigned long long number =
-                next ? __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED) : launch.block_count;
-            if (number < launch.block_count) {
+            unsigned long long number;
+            if (next && take_number(launch, !parked.is_empty(), number)) {
                 block = std::exchange(next, nullptr);
-                __atomic_fetch_add(&launch.running, 1, __ATOMIC_RELAXED);
+                block->turn_start_ns = parked.is_empty() ? 0 : now_ns();
                 has_ended = run_block(*block, schedule::block_at(number));
             }
         }
+        begins = !begins;
         if (block == nullptr) {
-            if (residents.is_empty()) break;
-            block = &residents.take();
+            if (parked.is_empty()) break;
+            block = &parked.take();
+            block->turn_start_ns = now_ns();
             has_ended = run_on(*block);
         }
         if (!has_ended) {
-            residents.put(*block);
-            if (residents.have_all_waited(block->turn_in_vain) && !residents.has_room()) rest();
+            parked.put(*block);
+            if (parked.have_all_waited(block->turn_in_vain) && !parked.has_room()) rest();
             continue;
         }
         set_in_vain(*block, false);
-        __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
-        if (next == nullptr || block == &first) std::swap(block, next);
+        give_place_back(launch);
+        if (next == nullptr || block == &first) std::swap(block, next);  // `next` is the first, once that has ended
         if (block != &first) put_away(block);
         if (launch.grid_barrier) break;  // each has its own OS thread
     }
-    while (!residents.is_empty()) {  // the launch has failed
-        Block& block = residents.take(false);
+    while (!parked.is_empty()) {  // the launch has failed
+        Block& block = parked.drop();
         set_in_vain(block, false);
         reset_after_fault(block);
         if (&block != &first) put_away(&block);
@@ -142,8 +170,8 @@ inline void run_blocks(Launch& launch, Helpers* helpers, Residents& residents, B
 
 /// Has the calling OS thread work on a launch; the caller's brings its helpers.
 inline void work(Launch& launch, Helpers* helpers) {
-    Residents residents(launch);
-    Block* const block = prepare_block(launch, helpers, residents);
+    ParkedBlocks parked(launch);
+    Block* const block = prepare_block(launch, helpers, parked);
     if (block == nullptr) {
         if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
         return;
@@ -151,7 +179,7 @@ inline void work(Launch& launch, Helpers* helpers) {
     if (launch.grid_barrier) begin_block_of_grid(launch);
     blockDim = launch.block;
     gridDim = launch.grid;
-    run_blocks(launch, helpers, residents, *block);
+    run_blocks(launch, helpers, parked, *block);
     current_block = nullptr;
     put_away(block);
     if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
@@ -221,11 +249,22 @@ inline void say_long() {
                  << "python -m tkjit check FILE.py finds loops without an end";
 }
 
+/// Has the others that share the OS thread run, and comes back unless the launch fails.
+inline void give_turn(Block& block, bool in_vain) {
+    block.turn_in_vain = in_vain;
+    block.spins_at_turn = block.vain_spins;
+    park(block);
+    if (launch_failed(*block.launch)) abandon_block(block);
+}
+
 /// Called every so many barriers and exits: leaves a launch that has failed elsewhere, creates helpers, lets the caller
-/// be interrupted.
+/// be interrupted, and other blocks of the OS thread run.
 __attribute__((noinline)) void tick(Block& block) {
     block.events_until_tick = events_per_tick;
     if (launch_failed(*block.launch)) abandon_block(block);
+    if (block.turn_start_ns && now_ns() - block.turn_start_ns > longest_turn_ns && block.beside->can_take(block)) {
+        give_turn(block, false);
+    }
     Helpers* helpers = block.helpers;
     if (helpers == nullptr) return;
     block.launch->ticks++;
@@ -248,13 +287,15 @@ __attribute__((noinline)) void tick(Block& block) {
 inline bool more_will_begin(const Launch& launch) {
     return !launch.cooperative && !one_at_a_time && !__atomic_load_n(&launch.lacks_room, __ATOMIC_RELAXED) &&
            __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED) < launch.block_count &&
-           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_resident_blocks;
+           __atomic_load_n(&launch.running, __ATOMIC_RELAXED) < most_begun_blocks;
 }
 
-/// Whether every block that runs has done nothing but wait for long, and no other will begin.
+/// Whether every block that runs has done nothing but wait for long, has had a turn since anything else happened, and no
+/// other will begin.
 inline bool all_in_vain(const Launch& launch) {
     const int in_vain = __atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED);
-    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch);
+    return in_vain > 0 && in_vain >= __atomic_load_n(&launch.running, __ATOMIC_RELAXED) && !more_will_begin(launch) &&
+           now_ns() - __atomic_load_n(&launch.last_change_ns, __ATOMIC_RELAXED) > patience_ns;
 }
 
 /// Whether a thread waits for other devices, or has done so not long ago.
@@ -292,15 +333,16 @@ inline bool spins_forever(Block& block) {
 #endif
 }
 
-/// Gives the OS thread to another block, after a turn in which each of a few threads has asked; if there is none, waits.
+/// Gives the OS thread to another block, after a turn in which each of a few threads has asked. If there is none, and it
+/// has asked often, the OS thread waits.
 inline void wait_for_others(Block& block) {
-    constexpr unsigned spins_per_turn = 64;
-    if (block.residents == nullptr || !block.residents->can_take(block)) return rest();
-    if (block.vain_spins % spins_per_turn) return;
-    block.turn_in_vain = block.vain_spins > block.spins_at_turn;
-    block.spins_at_turn = block.vain_spins;
-    park(block);
-    if (launch_failed(*block.launch)) abandon_block(block);
+    constexpr unsigned spins_per_turn = 32, spins_before_rest = 512;
+    block.others_may_run = block.beside && block.beside->can_take(block);
+    if (block.others_may_run && block.vain_spins % spins_per_turn == 0) {
+        give_turn(block, block.vain_spins > block.spins_at_turn);
+    } else if (!block.others_may_run && block.vain_spins > spins_before_rest) {
+        rest();
+    }
 }
 
 /// Counts the turns of threads that wait in loops of their own, or for other devices.
@@ -310,8 +352,9 @@ void note_spin(Block& block) {
     if (block.spin_progress != progress) {
         block.spin_progress = progress;
         block.vain_spins = 0;
+        block.others_may_run = false;
     }
-    if (!one_at_a_time && block.vain_spins > 2 * spins_per_check) wait_for_others(block);
+    if (!one_at_a_time && block.vain_spins > 0) wait_for_others(block);
     if (++block.vain_spins % spins_per_check) return;
     if (block.vain_spins == spins_per_check) block.spin_start_ns = now_ns();
     pass_on(block);
@@ -331,7 +374,7 @@ __attribute__((noinline)) void yield_to_devices(Site site) {
         __atomic_store_n(&block.launch->last_device_turn_ns, now_ns(), __ATOMIC_RELAXED);
     }
     block.progress++;  // whoever polls for this thread does not do so in vain
-    const bool is_alone = block.residents == nullptr || block.residents->is_empty();
+    const bool is_alone = block.beside == nullptr || block.beside->is_empty();
     if (++block.device_turns % turns_before_sleep) {
         if (is_alone) sched_yield();
     } else if (is_alone) {

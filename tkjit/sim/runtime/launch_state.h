@@ -12,7 +12,7 @@ namespace tkjit::sim {
 // What "all blocks fit" means here: OS threads, each with the stacks of a block.
 inline constexpr unsigned most_cooperative_blocks = 512;
 // A grid that fills an H100 and waits for itself: its blocks are begun and not ended at once, if it turns out to wait.
-inline constexpr int most_resident_blocks = 132;
+inline constexpr int most_begun_blocks = 132;
 inline constexpr int max_helpers = most_cooperative_blocks - 1;
 
 struct Grid;  // grid.h
@@ -45,6 +45,7 @@ struct Launch {
     int running;                    // blocks that have begun and not ended
     int lacks_room;                 // there was no memory for another one
     int in_vain;                    // of those that run, which have only waited in loops for long
+    long long last_change_ns;       // when one of these went on, or a block ended while there were some
     Grid* grid_barrier;             // of a cooperative launch
     long long last_device_turn_ns;  // about when a thread waited for another device last; 0 if none has
     int waits_forever;              // for devices that wait as well, or have ended

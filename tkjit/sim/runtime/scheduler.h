@@ -22,6 +22,7 @@ namespace tkjit::sim {
 void fiber_main();                               // fiber_main.h
 void tick(Block& block);                         // launch.h
 void note_spin(Block& block);                    // launch.h
+void note_change(Launch& launch);                // launch.h
 bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h
@@ -33,6 +34,7 @@ bool land_for_waiters(Block& block);             // bulk_copies.h
 inline void set_in_vain(Block& block, bool in_vain) {
     if (block.spins_in_vain == in_vain) return;
     block.spins_in_vain = in_vain;
+    if (!in_vain) note_change(*block.launch);
     __atomic_fetch_add(&block.launch->in_vain, in_vain ? 1 : -1, __ATOMIC_RELAXED);
 }
 
@@ -252,8 +254,8 @@ inline void park(Block& block) {
     switch_context(thread.context, block.host, nullptr);
 }
 
-/// What the OS thread does when a block's threads have left it: false if they will go on later.
-inline bool has_ended(Block& block) {
+/// What the OS thread does when a block's threads have given it up: false if they are parked.
+inline bool end_unless_parked(Block& block) {
     while (Thread* const visitor = block.visitor) {
         block.visitor = nullptr;
         if (is_interrupted(block)) break;
@@ -272,7 +274,7 @@ inline bool run_on(Block& block) {
     Thread& thread = *block.parked;
     block.parked = nullptr;
     resume(block.host, thread);
-    return has_ended(block);
+    return end_unless_parked(block);
 }
 
 /// Runs one block of the grid on the calling OS thread. False if it waits for others.
@@ -285,6 +287,7 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
     block.exited = 0;
     block.next_index = {0, 0, 0};
     block.vain_spins = block.spins_at_turn = 0;
+    block.others_may_run = false;
     current_thread = nullptr;
     current_block = &block;
     if (block.has_initialisations) {
@@ -298,7 +301,7 @@ inline bool run_block(Block& block, unsigned long long linear_block) {
         block.warps[first / warp_threads].alive = lanes >= warp_threads ? ~0u : (1u << lanes) - 1;
     }
     start_fiber(block.host, block);
-    return has_ended(block);
+    return end_unless_parked(block);
 }
 
 }  // namespace tkjit::sim

@@ -39,11 +39,11 @@ inline ThreadLocals own_thread_locals() {
 }
 
 /// The blocks of an OS thread that have given it up. The first has waited longest.
-class Residents {
+class ParkedBlocks {
   public:
-    explicit Residents(Launch& launch) : launch_(launch) {}
-    Residents(const Residents&) = delete;
-    Residents& operator=(const Residents&) = delete;
+    explicit ParkedBlocks(Launch& launch) : launch_(launch) {}
+    ParkedBlocks(const ParkedBlocks&) = delete;
+    ParkedBlocks& operator=(const ParkedBlocks&) = delete;
 
     bool is_empty() const { return first_ == nullptr; }
 
@@ -51,26 +51,39 @@ class Residents {
     bool has_room() const {
         return !__atomic_load_n(&launch_.lacks_room, __ATOMIC_RELAXED) &&
                __atomic_load_n(&launch_.next_block, __ATOMIC_RELAXED) < launch_.block_count &&
-               __atomic_load_n(&launch_.running, __ATOMIC_RELAXED) < most_resident_blocks;
+               __atomic_load_n(&launch_.running, __ATOMIC_RELAXED) < most_begun_blocks;
     }
 
     /// Whether the block that runs may give the OS thread up: another one would take it.
-    bool can_take(Block& block) { return (!is_empty() || has_room()) && has_memory_for(block); }
+    bool can_take(Block& block) {
+        if (is_empty() && !has_room()) return false;
+        if (has_memory_for(block)) return true;
+        __atomic_store_n(&launch_.lacks_room, 1, __ATOMIC_RELAXED);
+        return false;
+    }
 
     void put(Block& block) {
         memcpy(block.thread_locals, locals_.begin, locals_.bytes);
-        block.next_resident = nullptr;
-        (first_ ? last_->next_resident : first_) = &block;
+        current_thread = nullptr;
+        current_block = nullptr;
+        block.next_parked = nullptr;
+        (first_ ? last_->next_parked : first_) = &block;
         last_ = &block;
         count_++;
     }
 
-    /// The block that has waited longest. It gets its variables back, unless it will not go on.
-    Block& take(bool goes_on = true) {
+    /// Takes the block that has waited longest, with its variables.
+    Block& take() {
+        Block& block = drop();
+        memcpy(locals_.begin, block.thread_locals, locals_.bytes);
+        return block;
+    }
+
+    /// Takes one that will not go on.
+    Block& drop() {
         Block& block = *first_;
-        first_ = block.next_resident;
+        first_ = block.next_parked;
         count_--;
-        if (goes_on) memcpy(locals_.begin, block.thread_locals, locals_.bytes);
         return block;
     }
 
