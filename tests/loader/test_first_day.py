@@ -154,7 +154,7 @@ MISTAKES = {
     ),
     "a launch in a host function": (
         lambda: scale(RIGHT + "\nvoid run() { float* d = nullptr; scale<<<4, 256>>>(d, 1000); }")(ONE),
-        "the source launches the kernel itself, in main or another function: leave that out",
+        "the source launches the kernel itself, in a function of the host: leave that out",
     ),
     "grid= in a call": (lambda: scale()(ONE, grid=4), "scale: grid is not for a call: the spec says it"),
     "computed= in the grid": (

@@ -78,6 +78,20 @@ def test_a_main_that_cannot_be_a_template_is_compiled(loader, what, target):
     assert ("-DTKJIT_COMPILE_MAIN" in entry.manifest["command"]) == (not takes_it)
 
 
+def test_nvrtc_takes_a_main_in_a_header(loader, tmp_path):
+    (tmp_path / "harness.h").write_text("int main() { float* x; cudaMalloc(&x, 4); run<<<1, 1>>>(x); }\n")
+    path = tmp_path / "run.cu"
+    path.write_text('__global__ void run(float* x) { x[0] = 1; }\n#include "harness.h"\n')
+    kernel = define(path, SIGNATURE, entry="run", grid=1, block="N", args=True)
+    manifest = loader.launcher(kernel.specs[0], Variant(), HOPPER).manifest
+    assert "registers" in manifest and "nvrtc" in manifest
+
+
+def test_one_of_void_in_a_comment_changes_nothing(loader):
+    _, entry = build(loader, KERNELS + "// int main(void)\n" + MAINS["with arguments"], loader.target("cpu"))
+    assert b"a text of main alone" not in entry.shared_object.read_bytes()
+
+
 @pytest.mark.parametrize("main", MAINS)
 def test_on_the_cpu(loader, main):
     kernel, entry = build(loader, KERNELS + MAINS[main], loader.target("cpu"))

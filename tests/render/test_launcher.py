@@ -51,7 +51,9 @@ def test_a_file_name_with_quotes_is_escaped(tmp_path):
 
 def test_a_main_of_the_sources_own_is_renamed_while_it_is_read():
     text = launcher(plain, "int main() {}\n")
-    define, main, undef = (text.index(part) for part in ("#define main", "int main() {}", "#undef main"))
+    define, main, undef = (
+        text.index(part) for part in ("#include <tkjit/source_main.h>", "int main() {}", "#undef main")
+    )
     assert define < main < undef < text.index("tkjit_launch(")
 
 

@@ -5,6 +5,7 @@ A warm call builds nothing, so what only a build needs is imported where it is u
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
     from tkjit.compile.nvrtc import Nvrtc
     from tkjit.loader.device_code import Choice
+
+
+_MENTIONS_MAIN = re.compile(r"\b(?:tkjit_source_)?main\b(?!\.)")
 
 
 class LauncherPlan(Plan):
@@ -179,7 +183,7 @@ class LauncherPlan(Plan):
         def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
             return halves.steps(source, output, depfile, cxx, linking)
 
-        unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None)
+        unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None, retry_flags=None)
         try:
             product = compiler.compile_binary(unit, staging, "launcher.so", commands, env.open_launcher)
         except CompileError as error:
@@ -254,7 +258,8 @@ class LauncherPlan(Plan):
     def _retry_flags(self, log: str) -> tuple[str, ...]:
         from tkjit.source.unsupported import retry_flags
 
-        whole = ("-DTKJIT_COMPILE_MAIN",) if "tkjit_source_main" in log.lower() else ()
+        # what a template cannot be or hold
+        whole = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
         if not self.target.is_cpu:
             return whole
         packages = [str(path) for library in self._packages for path in library.include_paths]

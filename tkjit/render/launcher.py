@@ -24,7 +24,7 @@ from tkjit.spec.expr import EXTENTS, Expr
 
 _NAME = "launcher.cu"
 _ENTRY = "tkjit_entry"
-_MAIN_OF_VOID = re.compile(r"\bmain\s*\(\s*void\s*\)")
+_MAIN = re.compile(r"\bmain\s*\(([^()]*)\)")
 
 
 def render_launcher(
@@ -57,7 +57,7 @@ def render_launcher(
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)
-    body = [_main(source), f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
+    body = [*_main(source), f"#line 1 {repr_text(source_name)}", *source.rstrip("\n").split("\n")]
     next_line = len(before) + len(body) + 2 + (MARKS_BEFORE_SOURCE if is_in_halves else 0)
     after = [
         f"#line {next_line} {repr_text(_NAME)}",
@@ -71,9 +71,10 @@ def render_launcher(
     return "\n".join(lines) + "\n"
 
 
-def _main(source: str) -> str:
-    """Renames a source's ``main``. In C it may have the one parameter ``void``, beside which there can be no other."""
-    return f"#define main(...) TKJIT_SOURCE_MAIN({'' if _MAIN_OF_VOID.search(source) else '__VA_ARGS__'})"
+def _main(source: str) -> list[str]:
+    """Renames a source's ``main``."""
+    is_of_void = {parameters.strip() for parameters in _MAIN.findall(source)} == {"void"}
+    return [*(["#define TKJIT_MAIN_OF_VOID"] if is_of_void else []), "#include <tkjit/source_main.h>"]
 
 
 def _used_by_host(spec: Spec) -> frozenset[str]:

@@ -58,7 +58,7 @@ _COMMON = (
     ),
     (
         r"ConfiguredKernel<.*\bGlobals>",
-        "the source launches the kernel itself, in main or another function: leave that out; the spec launches it",
+        "the source launches the kernel itself, in a function of the host: leave that out; the spec launches it",
     ),
     (
         r"operand types are.*\b(?:uint3|dim3)\b",

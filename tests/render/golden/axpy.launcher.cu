@@ -14,7 +14,7 @@ struct Globals {
 #ifdef TKJIT_HOST_HALF
 #include "device_code.inc"
 #else
-#define main(...) TKJIT_SOURCE_MAIN(__VA_ARGS__)
+#include <tkjit/source_main.h>
 #line 1 "axpy.cu"
 #include <tkjit/gl.h>
 

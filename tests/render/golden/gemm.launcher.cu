@@ -5,7 +5,7 @@
 
 using T = __half;
 
-#define main(...) TKJIT_SOURCE_MAIN(__VA_ARGS__)
+#include <tkjit/source_main.h>
 #line 1 "gemm.cu"
 // C = A * B, row-major, any M, N and K: a block computes a tile of 128 x 128.
 #include "gemm_tile.cuh"

@@ -12,7 +12,7 @@ struct Globals {
 #ifdef TKJIT_HOST_HALF
 #include "device_code.inc"
 #else
-#define main(...) TKJIT_SOURCE_MAIN(__VA_ARGS__)
+#include <tkjit/source_main.h>
 #line 1 "softmax.cu"
 // One block of 256 threads a row; each thread walks the row with a stride of the block.
 #include <tkjit/gl.h>

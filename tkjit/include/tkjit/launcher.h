@@ -4,14 +4,6 @@
 // C++ compiler the rest, with TKJIT_HOST_HALF.
 #pragma once
 
-// The `main` of a source. It becomes a template without an instance, so the kernels that only it launches are not compiled.
-// TKJIT_COMPILE_MAIN is for a source that this breaks.
-#if __cplusplus >= 202002L && !defined(TKJIT_COMPILE_MAIN)
-#define TKJIT_SOURCE_MAIN(...) tkjit_source_main(__VA_ARGS__ __VA_OPT__(, ) auto...)
-#else
-#define TKJIT_SOURCE_MAIN(...) tkjit_source_main(__VA_ARGS__)
-#endif
-
 #ifdef __CUDACC_RTC__
 
 #include <tkjit/device_code.h>
