@@ -78,6 +78,11 @@ def in_fresh_process(code: str, **environment: str) -> float:
     return float(done.stdout.split()[-1])
 
 
+def start_of_python() -> float:
+    """Milliseconds that ``python -c pass`` takes, by which limits know how fast the machine is."""
+    return timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True)) * 1e3
+
+
 def report(rows: Sequence[Row], json_file: Path | None) -> None:
     """Print the table, and write the same as JSON."""
     table = Table("", "tkjit", "peer", "peer's", "ratio", "limit", box=None, header_style="bold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from functools import partial
 from timeit import Timer
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import torch
 
 import tkjit
-from benchmarks.harness import Row, interleaved
+from benchmarks.harness import Row, interleaved, timed
 from tkjit import InOut, ParallelTensor
 
 DEVICES = (1, 2, 4, 8)
@@ -40,6 +41,29 @@ def reverse(x: InOut[ParallelTensor, "float32", "N"]) -> None:
     """A step of more blocks at once than there are CPUs, whose threads need stacks."""
 
 
+RESIDENT = 132  # blocks of a device that are begun at once
+
+
+@tkjit.kernel(
+    """__global__ void meet(const __grid_constant__ Globals g) {
+        __shared__ int rank;
+        int* const arrived = g.x[0].raw_ptr;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            rank = atomicAdd_system(arrived, 1);
+            while (atomicAdd_system(arrived, 0) < BLOCKS) {}
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) g.x[g.dev_idx].raw_ptr[1 + blockIdx.x] = rank;
+    }""".replace("BLOCKS", str(RESIDENT * max(DEVICES))),
+    entry="meet",
+    grid="N - 1",
+    block=384,
+)
+def meet(x: InOut[ParallelTensor, "int32", "N"]) -> None:
+    """A step in which each block of every device waits for all the others."""
+
+
 def run() -> list[Row]:
     """Microseconds a step, with all its checks, and of parsing and checking alone."""
     rows = []
@@ -57,7 +81,21 @@ def run() -> list[Row]:
     kernel(x)
     (step,) = interleaved([partial(_microseconds, Timer("kernel(x)", globals=locals()), CALLS_OF_BLOCKS)], RUNS)
     rows.append(Row(f"step: {max(DEVICES)} devices, each of 4 blocks of 256 threads", "", step, None, "us"))
-    return rows
+    what = f"step: {max(DEVICES)} devices, each of {RESIDENT} blocks of 384 threads, which all wait for each other"
+    return [*rows, *(Row(what, "", figure, None, unit) for figure, unit in _meeting())]
+
+
+def _meeting() -> list[tuple[float, str]]:
+    """Seconds, and the memory of the process."""
+    kernel: Any = tkjit.load(meet)
+
+    def step() -> float:
+        x = [torch.zeros(1 + RESIDENT, dtype=torch.int32) for _ in range(max(DEVICES))]
+        return timed(lambda: kernel(x))
+
+    step()
+    (seconds,) = interleaved([step], 3)
+    return [(seconds, "s"), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MiB")]
 
 
 def _microseconds(timer: Timer, calls: int = CALLS) -> float:
