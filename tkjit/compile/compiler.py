@@ -267,12 +267,14 @@ def compile_module(
                 unit, staging, str(error), f"ninja -v -C {shlex.quote(str(unit.failure_directory))}"
             ) from None
         dependencies = _read_ninja_dependencies(Path(ninja.BIN_DIR) / "ninja", staging)
+    cflags_given, ldflags = flags_of_module(staging)
     facts = {
         "what": unit.name,
         "seconds": round(time.monotonic() - start, 3),
         "peak_memory_bytes": memory.peak_bytes,
         "module": module_name,
-        **dict(zip(("cflags", "ldflags"), flags_of_module(staging), strict=True)),
+        "cflags": cflags_given,
+        "ldflags": ldflags,
     }
     (staging / "main.cpp").rename(staging / unit.file)  # load_inline's name for the text
     for leftover in [".ninja_deps", ".ninja_log", "main.o", EXPORTS]:
@@ -360,10 +362,10 @@ def _failure(unit: Unit, staging: Path, log: str, command: str, summary: str = "
 def flags_of_module(staging: Path) -> tuple[str, str]:
     """The compiler's and the linker's flags of a module that ``load_inline`` is making; empty before it has begun."""
     try:
-        ninja = files.read(staging / "build.ninja").decode()
+        rules = files.read(staging / "build.ninja").decode()
     except OSError:
         return "", ""
-    cflags, ldflags = (re.search(rf"^{name} = (.*)\n", ninja, re.MULTILINE) for name in ("cflags", "ldflags"))
+    cflags, ldflags = (re.search(rf"^{name} = (.*)\n", rules, re.MULTILINE) for name in ("cflags", "ldflags"))
     return (cflags[1].strip(), ldflags[1].strip()) if cflags and ldflags else ("", "")
 
 

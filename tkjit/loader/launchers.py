@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
     from tkjit.loader.device_code import Choice
 
-
 _MENTIONS_MAIN = re.compile(r"\b(?:tkjit_source_)?main\b(?!\.)")
 
 
@@ -256,12 +255,12 @@ class LauncherPlan(Plan):
         return too_much_static_shared(output, text, self._source.name) if is_for_gpus and "__shared__" in text else ""
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
-        from tkjit.source.unsupported import retry_flags
-
         # what a template cannot be or hold
         whole = ("-DTKJIT_COMPILE_MAIN",) if _MENTIONS_MAIN.search(log) else ()
         if not self.target.is_cpu:
             return whole
+        from tkjit.source.unsupported import retry_flags
+
         packages = [str(path) for library in self._packages for path in library.include_paths]
         return (*whole, *retry_flags(log, (*self._flags.system_dirs, *packages)))
 

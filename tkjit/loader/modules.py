@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
 # symbols of the standard library's templates would be looked up in every library of torch at each load
 _EXPORTS = "{ global: PyInit_*; local: *; };"
+_INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
 
 
 class ModulePlan(Plan):
@@ -71,13 +71,12 @@ class ModulePlan(Plan):
         env.toolchain.check_python_headers()
         directory = Path(torch.__file__).parent
         check_not_replaced(directory, str(torch.__version__))
-        include_dirs = [flags.RUNTIME, flags.INCLUDE]
         unit = compiler.Unit(
             self.what,
             f"{self.arch}.cpp",
             self.recipe.text,
             env.failure_directory(self.recipe),
-            search=(*include_dirs, *env.header_path),
+            search=(*_INCLUDE_DIRS, *env.header_path),
         )
         product = self._compile(unit, staging)
         check_not_replaced(directory, str(torch.__version__))  # nor during the compilation
@@ -91,7 +90,7 @@ class ModulePlan(Plan):
             unit,
             staging,
             cxx=self._env.toolchain.cxx.path,
-            include_dirs=[flags.RUNTIME, flags.INCLUDE],
+            include_dirs=_INCLUDE_DIRS,
             cflags=list(self.cflags),
             exports=_EXPORTS,
         )
@@ -209,12 +208,12 @@ class GluePlan(ModulePlan):
 
         name = compiler.new_module_name(unit)
         exports = staging / compiler.EXPORTS
+        files.write(exports, _EXPORTS)
         included = ["-include", str(header.directory / HEADER)] if header else []
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
             own = [f"-DTORCH_EXTENSION_NAME={name}", *included, "-MMD", "-MF", str(depfile), str(source)]
-            line = [str(self._env.toolchain.cxx.path), *given.compiler, *own, "-o", str(output), *given.linker]
-            return [partial(files.write, exports, _EXPORTS), line]
+            return [[str(self._env.toolchain.cxx.path), *given.compiler, *own, "-o", str(output), *given.linker]]
 
         def check(output: Path) -> None:
             self._built = self.import_module(name, output)

@@ -22,7 +22,7 @@ namespace tkjit::sim {
 void fiber_main();                               // fiber_main.h
 void tick(Block& block);                         // launch.h
 void note_spin(Block& block);                    // launch.h
-void note_change(Launch& launch);                // launch.h
+void note_change(Launch& launch);                // workers.h
 bool is_interrupted(Block& block);               // launch.h
 void land_bulk_stores_of(const Thread& thread);  // bulk_copies.h
 void end_bulk_copies(Block& block);              // bulk_copies.h

@@ -1,0 +1,220 @@
+// The OS threads of a launch, and what each does: it runs blocks, and has those go on that wait.
+//
+// No pool of threads outlives a launch: many shared objects, each with its own copy of this code, live in one process,
+// and a pool would not survive fork(). The caller starts alone, and helpers are created once the launch has already
+// run for as long as creating them takes; so a small launch never pays for them and a large one loses nothing.
+#pragma once
+
+#include "../detail/block.h"
+#include "../detail/vector_types.h"
+#include "blocks.h"
+#include "fault.h"
+#include "grid.h"
+#include "launch_state.h"
+#include "parked_blocks.h"
+#include "schedule.h"
+#include "scheduler.h"
+#include "signals.h"
+
+#include <tkjit/sim_verdict.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include <utility>
+
+/// Called by the thread that launched, now and then, on its own stack. Set by whoever opens the launcher.
+extern "C" {
+__attribute__((visibility("default"))) tkjit::sim::Judge tkjit_sim_judge = nullptr;
+}
+
+namespace tkjit::sim {
+
+inline constexpr unsigned events_per_tick = 64;
+inline constexpr unsigned events_per_early_tick = 8;  // while helpers may still be wanted: few, long threads count too
+
+inline int requested_workers = 0;
+
+void set_workers(int workers) { __atomic_store_n(&requested_workers, workers, __ATOMIC_RELAXED); }
+
+inline int worker_limit() {
+    const int requested = __atomic_load_n(&requested_workers, __ATOMIC_RELAXED);
+    if (requested > 0) return requested;
+    cpu_set_t available;
+    return sched_getaffinity(0, sizeof(available), &available) == 0 ? CPU_COUNT(&available) : 1;
+}
+
+inline long long now_ns() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+void note_change(Launch& launch) { __atomic_store_n(&launch.last_change_ns, now_ns(), __ATOMIC_RELAXED); }
+
+/// It gives its CPU away too: there may be many of them, and one that works.
+inline void rest() {
+    constexpr timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+}
+
+/// A block of a launch, before it begins; null if there is no memory.
+inline Block* prepare_block(Launch& launch, Helpers* helpers, ParkedBlocks& parked) {
+    Block* const block = take_idle_block();
+    if (block == nullptr || !reserve_window(*block, launch.dynamic_shared_bytes)) {
+        put_idle_block(block);
+        return nullptr;
+    }
+    block->launch = &launch;
+    block->helpers = helpers;
+    block->beside = one_at_a_time || launch.grid_barrier ? nullptr : &parked;
+    block->thread_count = launch.block.x * launch.block.y * launch.block.z;
+    block->events_until_tick = helpers && !helpers->considered ? events_per_early_tick : events_per_tick;
+    return block;
+}
+
+inline void put_away(Block* block) {
+    if (block) block->launch = nullptr;
+    put_idle_block(block);
+}
+
+/// Counts a block that begins. An OS thread that has no other may always begin one.
+inline bool take_place(Launch& launch, bool has_others) {
+    int running = __atomic_load_n(&launch.running, __ATOMIC_RELAXED);
+    do {
+        if (has_others && running >= most_begun_blocks) return false;
+    } while (!__atomic_compare_exchange_n(&launch.running, &running, running + 1, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+inline void give_place_back(Launch& launch) {
+    __atomic_fetch_sub(&launch.running, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&launch.in_vain, __ATOMIC_RELAXED)) note_change(launch);
+}
+
+/// The number of the next block, if it may begin on this OS thread.
+inline bool take_number(Launch& launch, bool has_others, unsigned long long& number) {
+    if (!take_place(launch, has_others)) return false;
+    number = __atomic_fetch_add(&launch.next_block, 1ull, __ATOMIC_RELAXED);
+    if (number < launch.block_count) return true;
+    give_place_back(launch);
+    return false;
+}
+
+/// Runs blocks of the grid on the calling OS thread until none is left or one has failed. `first` stays the OS thread's.
+inline void run_blocks(Launch& launch, Helpers* helpers, ParkedBlocks& parked, Block& first) {
+    const BorrowedSignalStack signal_stack(helpers ? nullptr : first.signal_stack);
+    Block* next = &first;  // to begin
+    bool begins = true;    // in turns with those that wait
+    while (!launch_failed(launch)) {
+        Block* block = nullptr;
+        bool has_ended = false;
+        if (parked.is_empty() || (begins && parked.has_room())) {
+            if (next == nullptr) next = prepare_block(launch, helpers, parked);
+            if (next == nullptr) __atomic_store_n(&launch.lacks_room, 1, __ATOMIC_RELAXED);
+            unsigned long long number;
+            if (next && take_number(launch, !parked.is_empty(), number)) {
+                block = std::exchange(next, nullptr);
+                block->turn_start_ns = parked.is_empty() ? 0 : now_ns();
+                has_ended = run_block(*block, schedule::block_at(number));
+            }
+        }
+        begins = !begins;
+        if (block == nullptr) {
+            if (parked.is_empty()) break;
+            block = &parked.take();
+            block->turn_start_ns = now_ns();
+            has_ended = run_on(*block);
+        }
+        if (!has_ended) {
+            parked.put(*block);
+            if (parked.have_all_waited(block->turn_in_vain) && !parked.has_room()) rest();
+            continue;
+        }
+        set_in_vain(*block, false);
+        give_place_back(launch);
+        if (next == nullptr || block == &first) std::swap(block, next);  // `next` is the first, once that has ended
+        if (block != &first) put_away(block);
+        if (launch.grid_barrier) break;  // each has its own OS thread
+    }
+    while (!parked.is_empty()) {  // the launch has failed
+        Block& block = parked.drop();
+        set_in_vain(block, false);
+        reset_after_fault(block);
+        if (&block != &first) put_away(&block);
+    }
+    if (next != &first) put_away(next);
+}
+
+/// Has the calling OS thread work on a launch; the caller's brings its helpers.
+inline void work(Launch& launch, Helpers* helpers) {
+    ParkedBlocks parked(launch);
+    Block* const block = prepare_block(launch, helpers, parked);
+    if (block == nullptr) {
+        if (claim_fault(launch)) ErrorText(launch.error_text).append("out of memory for the state of a block");
+        return;
+    }
+    if (launch.grid_barrier) begin_block_of_grid(launch);
+    blockDim = launch.block;
+    gridDim = launch.grid;
+    run_blocks(launch, helpers, parked, *block);
+    current_block = nullptr;
+    put_away(block);
+    if (launch.grid_barrier) end_block_of_grid(*launch.grid_barrier);
+}
+
+inline void* help(void* launch) {
+    work(*static_cast<Launch*>(launch), nullptr);
+    return nullptr;
+}
+
+/// While it lives the calling thread creates threads that no signal from outside interrupts: a handler of the program's,
+/// a Go runtime's for one, would run on a fiber's stack. Faults stay, and the SIGINT by which whoever judges the launch
+/// ends it.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() {
+        sigset_t outside;
+        sigfillset(&outside);
+        const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
+        for (const int fault : faults) sigdelset(&outside, fault);
+        if (tkjit_sim_judge) sigdelset(&outside, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &outside, &before_);
+    }
+    ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_;
+};
+
+/// Creates OS threads; where the system refuses one, the others do its work.
+inline void create_threads(Launch& launch, Helpers& helpers, int wanted) {
+    helpers.considered = true;
+    const SignalsBlocked blocked;
+    while (helpers.count < wanted) {
+        // Counted first: it may be stopped by a signal before pthread_create returns, but not before that writes its name.
+        pthread_t& thread = helpers.threads[helpers.count];
+        thread = launch.caller;
+        __atomic_store_n(&helpers.count, helpers.count + 1, __ATOMIC_RELEASE);
+        if (pthread_create(&thread, nullptr, help, &launch) != 0) {
+            __atomic_store_n(&helpers.count, helpers.count - 1, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+}
+
+/// Creates as many OS threads as there are blocks and CPUs for.
+inline void create_helpers(Launch& launch, Helpers& helpers) {
+    const unsigned long long taken = __atomic_load_n(&launch.next_block, __ATOMIC_RELAXED);
+    const unsigned long long left = taken < launch.block_count ? launch.block_count - taken : 0;
+    int wanted = worker_limit() - 1;
+    if (wanted > max_helpers) wanted = max_helpers;
+    if (static_cast<unsigned long long>(wanted) > left) wanted = static_cast<int>(left);
+    create_threads(launch, helpers, wanted);
+}
+
+}  // namespace tkjit::sim
