@@ -8,7 +8,6 @@
 #include <cstdarg>
 #include <cstring>
 #include <initializer_list>
-#include <string>
 
 namespace tkjit::glue {
 
@@ -128,20 +127,6 @@ inline Call call_of(PyObject* self, const char* kernel, PyObject* const* args, s
 
 // ---- parameters ----------------------------------------------------------------------------------------------------
 
-inline bool intern_names(const Signature& signature) {
-    for (int i = 0; i < signature.count; ++i) {
-        Parameter& parameter = signature.parameters[i];
-        if (!(parameter.interned = PyUnicode_InternFromString(parameter.name))) return false;
-    }
-    return true;
-}
-
-inline bool intern_names(const Numbers& numbers) {
-    for (int i = 0; i < numbers.count; ++i)
-        if (!(numbers.items[i].interned = PyUnicode_InternFromString(numbers.items[i].name))) return false;
-    return true;
-}
-
 inline int position_of(const Signature& signature, PyObject* name) {
     for (int i = 0; i < signature.count; ++i)
         if (signature.parameters[i].interned == name) return i;
@@ -150,13 +135,8 @@ inline int position_of(const Signature& signature, PyObject* name) {
     return -1;
 }
 
-// The parameters from one on, as an error lists them: `x, y, alpha`, or `y=, out=`.
-inline std::string names_from(const Signature& signature, int first, const char* behind) {
-    std::string names;
-    for (int i = first; i < signature.count; ++i)
-        names += (names.empty() ? "" : ", ") + std::string(signature.parameters[i].name) + behind;
-    return names;
-}
+// Why arguments do not fit: more than there are positions; a keyword that no parameter has, or of one that was given; none.
+enum class Misfit : int { too_many, unknown, twice, missing };
 
 // Puts each argument at its parameter's position, null where none was given. The references are borrowed.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {
@@ -164,36 +144,23 @@ inline bool bind(const Call& call, const Signature& signature, PyObject** given)
         std::memcpy(given, call.bound, size_t(signature.count) * sizeof *given);
         return true;
     }
-    PyObject* const error = call.table.argument_error;
-    if (call.nargs > signature.positional) {
-        if (!call.quiet)
-            PyErr_Format(error, "%s: takes at most %d positional arguments, got %zd; by name it takes %s", call.kernel,
-                         signature.positional, call.nargs, names_from(signature, signature.positional, "=").c_str());
+    const auto refuse = [&](Misfit misfit, PyObject* name, Py_ssize_t number) {
+        if (!call.quiet) call.table.refuse_arguments(call.kernel, signature, misfit, name, number);
         return false;
-    }
+    };
+    if (call.nargs > signature.positional) return refuse(Misfit::too_many, nullptr, call.nargs);
     for (int i = 0; i < signature.count; ++i) given[i] = i < call.nargs ? call.args[i] : nullptr;
     const Py_ssize_t keywords = call.kwnames ? PyTuple_GET_SIZE(call.kwnames) : 0;
     for (Py_ssize_t i = 0; i < keywords; ++i) {
         PyObject* const name = PyTuple_GET_ITEM(call.kwnames, i);
         const int position = position_of(signature, name);
-        if (position < 0 || given[position]) {
-            if (call.quiet) return false;
-            if (position < 0) call.table.refuse_name(call.kernel, name, names_from(signature, 0, "").c_str());
-            else PyErr_Format(error, "%s: the argument %U is given twice", call.kernel, name);
-            return false;
-        }
+        if (position < 0 || given[position]) return refuse(position < 0 ? Misfit::unknown : Misfit::twice, name, 0);
         given[position] = call.args[call.nargs + i];
     }
     for (int i = 0; i < signature.count; ++i) {
         const Parameter& parameter = signature.parameters[i];
-        if (given[i] || !parameter.required) {
-            if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
-            continue;
-        }
-        if (!call.quiet)
-            PyErr_Format(error, "%s: the argument %s is missing; it takes %s", call.kernel, parameter.name,
-                         names_from(signature, 0, "").c_str());
-        return false;
+        if (!given[i] && parameter.required) return refuse(Misfit::missing, nullptr, i);
+        if (given[i] == Py_None && parameter.nullable) given[i] = nullptr;
     }
     return true;
 }

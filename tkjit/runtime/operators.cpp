@@ -3,6 +3,7 @@
 // An operator hands the tensors to the glue of its kernel, so that there is one parser, one set of checks and one text for
 // each refusal. Its own work is what torch's dispatcher asks for: values from the stack and onto it, and gradients.
 #include "dtypes.h"
+#include "glue.h"
 #include "python_objects.h"
 #include "table.h"
 
@@ -122,14 +123,20 @@ public:
         // registered for fake tensors alone, so far
         if (!reinterpret_cast<Dispatcher*>(cell.get())->entry)
             const Owned attached = checked(PyObject_CallMethod(cell.get(), "_ensure_glue", nullptr));
-        const GlueEntry* const entry = reinterpret_cast<Dispatcher*>(cell.get())->entry;
         const size_t positional = arguments.count() - size_t(PyTuple_GET_SIZE(target_.keywords));
-        const Owned result = checked(entry->call_overload(cell.get(), target_.overload, arguments.data(), positional, target_.keywords));
+        const Owned result = checked(call_overload(cell.get(), arguments.data(), positional));
         for (const int position : target_.returned)
             stack->emplace_back(to_tensor(position < 0 ? result.get() : PyTuple_GET_ITEM(result.get(), position)));
     }
 
 private:
+    // With tensors that are plain.
+    PyObject* call_overload(PyObject* dispatcher, PyObject* const* args, size_t positional) const {
+        const glue::Contents& contents = *reinterpret_cast<Dispatcher*>(dispatcher)->entry->contents;
+        glue::Call call = glue::call_of(dispatcher, contents.name, args, positional, target_.keywords);
+        return contents.overloads[target_.overload].call(call);
+    }
+
     Target target_;
 };
 

@@ -1,6 +1,7 @@
 // The object of a prepared call: `kernel.prepare(...)`. Its launches check no more than that the tensors are as they were.
 #pragma once
 
+#include "glue_module.h"
 #include "interfaces.h"
 #include "refusals.h"
 #include "table.h"
@@ -35,7 +36,7 @@ inline PyObject* launch_prepared(PyObject* object, PyObject* const* args, size_t
         return nullptr;
     }
     PyObject* const names = kwnames && PyTuple_GET_SIZE(kwnames) ? kwnames : nullptr;
-    return reinterpret_cast<Dispatcher*>(self->kernel)->entry->launch_again(self->kernel, self->prepared, args, names);
+    return launch_again(self->kernel, *self->prepared, args, names);
 }
 
 inline int traverse_prepared(PyObject* object, visitproc visit, void* arg) {
@@ -141,10 +142,9 @@ inline PyObject* prepare(PyObject*, PyObject* given) {
     PyObject *dispatcher, *args, *kwargs;
     if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
     return answer([&] {
-        const auto kernel = reinterpret_cast<Dispatcher*>(dispatcher);
         const VectorArguments vector(args, kwargs);
         auto prepared = std::make_unique<Prepared>();
-        if (!kernel->entry->prepare(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get(), prepared.get()))
+        if (!prepare_call(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get(), prepared.get()))
             throw Raised{};
         for (const TensorView* view = prepared->tensors; view; view = view->before)
             if (view->foreign && (view->device_type != DeviceType::cpu || !has(object_of(*view), "__dlpack__"))) {
@@ -171,7 +171,8 @@ inline PyObject* show_prepared(PyObject*, PyObject* object) {
         return nullptr;
     }
     const auto* const self = reinterpret_cast<PreparedLaunch*>(object);
-    return reinterpret_cast<Dispatcher*>(self->kernel)->entry->show(self->prepared);
+    const Prepared& prepared = *self->prepared;
+    return shown(prepared, Py_NewRef(prepared.result), contents_of(self->kernel).kinds[prepared.overload]);
 }
 
 }  // namespace tkjit::runtime

@@ -5,9 +5,16 @@
 #include "table.h"
 #include "tensor_view.h"
 
-#include <tkjit/call/texts.h>
+#include <tkjit/call/dtypes.h>
+#include <tkjit/call/view.h>
 
 #include <string>
+
+// Texts are made for a person to read, and need not be made fast: to optimise them would be an eighth of the compilation.
+#pragma GCC push_options
+#pragma GCC optimize("O0")
+
+#include <tkjit/call/texts.h>
 
 namespace tkjit::runtime {
 
@@ -273,3 +280,5 @@ inline void refuse_constraint(const char* kernel, const char* text, const char* 
 }
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options

@@ -3,6 +3,7 @@
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
 #include "fingerprints.h"
+#include "glue_module.h"
 #include "guards.h"
 #include "parallel.h"
 #include "parallel_objects.h"
@@ -68,7 +69,7 @@ TkjitLaunch resolve(Dispatcher* self, int overload, int variant, const TensorVie
     Py_DECREF(address);
     const int slot = on.device_type == DeviceType::cpu ? 0 : 1 + on.device;
     if (launch && slot < kDeviceSlots)
-        self->launchers[slot * self->variant_count + variant].store(launch, std::memory_order_release);
+        __atomic_store_n(&self->launchers[slot * self->variant_count + variant], launch, __ATOMIC_RELEASE);
     return launch;
 }
 
@@ -114,7 +115,7 @@ PyObject* vectorcall_method(PyObject* self, const char* name, PyObject* const* a
 }
 
 PyObject* through_operator(Dispatcher* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool choose) {
-    PyObject* const chosen = choose ? self->entry->choose(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames)
+    PyObject* const chosen = choose ? choose_overload(reinterpret_cast<PyObject*>(self), args, size_t(nargs), kwnames)
                                     : PyLong_FromLong(-1);
     if (!chosen) return nullptr;
     Values values;  // which hold it
@@ -300,12 +301,14 @@ PyObject* attach(PyObject*, PyObject* args) {
         static std::mutex attaching;  // nothing below lets go of the GIL, where there is one
         const std::lock_guard lock(attaching);
         if (self->glue) return Py_NewRef(Py_None);  // another thread was first
-        self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry->variant_count]();
-        self->variant_count = entry->variant_count;
+        const Contents& contents = *entry->contents;
+        if (!intern_names(contents)) throw Raised{};
+        self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * contents.variant_count]();
+        self->variant_count = contents.variant_count;
         self->result_types = Py_NewRef(result_types);
         self->entry = entry;
         self->glue = Py_NewRef(glue);
-        std::atomic_ref(self->vectorcall).store(entry->call, std::memory_order_release);
+        __atomic_store_n(&self->vectorcall, entry->call, __ATOMIC_RELEASE);
         return Py_NewRef(Py_None);
     });
 }
@@ -316,8 +319,7 @@ PyObject* collect(PyObject*, PyObject* given) {
     if (!PyArg_ParseTuple(given, "OO!O!", &dispatcher, &PyTuple_Type, &args, &PyDict_Type, &kwargs)) return nullptr;
     return answer([&] {
         const VectorArguments vector(args, kwargs);
-        const auto self = reinterpret_cast<Dispatcher*>(dispatcher);
-        return self->entry->collect(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get());
+        return collect_call(dispatcher, vector.all.data(), size_t(PyTuple_GET_SIZE(args)), vector.names.get());
     });
 }
 
@@ -402,9 +404,9 @@ void fill_table() {
     launch_error = keep(attribute(errors, "LaunchError"));
     table = {kTableVersion,  view,        overlap,         overlaps_itself, confirm,         hold,          let_go,        as_array,        empty,  intact,       stream,        record_stream, resolve,
              modes,          through_operator, written,    impl,          is_bool,       is_number,     read_value, random, place, refuse_place, refuse_constraint,
-             deprecated,     parallel,      club,            club_stream,   execute,       waits_on,
+             deprecated,     parallel,      club,            club_stream,   execute,       launch_later,  waits_on,
              argument_error, shape_error,  launch_error,  refuse_tensor, refuse_mismatch,
-             refuse_device,  refuse_object, refuse_name};
+             refuse_device,  refuse_object, refuse_arguments, refuse_overloads, refuse_launch};
 }
 
 PyObject* is_unchanged(PyObject*, PyObject* fingerprint) {

@@ -8,14 +8,14 @@
 
 #include <tkjit/call/view.h>
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 
 namespace tkjit {
 
-constexpr uint32_t kTableVersion = 10;
+constexpr uint32_t kTableVersion = 11;
 constexpr int kMaxDevices = 16;                 // launchers of devices beyond are looked up in Python
 constexpr int kDeviceSlots = 1 + kMaxDevices;   // slot 0 is the CPU
 constexpr int kMaxParallelDevices = 32;        // of a parallel layout: include/tkjit/pgl.h
@@ -119,6 +119,15 @@ struct ParallelView {
 struct Table;
 struct GlueEntry;
 
+// Of rendered glue (glue_arguments.h).
+namespace glue {
+struct Call;
+struct Contents;
+struct Overload;
+struct Signature;
+enum class Misfit : int;
+}  // namespace glue
+
 // A loaded kernel, as the interpreter calls it: `vectorcall` is the glue's own function.
 struct Dispatcher {
     PyObject_HEAD
@@ -127,7 +136,7 @@ struct Dispatcher {
     PyObject* glue;                          // the module that owns `vectorcall`
     const GlueEntry* entry;                  // what it exports
     PyObject* result_types;                  // per overload: a named tuple's type, or None
-    std::atomic<TkjitLaunch>* launchers;     // [device slot][variant over all overloads]
+    TkjitLaunch* launchers;                  // [device slot][variant over all overloads]; read and written atomically
     int variant_count;
 };
 
@@ -199,6 +208,8 @@ struct Table {
     PyObject* (*club_stream)(PyObject* club, int dev_idx);
     // Launches each step in the club's own thread for it, and waits until all have launched. `last` are their tensors.
     bool (*execute)(const char* kernel, PyObject* club, const Step* steps, int count, const TensorView* last);
+    // Keeps a launch that is made later in the call's batch, with what it uses.
+    bool (*launch_later)(glue::Call& call, TkjitLaunch launcher, const TkjitArg* args, size_t count, const TensorView& on, void* stream);
     // Notes which processes the next launch of this thread waits for, and on which GPU, if it is one; null for none. Why it
     // should be aborted, if one of them has ended, or null.
     const char* (*waits_for)(void* peers, int32_t device);
@@ -213,26 +224,19 @@ struct Table {
     void (*refuse_mismatch)(const char* kernel, const TensorView& view, const Expected& expected);
     void (*refuse_device)(const char* kernel, const TensorView& view, const TensorView& other);
     void (*refuse_object)(const char* kernel, const char* name, PyObject* object, const char* expected);
-    // A keyword that no parameter has; `names` are those that there are.
-    void (*refuse_name)(const char* kernel, PyObject* name, const char* names);
+    // Arguments that do not fit the parameters: a keyword's name, or the number that does not fit.
+    void (*refuse_arguments)(const char* kernel, const glue::Signature& signature, glue::Misfit misfit, PyObject* name, Py_ssize_t number);
+    // Every overload has refused the call: says why each has.
+    void (*refuse_overloads)(glue::Call& call, const glue::Overload* overloads, int count);
+    // A launch that has failed, with the launcher's own text. An exception that is set is the reason.
+    void (*refuse_launch)(const char* kernel, const char* error);
 };
 
-// What a glue module exports as the capsule `entry`.
+// What a glue module exports as the capsule `entry`. All but a call is the runtime's (glue_module.h).
 struct GlueEntry {
     uint32_t version;
     vectorcallfunc call;
-    // One overload, with tensors that are plain: what an operator does.
-    PyObject* (*call_overload)(PyObject* self, int overload, PyObject* const* args, size_t nargsf, PyObject* kwnames);
-    // Which overload takes a call, as an int; -1 if a tensor has no data to tell by. Refuses as a call would.
-    vectorcallfunc choose;
-    // What a call would pass to its launchers, without launching: (overload, result, [[argument, ...], ...], scratch).
-    vectorcallfunc collect;
-    // A call without its launches; and those, with other numbers if some are given by name. Null, or false, with an exception.
-    bool (*prepare)(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames, Prepared* prepared);
-    PyObject* (*launch_again)(PyObject* self, const Prepared* prepared, PyObject* const* numbers, PyObject* kwnames);
-    // As `collect`.
-    PyObject* (*show)(const Prepared* prepared);
-    int variant_count;
+    const glue::Contents* contents;
 };
 constexpr const char* kGlueCapsule = "tkjit.glue.entry";
 

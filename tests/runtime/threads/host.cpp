@@ -1,7 +1,8 @@
 // A host that drives a rendered glue from eight threads, for ThreadSanitizer: parser, dispatcher and launch are the real
 // ones; the tensors and the table of functions, which the runtime has else, are the host's own.
-#include "table.h"
+#include "glue.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -51,7 +52,7 @@ const char* launch(const TkjitArg* args, int32_t, void*) {
 // As the runtime remembers a launcher, once it has been found.
 TkjitLaunch resolve(Dispatcher* self, int, int variant, const TensorView&) {
     resolved.fetch_add(1);
-    self->launchers[variant].store(launch, std::memory_order_release);
+    __atomic_store_n(&self->launchers[variant], TkjitLaunch(launch), __ATOMIC_RELEASE);
     return launch;
 }
 
@@ -81,7 +82,16 @@ void fill_table() {
         refuse(kernel, view.name, static_cast<PyObject*>(view.object), "");
     };
     table.refuse_object = refuse;
-    table.refuse_name = [](const char* kernel, PyObject*, const char*) { PyErr_SetString(PyExc_TypeError, kernel); };
+    table.refuse_overloads = [](glue::Call& call, const glue::Overload*, int) { PyErr_SetString(PyExc_TypeError, call.kernel); };
+}
+
+// As the runtime does when it attaches a glue.
+void intern_names(const glue::Contents& contents) {
+    for (int i = 0; i < contents.count; ++i)
+        for (int k = 0; k < contents.signatures[i]->count; ++k) {
+            glue::Parameter& parameter = contents.signatures[i]->parameters[k];
+            parameter.interned = PyUnicode_InternFromString(parameter.name);
+        }
 }
 
 Dispatcher* make_dispatcher(const GlueEntry& entry) {
@@ -90,8 +100,9 @@ Dispatcher* make_dispatcher(const GlueEntry& entry) {
     auto* const type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
     auto* const self = reinterpret_cast<Dispatcher*>(type->tp_alloc(type, 0));
     self->table = &table;
-    self->launchers = new std::atomic<TkjitLaunch>[size_t(kDeviceSlots) * entry.variant_count]();
-    self->variant_count = entry.variant_count;
+    intern_names(*entry.contents);
+    self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * entry.contents->variant_count]();
+    self->variant_count = entry.contents->variant_count;
     self->vectorcall = entry.call;
     return self;
 }
