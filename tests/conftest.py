@@ -94,12 +94,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that holds what all kernels share, the runtime and the simulator; it is copied and not written to."""
+    """A cache that holds what all kernels share; it is copied and not written to."""
     loader = loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache))
-    assert loader.runtime and loader.simulator(loader.target("cpu"))
+    assert loader.runtime
+    loader.build_shared()
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    assert loader.glue_header()
-    for shared in ("runtime", "simulator", "glue_header"):
+    for shared in ("runtime", "simulator", "precompiled"):
         for directory in session_cache.glob(f"v1/*/{shared}"):
             # not those of checkers, which other tests may have built
             checkers = shutil.ignore_patterns("*-race-*", "*-memory-*")

@@ -44,7 +44,7 @@ from tkjit.loader import loader_for
 x, y = torch.randn(1000), torch.randn(1000)
 loader = loader_for(Settings.from_environment())
 if {is_prepared}:
-    loader.runtime, loader.glue_header(), loader.simulator(loader.target("cpu"))
+    loader.runtime, loader.build_shared()
 start = time.perf_counter()
 tkjit.load("axpy")(x, y, 2.0)
 print(time.perf_counter() - start)
@@ -57,7 +57,7 @@ from tkjit.loader import loader_for
 from tkjit.spec import variants_of
 from tkjit.compile.targets import gpu_target
 loader = loader_for(Settings.from_environment())
-loader.runtime, loader.glue_header()
+loader.runtime, loader.build_shared(on_cpu=False)
 spec = tkjit.find("axpy").specs[0]
 loader.target = lambda *device: gpu_target("90a")
 start = time.perf_counter()

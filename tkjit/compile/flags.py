@@ -86,6 +86,11 @@ class Flags(NamedTuple):
         return tuple(_values(self.compile, ("-isystem", "-idirafter")))
 
     @property
+    def beside_own(self) -> tuple[Path, ...]:
+        """Where headers are looked for, without tkjit's own directories."""
+        return tuple(directory for directory in self.search if directory not in (INCLUDE, SIMULATOR))
+
+    @property
     def search(self) -> tuple[Path, ...]:
         """Where headers and libraries are looked for before the compiler's own directories.
 
@@ -144,23 +149,42 @@ def launcher_flags(
     libraries = [f"-l{library}" for library in spec.libraries]
     packages = tuple(flag for library in spec.headers for flag in library.link_flags)
     if target.is_cpu:
-        own = [
-            f"-std={spec.std}",
-            *_CXX_FLAGS,
-            *(_DEBUG_FLAGS if for_debugger else ()),
-            *(["-DTKJIT_SIM_BOUNDS"] if checks_bounds else []),
-            *_model(arch),
-            *_march(target),
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-        ]
+        own = cpu_flags(spec.std, arch, target, for_debugger=for_debugger, checks_bounds=checks_bounds)
         preprocessor, linker = common_flags(given)
         return Flags((*own, *defines, *preprocessor), includes, (*linker, *libraries), packages)
     gencode = f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}"
     host = ["-shared", "-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v"]
     own = [f"-std={spec.std}", *_NVCC_FLAGS, gencode, *host]
     return Flags((*own, *defines, *given), includes, tuple(libraries), packages)
+
+
+def cpu_flags(
+    std: str, arch: str, target: Target, *, for_debugger: bool = False, checks_bounds: bool = False
+) -> list[str]:
+    """The flags of a launcher for the CPU that its spec and its libraries add to; see ``launcher_flags``.
+
+    Parameters
+    ----------
+    arch : str
+        The modelled architecture.
+    """
+    return [
+        f"-std={std}",
+        *_CXX_FLAGS,
+        *(_DEBUG_FLAGS if for_debugger else ()),
+        *(["-DTKJIT_SIM_BOUNDS"] if checks_bounds else []),
+        *_model(arch),
+        *_march(target),
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+    ]
+
+
+def host_half_flags(std: str) -> list[str]:
+    """The flags of a launcher's host code whose device code NVRTC compiles; its spec adds definitions."""
+    own = [f"-std={std}", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-DTKJIT_HOST_HALF"]
+    return [*own, f"-I{STAND_INS / 'driver'}", f"-I{INCLUDE}"]
 
 
 def simulated_flags(target: Target, given: Iterable[str]) -> list[str]:

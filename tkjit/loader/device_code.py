@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.compile.cubin import constant
-from tkjit.compile.flags import INCLUDE, STAND_INS
+from tkjit.compile.flags import INCLUDE, host_half_flags
 from tkjit.compile.includes import ComputedInclude, closure, included
 from tkjit.compile.nvrtc import STANDARD_LIBRARY, Nvrtc, options_of
 from tkjit.compile.targets import Target
@@ -154,7 +154,7 @@ class Halves:
         self._given = [flag for flag in given if not flag.startswith("-I")]
 
     def dependencies(self, launcher: str) -> tuple[Path, ...]:
-        """Every file that NVRTC can read for a launcher's text, and NVRTC.
+        """Every file that NVRTC can read for a launcher's text; of NVRTC the key has the version, as of any compiler.
 
         Raises
         ------
@@ -162,15 +162,20 @@ class Halves:
             If a header includes what a macro names.
         """
         try:
-            found = closure(launcher, self._search, [*self._nvrtc.include_dirs, INCLUDE])
+            return closure(launcher, self._search, [*self._nvrtc.include_dirs, INCLUDE])
         except ComputedInclude as error:
             raise NotInHalves(f"a header of its own includes what a macro names: {error}") from None
-        return (*found, self._nvrtc.path)
 
     def steps(
-        self, source: Path, output: Path, depfile: Path, cxx: Path, linking: list[str]
+        self, source: Path, output: Path, depfile: Path, cxx: Path, included: list[str], linking: list[str]
     ) -> list[list[str] | Callable[[], object]]:
-        """The device code, what the host code is told of it, and the host code with the cubin."""
+        """The device code, what the host code is told of it, and the host code with the cubin.
+
+        Parameters
+        ----------
+        included : list of str
+            Flags by which the host code includes a precompiled header.
+        """
         staging = source.parent
         cubin, names = staging / CUBIN, staging / _NAMES
         layout = [] if self._spec.args else [f"&{_LAYOUT}"]
@@ -187,17 +192,11 @@ class Halves:
         device = self._nvrtc.command(source, cubin, names, [self._spec.entry, f"&{_PARAMETERS}", *layout], options)
         host = [
             str(cxx),
-            f"-std={self._spec.std}",
-            "-O1",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-            "-DTKJIT_HOST_HALF",
+            *host_half_flags(self._spec.std),
             *linking,
+            *included,
             *self._defines,
             *(flag for flag in self._given if flag.startswith(("-D", "-U"))),
-            f"-I{STAND_INS / 'driver'}",
-            f"-I{INCLUDE}",
             *["-MD", "-MF", str(depfile), "-x", "c++", str(source), "-o", str(output)],
         ]
         return [device, lambda: self._tell(staging), host]

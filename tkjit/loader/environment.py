@@ -21,6 +21,7 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
     from tkjit.loader.glue_flags import GlueFlags
+    from tkjit.loader.plan import Plan
 
 # the Python and platform of a module, cpython-311-x86_64-linux-gnu; sysconfig takes a millisecond to compute it
 ABI = EXTENSION_SUFFIXES[0].removesuffix(".so").strip(".")
@@ -56,8 +57,8 @@ class Environment:
         Returns the object for launchers on a CPU, by target and mode.
     glue_flags : callable
         Returns the flags of glue, or None where they are not known.
-    glue_header : callable
-        Returns the entry of the precompiled header of glue, or None.
+    precompiled : callable
+        Returns the entry of a precompiled header by its plan, or None where it cannot be had, which costs time alone.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Environment:
         open_launcher: Callable[[Path], int],
         simulator: Callable[[Target, str], Path],
         glue_flags: Callable[[], GlueFlags | None],
-        glue_header: Callable[[], Entry | None],
+        precompiled: Callable[[Plan], Entry | None],
     ) -> None:
         self._settings = settings
         self.toolchain = toolchain
@@ -76,7 +77,7 @@ class Environment:
         self.open_launcher = open_launcher
         self.simulator = simulator
         self.glue_flags = glue_flags
-        self.glue_header = glue_header
+        self.precompiled = precompiled
         self._has_torch = True
 
     @cached_property
@@ -89,7 +90,7 @@ class Environment:
             self.open_launcher,
             self.simulator,
             self.glue_flags,
-            self.glue_header,
+            self.precompiled,
         )
         made._has_torch = False
         return made
@@ -175,9 +176,9 @@ def rendering_files() -> list[str]:
             "device_code",
             "environment",
             "glue_flags",
-            "glue_header",
             "modules",
             "launchers",
+            "precompiled",
             "simulator",
             "static_shared",
             "translation",

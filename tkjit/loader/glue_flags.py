@@ -38,11 +38,12 @@ def glue_flags(cflags: str, ldflags: str, own: Iterable[str], of_glue: Iterable[
     if not cflags.endswith(suffix) or any(mark in cflags + ldflags for mark in ("\\", '"', "'", "$")):
         return None
     words = [word for word in cflags.removesuffix(suffix).split() if not word.startswith("-DTORCH_EXTENSION_NAME=")]
-    linker = ldflags.split()
-    places = [*split(words)[1], *(word[2:] for word in linker if word.startswith("-L"))]
+    _, places = split(words)
     # another machine's, from which the module has come
     if str(RUNTIME) not in places or not all(Path(place).is_dir() for place in places):
         return None
+    # a glue asks for nothing of torch's but by the table, and a linker takes half of its time to read these libraries
+    linker = [word for word in ldflags.split() if not word.startswith(("-l", "-L"))]
     return GlueFlags([*words, *of_glue], linker)
 
 

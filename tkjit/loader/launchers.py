@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ from tkjit.loader.labels import describe, warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
-from tkjit.spec import HeaderLibrary, Source, Spec, Variant
+from tkjit.spec import Compilation, HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
     from tkjit.loader.device_code import Choice
 
+_LAUNCHER = "launcher.so"
 _MENTIONS_MAIN = re.compile(r"\b(?:tkjit_source_)?main\b(?!\.)")
 
 
@@ -142,12 +144,14 @@ class LauncherPlan(Plan):
     def _make_whole(self, staging: Path) -> Product:
         """Build by one compiler: nvcc, or the C++ compiler with the simulator."""
         from tkjit.compile import compiler
+        from tkjit.loader import precompiled
 
         env = self._env
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
+        def commands(source: Path, output: Path, depfile: Path, included: list[str]) -> list[Step]:
             line = env.toolchain.command(self.target, self._flags, source, output, depfile, objects)
+            line[1:1] = included
             if self.target.is_cpu:  # the source is named relative to where it is compiled
                 compiled_in = self._directory if debugged and self._directory else "."
                 line.insert(1, f"-fdebug-prefix-map={staging}={compiled_in}")
@@ -159,7 +163,16 @@ class LauncherPlan(Plan):
         debugged = self.target.is_cpu and env.for_debugger
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
-        return self._with_sources(compiler.compile_binary(self._unit(), staging, "launcher.so", commands, check))
+        unit = self._unit()
+
+        def make(included: list[str]) -> Product:
+            (staging / _LAUNCHER).unlink(missing_ok=True)
+            return compiler.compile_binary(unit, staging, _LAUNCHER, partial(commands, included=included), check)
+
+        header = None
+        if self.target.is_cpu and not self._is_translated:
+            header = precompiled.for_launcher(env, self.target, self._flags)
+        return self._with_sources(header.compile_with(make, unit, self._flags.beside_own) if header else make([]))
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
         """Build the device code by NVRTC, the host code by the C++ compiler.
@@ -172,6 +185,7 @@ class LauncherPlan(Plan):
         import shutil
 
         from tkjit.compile import compiler
+        from tkjit.loader import precompiled
         from tkjit.loader.device_code import Halves, NotInHalves, refusal
 
         env = self._env
@@ -179,12 +193,16 @@ class LauncherPlan(Plan):
         read = halves.dependencies(self.recipe.text)
         cxx, linking = env.toolchain.cxx.path, env.toolchain.quick_linking
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
-            return halves.steps(source, output, depfile, cxx, linking)
-
         unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None, retry_flags=None)
+
+        def make(included: list[str]) -> Product:
+            (staging / _LAUNCHER).unlink(missing_ok=True)
+            commands = partial(halves.steps, cxx=cxx, linking=linking, included=included)
+            return compiler.compile_binary(unit, staging, _LAUNCHER, commands, env.open_launcher)
+
+        is_plain = self.spec.std == Compilation.std
         try:
-            product = compiler.compile_binary(unit, staging, "launcher.so", commands, env.open_launcher)
+            product = precompiled.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
         except CompileError as error:
             reason = refusal(error.log)
             if self.compiler.is_asked_for or not reason:
@@ -217,9 +235,14 @@ class LauncherPlan(Plan):
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
         from tkjit.loader import translation
 
-        text = self._source.read()
-        is_translated = self.target.is_cpu and translation.is_needed(text, self._flags)
-        return translation.translated(line, source, text, self._flags) if is_translated else [line]
+        return translation.translated(line, source, self._source.read(), self._flags) if self._is_translated else [line]
+
+    @cached_property
+    def _is_translated(self) -> bool:
+        """Whether the source's headers are adapted too."""
+        from tkjit.loader import translation
+
+        return self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)
 
     def _unit(self) -> Unit:
         from tkjit.compile.compiler import Unit

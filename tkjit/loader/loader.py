@@ -24,7 +24,6 @@ from tkjit.loader.concurrent import ConcurrentBuild, running_beside
 from tkjit.loader.environment import ABI, Environment
 from tkjit.loader.first_variant import FirstVariant
 from tkjit.loader.glue_flags import GlueFlags, glue_flags
-from tkjit.loader.glue_header import GlueHeaderPlan
 from tkjit.loader.guards import check_may_compile
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
@@ -76,7 +75,7 @@ class Loader:
             self.open_launcher,
             self.simulator,
             self.glue_flags,
-            self.glue_header,
+            self.precompiled,
         )
         # the error of a build beside another one, until a call needs that build
         self._failures: dict[Recipe, TkjitError] = {}
@@ -111,9 +110,7 @@ class Loader:
             if (given := self._flags_of_the_runtime(over)) is None:
                 return
             with suppress(TkjitError):  # whoever needs it says so
-                if not _GPU.exists():
-                    self.simulator(self.target("cpu"))
-                self._build_glue_header(self._flags_by(*given))
+                self._build_shared(self._flags_by(*given), on_cpu=not _GPU.exists())
 
         return ConcurrentBuild(self.runtime_plan.what, work)
 
@@ -250,18 +247,28 @@ class Loader:
         manifest = self._runtime.entry.manifest
         return self._flags_by(str(manifest.get("cflags", "")), str(manifest.get("ldflags", "")))
 
-    def glue_header(self) -> Entry | None:
-        """The precompiled header of glue, built if need be; None where it cannot be had, which costs time alone."""
-        return self._build_glue_header(self.glue_flags())
+    def build_shared(self, *, on_cpu: bool = True) -> None:
+        """Build what all kernels share besides the runtime, for the CPU or for GPUs."""
+        self._build_shared(self.glue_flags(), on_cpu=on_cpu)
+
+    def _build_shared(self, given: GlueFlags | None, *, on_cpu: bool) -> None:
+        from tkjit.loader.precompiled import of_glue, of_host_halves, of_launchers
+
+        if on_cpu:
+            self.simulator(self.target("cpu"))
+        if given is not None:
+            self.precompiled(of_glue(self.env, given.compiler))
+        self.precompiled(of_launchers(self.env, self.target("cpu")) if on_cpu else of_host_halves(self.env))
 
     def _flags_by(self, cflags: str, ldflags: str) -> GlueFlags | None:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
-    def _build_glue_header(self, given: GlueFlags | None) -> Entry | None:
-        if given is None or "clang" in self.toolchain.cxx.version:
+    def precompiled(self, plan: Plan) -> Entry | None:
+        """The entry of a precompiled header, built if need be; None where it cannot be had, which costs time alone."""
+        if "clang" in self.toolchain.cxx.version:
             return None
         try:
-            return self.find_or_build(GlueHeaderPlan(self.env, given.compiler))
+            return self.find_or_build(plan)
         except CompileError:
             return None
 

@@ -12,14 +12,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tkjit.cache import TEXT, Entry, Product, Recipe
-from tkjit.cache.entry import read_dependencies
+from tkjit.cache import TEXT, Product, Recipe
 from tkjit.compile import flags
 from tkjit.errors import CompileError
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.glue_flags import GlueFlags
-from tkjit.loader.glue_header import HEADER
 from tkjit.loader.labels import warmup_command
 from tkjit.loader.plan import Plan
 from tkjit.loader.torch_files import check_not_replaced, torch_files
@@ -182,34 +180,31 @@ class GluePlan(ModulePlan):
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
         """Compile as ``load_inline`` has compiled the runtime: without its import and ninja, which take 0.2 s."""
+        from tkjit.loader.precompiled import of_glue
+
         given = self._env.glue_flags()
         if given is None:
             return super()._compile(unit, staging)
-        header = self._env.glue_header()
+
+        def make(included: list[str]) -> Product:
+            for older in staging.glob("*.so"):
+                older.unlink()
+            return self._replay(unit, staging, given, included)
+
         try:
-            product = self._replay(unit, staging, given, header)
-        except CompileError:  # of a header that somebody has removed meanwhile; any other comes again
+            return of_glue(self._env, given.compiler).compile_with(make, unit)
+        except CompileError:  # of flags that are another torch's, say; any other comes again
             import shutil
 
             shutil.rmtree(unit.failure_directory, ignore_errors=True)
             return super()._compile(unit, staging)
-        if header is None:
-            return product
-        if self._env.glue_header() != header:  # which was edited meanwhile
-            (staging / product.shared_object).unlink()
-            return super()._compile(unit, staging)
-        recorded = read_dependencies(header.directory, header.manifest)["files"]
-        of_header = (Path(self.recipe.resolve(name)) for name in recorded)
-        own = (path for path in product.dependencies if not path.is_relative_to(header.directory))
-        return replace(product, dependencies=tuple(sorted({*own, *of_header})))
 
-    def _replay(self, unit: Unit, staging: Path, given: GlueFlags, header: Entry | None) -> Product:
+    def _replay(self, unit: Unit, staging: Path, given: GlueFlags, included: list[str]) -> Product:
         from tkjit.compile import compiler
 
         name = compiler.new_module_name(unit)
         exports = staging / compiler.EXPORTS
         files.write(exports, _EXPORTS)
-        included = ["-include", str(header.directory / HEADER)] if header else []
 
         def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
             own = [f"-DTORCH_EXTENSION_NAME={name}", *included, "-MMD", "-MF", str(depfile), str(source)]
