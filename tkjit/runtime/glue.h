@@ -146,11 +146,15 @@ inline PyObject* dispatch(Call& call, const Overload* overloads, int count) {
         const uint32_t modes = call.table.modes() & overloads[0].detours;
         if (modes) return through_operator(!(modes & kAutocast));  // it has yet to cast what overloads are chosen by
     }
-    call.quiet = count > 1;
+    if (count == 1) {
+        PyObject* const result = try_overload(call, overloads[0]);
+        return call.detour ? through_operator(true) : result;
+    }
+    call.quiet = true;
     for (int i = 0; i < count; ++i) {
         PyObject* const result = try_overload(call, overloads[i]);
         if (call.detour) return through_operator(true);
-        if (!call.quiet || result || call.decided || PyErr_Occurred()) return result;
+        if (result || call.decided || PyErr_Occurred()) return result;
     }
     call.quiet = false;
     call.table.refuse_overloads(call, overloads, count);
