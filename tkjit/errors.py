@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -119,6 +118,8 @@ class CompileError(TkjitError, RuntimeError):
     """
 
     def __init__(self, summary: str, *, what: str, log: str, log_path: Path, command: str) -> None:
+        import shlex
+
         # a line of a thousand characters would be all that a terminal shows
         script = log_path.with_name(REPRODUCE)
         again = f"sh {shlex.quote(str(script))}" if len(command) > _LONG_COMMAND and script.exists() else command

@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import linecache
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,11 +35,16 @@ def bundled_directory() -> Path:
     return inside if inside.is_dir() else _PACKAGE.parent / "kernel_sources"
 
 
-@cache
-def _bundled_directories() -> tuple[Path, ...]:
+def _bundled_directories() -> Iterator[Path]:
     """``kernel_sources``, and its groups: the kernels of a header library lie in a directory of its name."""
     root = bundled_directory()
-    return (root, *(path for path in sorted(root.glob("*")) if path.is_dir()))
+    yield root  # where most are found, before the groups are looked for
+    yield from _groups(root)
+
+
+@cache
+def _groups(root: Path) -> tuple[Path, ...]:
+    return tuple(path for path in sorted(root.glob("*")) if path.is_dir())
 
 
 def names_of_file(path: Path) -> list[str]:
@@ -146,7 +152,7 @@ def find_file(name: str, settings: Settings, definitions_of: Callable[[Path], De
         if (path := _file_in(package.place, own, definitions_of)) is not None:
             return Found(path, own, package.module_of(path))
     elif own.isidentifier():
-        for directory in (*settings.kernel_path, *_bundled_directories()):
+        for directory in chain(settings.kernel_path, _bundled_directories()):
             if (path := _file_in(directory, own, definitions_of)) is not None:
                 return Found(path, own, f"{SPEC_MODULES}.{path.stem}")
         if (found := _find_in_packages(own, definitions_of)) is not None:

@@ -116,18 +116,18 @@ def test_an_entry_that_is_whole_and_cannot_be_loaded_is_built_again_once(
 
 
 def test_verify_finds_damage_in_every_file(rng, fresh, warmed):
-    assert fresh.tkjit("cache", "verify").printed() == "5 entries, 0 problems\n"
+    assert fresh.tkjit("cache", "verify").printed() == "6 entries, 0 problems\n"
     files = [path for directory in entries(warmed) for path in directory.iterdir() if path.name != MANIFEST]
     assert {"build.log", "launcher.cu", "launcher.so", DEPENDENCIES} <= {path.name for path in files}
     for path in files:
         flip(path, rng)
     done = fresh.tkjit("cache", "verify")
-    assert (done.code, done.stdout) == (1, f"5 entries, {len(files)} problems\n")
+    assert (done.code, done.stdout) == (1, f"6 entries, {len(files)} problems\n")
     assert sorted(done.stderr.splitlines()) == sorted(f"{path} has changed since it was written" for path in files)
     found = fresh.tkjit("cache", "verify", "--json")
     assert found.code == 1
     answer = json.loads(found.stdout)
-    assert answer["entries"] == 5 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
+    assert answer["entries"] == 6 and sorted(answer["problems"]) == sorted(done.stderr.splitlines())
     cut(entry(warmed, "glue") / MANIFEST, rng)
     assert "manifest.json cannot be read" in fresh.tkjit("cache", "verify").stderr
 

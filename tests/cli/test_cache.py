@@ -89,7 +89,7 @@ def test_size(fresh, warmed):
     listed = said(fresh.tkjit("cache", "list", "--json"))
     before = said(fresh.tkjit("cache", "size", "--json"))
     assert before == {
-        "entries": 5,
+        "entries": 6,
         "entries_bytes": sum(one["size_bytes"] for one in listed),
         "leftovers_bytes": 0,
         "limit_bytes": None,
@@ -100,7 +100,7 @@ def test_size(fresh, warmed):
     after = said(fresh.tkjit("cache", "size", "--json", TKJIT_CACHE_LIMIT="1.5G"))
     assert after["limit_bytes"] == 1.5 * 2**30 and 10_000 <= after["leftovers_bytes"] < 20_000
     shown = fresh.tkjit("cache", "size").printed()
-    assert shown.startswith("5 entries, ") and "other leftovers, 12.0 KiB" in shown and "limit: none" in shown
+    assert shown.startswith("6 entries, ") and "other leftovers, 12.0 KiB" in shown and "limit: none" in shown
 
 
 # ---- making room

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import os
 import struct
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
+from tkjit.system.late import sha256_of
 
 FILE = "in-use"
 
@@ -71,6 +71,6 @@ def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
     """Lock an entry's byte. It is chosen by both keys, since variants that read the same headers share one of them."""
     place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
-    offset = int.from_bytes(hashlib.sha256(place.encode()).digest()[:8], "big") >> 2
+    offset = int(sha256_of(place.encode())[:16], 16) >> 2
     # struct flock: type, whence, start, length, pid
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
+from tkjit.system.late import sha256_of, to_json
 
 PATHS = "paths"  # the part of a key in which directories are anchored
 TEXT = "text"  # the long part: an entry records its digest, and has the text beside it
@@ -103,8 +102,8 @@ class Product:
 
 
 def digest_of(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return sha256_of(to_json(value, sort_keys=True).encode())
 
 
 def digest_of_file(path: Path | str) -> str:
-    return hashlib.sha256(files.read(path, follow=True)).hexdigest()
+    return sha256_of(files.read(path, follow=True))

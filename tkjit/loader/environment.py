@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -17,6 +16,7 @@ from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.system.fork_safe import cached_property
+from tkjit.system.late import sha256_of
 
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
@@ -97,8 +97,8 @@ class Environment:
 
     def warm_key(self, name: str, values: object) -> str:
         """A name for a build from some values in this environment. Their ``repr`` contains all of each value."""
-        digest = hashlib.sha256(f"{self._text} {values!r}".encode())
-        return f"{name}-{digest.hexdigest()[:16]}"
+        digest = sha256_of(f"{self._text} {values!r}".encode())
+        return f"{name}-{digest[:16]}"
 
     def recipe(
         self,

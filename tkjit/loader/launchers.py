@@ -166,7 +166,6 @@ class LauncherPlan(Plan):
         unit = self._unit()
 
         def make(included: list[str]) -> Product:
-            (staging / _LAUNCHER).unlink(missing_ok=True)
             return compiler.compile_binary(unit, staging, _LAUNCHER, partial(commands, included=included), check)
 
         header = None
@@ -196,7 +195,6 @@ class LauncherPlan(Plan):
         unit = replace(self._unit(), search=(*halves.search, *env.header_path), libraries=None, retry_flags=None)
 
         def make(included: list[str]) -> Product:
-            (staging / _LAUNCHER).unlink(missing_ok=True)
             commands = partial(halves.steps, cxx=cxx, linking=linking, included=included)
             return compiler.compile_binary(unit, staging, _LAUNCHER, commands, env.open_launcher)
 

@@ -29,7 +29,6 @@ from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
 from tkjit.loader.objects import ObjectPlan
 from tkjit.loader.plan import Opened, Plan
-from tkjit.loader.record import record
 from tkjit.loader.simulator import SimulatorObjectPlan
 from tkjit.loader.warm_start import WarmStarts
 from tkjit.spec import Spec, Variant
@@ -162,6 +161,8 @@ class Loader:
     def record(self, spec: Spec, overload: int, variant: Variant, target: Target) -> None:
         """Record the variant of a call, if ``TKJIT_RECORD`` is set."""
         if self.settings.record is not None:
+            from tkjit.loader.record import record
+
             record(self.settings.record, spec, overload, variant, target)
 
     def forget_failures(self) -> None:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
@@ -186,11 +187,7 @@ class GluePlan(ModulePlan):
         if given is None:
             return super()._compile(unit, staging)
 
-        def make(included: list[str]) -> Product:
-            for older in staging.glob("*.so"):
-                older.unlink()
-            return self._replay(unit, staging, given, included)
-
+        make = partial(self._replay, unit, staging, given)
         try:
             return of_glue(self._env, given.compiler).compile_with(make, unit)
         except CompileError:  # of flags that are another torch's, say; any other comes again

@@ -6,7 +6,6 @@ connections. torch's manager of shared memory is such a child.
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -108,6 +107,8 @@ class _StoreExchange:
         self._peers, self._name = self._meet(group)
 
     def exchange(self, said: Any) -> list[Any]:
+        import pickle  # which torch has imported; it takes a millisecond
+
         self._number += 1
         keys, read = self._keys(self._number)
         try:

@@ -7,7 +7,6 @@ link, wait for no such FIFO, and write only to files that they have made.
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import time
@@ -95,6 +94,8 @@ def from_json(text: str | bytes) -> Any:
     ValueError
         If it is no JSON, or nests its brackets deeper than Python reads them.
     """
+    import json
+
     try:
         return json.loads(text)
     except RecursionError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from functools import cache
 from importlib.machinery import PathFinder
@@ -28,6 +27,8 @@ def pip_install(*requirements: str) -> str:
     >>> pip_install("tkjit[gpu]").endswith(' pip install "tkjit[gpu]"')
     True
     """
+    import shlex
+
     python = shlex.quote(sys.executable or "python3")
     quoted = " ".join(f'"{one}"' if set(one) & set("[]<>=*") else one for one in requirements)
     if PathFinder.find_spec("pip") is None:  # other finders patch distutils where pip is asked for

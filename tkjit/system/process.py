@@ -7,7 +7,6 @@ to do: standard library only.
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
 from contextlib import suppress
@@ -159,6 +158,8 @@ class MemoryWatch:
 
 def end_working_in(directory: str | os.PathLike[str], inode: tuple[int, int] | None = None) -> None:
     """Kill every process at work in a directory, and those that they start meanwhile; see ``working_in``."""
+    import signal
+
     deadline = time.monotonic() + END_S
     while (
         found := [pid for pid in working_in(directory, inode) if pid != os.getpid()]
