@@ -337,7 +337,7 @@ def place_headers() -> Path:
 def commits_of(root: Path, given: str) -> str:
     installed = re.search(r"\b[0-9a-f]{40}\b", origin_of(root))
     theirs = given or _git(root, "rev-parse", "HEAD") or (installed[0] if installed else "")
-    changed = " with changes" if _git(ROOT, "status", "--porcelain") else ""
+    changed = " with changes" if _git(ROOT, "status", "--porcelain", "--", ".", f":!{PAGE.relative_to(ROOT)}") else ""
     ours = f"tkjit {_git(ROOT, 'rev-parse', '--short', 'HEAD') or 'as installed'}{changed}"
     return f"{ours}, ThunderKittens {theirs[:8] or 'of an unknown commit'}"
 

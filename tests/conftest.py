@@ -99,7 +99,7 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     assert loader.runtime
     loader.build_shared()
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    for shared in ("runtime", "simulator", "precompiled"):
+    for shared in ("runtime", "simulator", "common_headers"):
         for directory in session_cache.glob(f"v1/*/{shared}"):
             # not those of checkers, which other tests may have built
             checkers = shutil.ignore_patterns("*-race-*", "*-memory-*")

@@ -25,7 +25,7 @@ from tkjit.compile.targets import cpu_target
 
 pytestmark = pytest.mark.compiles
 CPU = cpu_target().name
-OF_BUILDS = {"simulator", "precompiled"}  # what builds use, and no call
+OF_BUILDS = {"simulator", "common_headers"}  # what builds use, and no call
 # another variant than that of CALL
 HALF = 'import torch, tkjit; print(tkjit.load("axpy")(torch.ones(1).half(), torch.ones(1).half()).item())'
 WARMUP = "python -m tkjit warmup axpy --device cpu --types float32"
@@ -69,7 +69,7 @@ def test_list(fresh, warmed, tmp_path):
 
     found = listed()
     names = {(one["arch"], one["name"]) for one in said(fresh.tkjit("cache", "list", "--json"))}
-    headers = {("precompiled", "glue"), ("precompiled", "launcher")}
+    headers = {("common_headers", "glue"), ("common_headers", "launcher")}
     assert names == {("runtime", "runtime"), ("simulator", CPU), ("glue", "axpy"), (CPU, "axpy"), *headers}
     assert {Path(one["directory"]) for arch, one in found.items() if arch not in OF_BUILDS} == entries(warmed)
     assert not any(one["in_use"] for one in found.values())

@@ -44,7 +44,7 @@ def elsewhere(tmp_path, monkeypatch) -> Path:
 def test_a_call_fetches_what_it_needs(pushed, elsewhere, fresh):
     assert fresh.run(CALL) == RIGHT
     assert len(entries(elsewhere)) == 3
-    assert not list(elsewhere.rglob("precompiled"))
+    assert not list(elsewhere.rglob("common_headers"))
 
 
 def test_pull_fetches_it_ahead(pushed, elsewhere, fresh, monkeypatch):

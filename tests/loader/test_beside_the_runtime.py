@@ -39,7 +39,7 @@ def test_the_headers_and_the_simulator(compiled, cache, monkeypatch):
         (staging / "build.ninja").write_text(
             f"cxx = g++\n\ncflags = {compiled['cflags']}\nldflags = {compiled['ldflags']}\n"
         )
-        wait_until(lambda: there(cache, "precompiled", 2) and there(cache, "simulator"), 60)
+        wait_until(lambda: there(cache, "common_headers", 2) and there(cache, "simulator"), 60)
         seen.append(staging)
         shutil.copy(compiled["path"], staging / Path(compiled["path"]).name)
         return Product(compiled["shared_object"], (), {key: compiled[key] for key in ("module", "cflags", "ldflags")})
@@ -48,7 +48,8 @@ def test_the_headers_and_the_simulator(compiled, cache, monkeypatch):
     loader = loader_for(Settings.from_environment())
     assert loader.runtime and len(seen) == 1
     loader.build_shared()
-    assert there(cache, "precompiled", 2) and there(cache, "simulator")  # by the flags that the finished runtime names
+    # the same, by the flags that the finished runtime names
+    assert there(cache, "common_headers", 2) and there(cache, "simulator")
 
 
 def test_an_error_waits_for_nothing(cache, monkeypatch):

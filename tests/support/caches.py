@@ -24,7 +24,7 @@ RIGHT = "[3.0, 3.0, 3.0]\n"
 def entries(root: Path) -> set[Path]:
     """The published ones that calls use, without what was set aside; only builds use the others."""
     found = (path.parent for path in root.glob("v1/*/*/*/[!.]*/manifest.json"))
-    return {path for path in found if path.parents[1].name not in ("simulator", "precompiled")}
+    return {path for path in found if path.parents[1].name not in ("simulator", "common_headers")}
 
 
 def stagings(root: Path) -> list[Path]:

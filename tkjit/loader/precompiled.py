@@ -27,7 +27,7 @@ from tkjit.system.fork_safe import cached_property
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
 
-PRECOMPILED = "precompiled"
+HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
 
 
@@ -59,7 +59,7 @@ class PrecompiledHeaderPlan(Plan):
 
     @cached_property
     def warm_key(self) -> str:
-        return self._env.warm_key(f"{PRECOMPILED}-{self._name}", self._words)
+        return self._env.warm_key(f"{HEADERS}-{self._name}", self._words)
 
     def inputs(self) -> Iterable[str]:
         return [__file__, environment.__file__, *self._env.toolchain.searched_paths()]
@@ -67,7 +67,7 @@ class PrecompiledHeaderPlan(Plan):
     def render(self) -> Recipe:
         given, directories = split(self._words)
         parts = {TEXT: self._text, "flags": "\n".join(given), PATHS: "\n".join(directories)}
-        return self._env.recipe(PRECOMPILED, self._name, parts)
+        return self._env.recipe(HEADERS, self._name, parts)
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
