@@ -21,7 +21,9 @@ from support.forking import Server
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.loader import Loader, loader_for
+from tkjit.loader.common_headers import of_glue, of_launchers
 from tkjit.loader.device_code import CUBIN
+from tkjit.loader.simulator import SimulatorObjectPlan
 
 TESTS = Path(__file__).parent
 # fixtures that compile, or start processes that do
@@ -98,12 +100,13 @@ def runtime(session_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     loader = loader_for(dataclasses.replace(Settings.from_environment(), cache_root=session_cache))
     assert loader.runtime
     loader.build_shared()
+    target = loader.target("cpu")
+    headers = of_glue(loader.env, loader.glue_flags().compiler), of_launchers(loader.env, target)
+    plans = loader.runtime_plan, SimulatorObjectPlan(loader.env, target), *headers
     root = tmp_path_factory.mktemp("runtime") / "cache"
-    for shared in ("runtime", "simulator", "common_headers"):
-        for directory in session_cache.glob(f"v1/*/{shared}"):
-            # not those of checkers, which other tests may have built
-            checkers = shutil.ignore_patterns("*-race-*", "*-memory-*")
-            shutil.copytree(directory, root / directory.relative_to(session_cache), ignore=checkers)
+    # these alone: other tests may have built those of checkers, or of GPUs
+    for entry in map(loader.find, plans):
+        shutil.copytree(entry.directory, root / entry.directory.relative_to(session_cache))
     return root
 
 

@@ -113,7 +113,7 @@ def _locked(
 
 def _fetch(cache: Directory, lookup: Lookup, recipe: Recipe, lock: Lock, check: Callable[[], None]) -> Entry | None:
     """Fetch an entry from the remote cache and publish it. Then a lookup takes it, which checks it like any other."""
-    if cache.remote is None:
+    if cache.remote is None or recipe.stays_here:
         return None
     with _staged(cache, recipe, lock) as staging:
         fetched = cache.remote.fetch(recipe, staging, check)

@@ -8,7 +8,6 @@ from typing import Any
 
 from tkjit.errors import TkjitError
 from tkjit.system import files
-from tkjit.system.late import sha256_of, to_json
 
 _NO_DIGEST = '"digest": ""'
 
@@ -18,8 +17,8 @@ class DamagedError(TkjitError):
 
 
 def write(path: Path, value: Mapping[str, Any]) -> None:
-    text = to_json({"digest": "", **value}, indent=1)
-    digest = sha256_of(text.encode())
+    text = files.to_json({"digest": "", **value}, indent=1)
+    digest = files.sha256_of(text.encode())
     files.write(path, text.replace(_NO_DIGEST, f'"digest": "{digest}"', 1))
 
 
@@ -37,6 +36,6 @@ def read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DamagedError(f"{path} cannot be read: {error!r}") from None
     unsigned = text.replace(f'"digest": "{digest}"', _NO_DIGEST, 1)
-    if digest != sha256_of(unsigned.encode()):
+    if digest != files.sha256_of(unsigned.encode()):
         raise DamagedError(f"{path} has changed since it was written")
     return value

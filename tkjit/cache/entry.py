@@ -20,7 +20,6 @@ from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.recipe import Product, Recipe, digest_of, digest_of_file
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
-from tkjit.system.late import to_json
 
 LAYOUT = "v1"
 MANIFEST = "manifest.json"
@@ -91,7 +90,7 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         "search": [recipe.anchor(directory) for directory in search],
         "shadows": [recipe.anchor(path) for path in found],
     }
-    files.write(staging / DEPENDENCIES, to_json(dependencies, indent=1))
+    files.write(staging / DEPENDENCIES, files.to_json(dependencies, indent=1))
     manifest = {
         "name": recipe.name,
         "arch": recipe.arch,

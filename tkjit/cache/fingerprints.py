@@ -17,7 +17,6 @@ from typing import Any
 
 from tkjit.cache import recipe
 from tkjit.system import files
-from tkjit.system.late import sha256_of, to_json
 
 DIRECTORY = "notes"  # where records lie
 ABSENT = b"0 0 0 0"
@@ -119,7 +118,7 @@ def read_record(path: str | Path) -> tuple[list[Any], bytes] | None:
 
 def _digest(content: list[Any], fingerprint: bytes) -> str:
     """The digest of a record's subject and of its number of lines, which the fingerprint does not prove."""
-    return sha256_of(f"{len(fingerprint)} {content}".encode())
+    return files.sha256_of(f"{len(fingerprint)} {content}".encode())
 
 
 def _is_settled(stamps: Iterable[bytes]) -> bool:
@@ -134,7 +133,7 @@ def write_record(path: Path, content: list[Any], fingerprint: bytes, *, shared: 
     """Write a record, unless a file changed so recently that the next change might be missed. Ignores a full disk."""
     if not _is_settled(stamp for line in fingerprint.split(b"\n")[:-1] for stamp in line.split(b" ", 3)[1:3]):
         return
-    content = files.from_json(to_json(content))  # a reader gets lists for tuples
+    content = files.from_json(files.to_json(content))  # a reader gets lists for tuples
     with suppress(OSError):
-        head = to_json([_digest(content, fingerprint), *content]).encode()
+        head = files.to_json([_digest(content, fingerprint), *content]).encode()
         files.write(path, head + b"\n" + fingerprint, shared=shared)

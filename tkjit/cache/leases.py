@@ -17,7 +17,6 @@ from pathlib import Path
 
 from tkjit.system import files
 from tkjit.system.fork_safe import ForkSafeLock
-from tkjit.system.late import sha256_of
 
 FILE = "in-use"
 
@@ -71,6 +70,6 @@ def _try(descriptor: int, kind: int, entry: Path) -> bool | None:
 def _lock(descriptor: int, kind: int, entry: Path) -> None:
     """Lock an entry's byte. It is chosen by both keys, since variants that read the same headers share one of them."""
     place = "/".join(str(entry).rsplit("/", 4)[1:])  # <abi>/<arch>/<name>-<build_key>/<deps_key>
-    offset = int(sha256_of(place.encode())[:16], 16) >> 2
+    offset = int(files.sha256_of(place.encode())[:16], 16) >> 2
     # struct flock: type, whence, start, length, pid
     fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, offset, 1, 0))

@@ -9,7 +9,6 @@ from typing import Any
 
 from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
-from tkjit.system.late import sha256_of, to_json
 
 PATHS = "paths"  # the part of a key in which directories are anchored
 TEXT = "text"  # the long part: an entry records its digest, and has the text beside it
@@ -31,6 +30,8 @@ class Recipe:
         The compilers' versions; None without compilers.
     own : tuple of str
         The anchors of the kernel's own directories: their files count in read-only layers too.
+    stays_here : bool
+        Whether an entry of another machine is of no use: neither a layer nor a remote cache is asked.
     """
 
     arch: str
@@ -39,6 +40,7 @@ class Recipe:
     anchors: tuple[tuple[str, str], ...] = ()
     tools: tuple[tuple[str, str], ...] | None = ()
     own: tuple[str, ...] = ()
+    stays_here: bool = False
 
     @cached_property
     def build_key(self) -> str:
@@ -102,8 +104,8 @@ class Product:
 
 
 def digest_of(value: object) -> str:
-    return sha256_of(to_json(value, sort_keys=True).encode())
+    return files.sha256_of(files.to_json(value, sort_keys=True).encode())
 
 
 def digest_of_file(path: Path | str) -> str:
-    return sha256_of(files.read(path, follow=True))
+    return files.sha256_of(files.read(path, follow=True))

@@ -157,7 +157,7 @@ class Cache(Directory):
 
     def _search(self, recipe: Recipe, exclude: Entry | None) -> Entry | None:
         """Compare the existing entries, byte for byte."""
-        for layer in (*self.layers, self.root):
+        for layer in (*(() if recipe.stays_here else self.layers), self.root):
             own = layer == self.root
             # without compilers nothing can be built, so an existing entry is used
             exact = own and recipe.tools is not None

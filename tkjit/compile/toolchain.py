@@ -18,7 +18,6 @@ from tkjit.config import Settings
 from tkjit.errors import CacheError, ToolchainError
 from tkjit.system import files
 from tkjit.system.install import pip_install, system_install
-from tkjit.system.late import sha256_of, to_json
 from tkjit.system.trust import Trust
 
 if TYPE_CHECKING:
@@ -304,14 +303,14 @@ class Toolchain:
     def _version(self, path: Path, ask: Callable[[], str]) -> str:
         """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
         version, text = self._cached_fact(path, "version", ask), _script(path)
-        return f"{version} (script:{sha256_of(text)[:16]})" if text else version
+        return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
 
     def _cached_fact(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
         """What a tool says of itself, asked once for a file that does not change."""
         real = path.resolve()
         stat = real.stat()
         # a script may be written anew within a tick of the clock
-        identity = [stat.st_size, stat.st_mtime_ns, sha256_of(_script(path))[:16]]
+        identity = [stat.st_size, stat.st_mtime_ns, files.sha256_of(_script(path))[:16]]
         known = self._memo.read()
         # by the name it is called by too, which some compilers' wrappers look at
         key = f"{path.absolute()} -> {real}"
@@ -349,7 +348,7 @@ class _Memo:
             self._trust.check(str(directory))
             files.make_directory(directory, shared=self._shared)
             self._trust.check(str(directory))  # now that it is there: somebody else may have been first
-            files.write(self._path, to_json(content, indent=1), shared=self._shared)
+            files.write(self._path, files.to_json(content, indent=1), shared=self._shared)
 
 
 def _script(path: Path) -> bytes:

@@ -15,8 +15,8 @@ from tkjit.compile import flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
+from tkjit.system.files import sha256_of
 from tkjit.system.fork_safe import cached_property
-from tkjit.system.late import sha256_of
 
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
@@ -57,7 +57,7 @@ class Environment:
         Returns the object for launchers on a CPU, by target and mode.
     glue_flags : callable
         Returns the flags of glue, or None where they are not known.
-    precompiled : callable
+    common_header : callable
         Returns the entry of a precompiled header by its plan, or None where it cannot be had, which costs time alone.
     """
 
@@ -69,7 +69,7 @@ class Environment:
         open_launcher: Callable[[Path], int],
         simulator: Callable[[Target, str], Path],
         glue_flags: Callable[[], GlueFlags | None],
-        precompiled: Callable[[Plan], Entry | None],
+        common_header: Callable[[Plan], Entry | None],
     ) -> None:
         self._settings = settings
         self.toolchain = toolchain
@@ -77,7 +77,7 @@ class Environment:
         self.open_launcher = open_launcher
         self.simulator = simulator
         self.glue_flags = glue_flags
-        self.precompiled = precompiled
+        self.common_header = common_header
         self._has_torch = True
 
     @cached_property
@@ -90,7 +90,7 @@ class Environment:
             self.open_launcher,
             self.simulator,
             self.glue_flags,
-            self.precompiled,
+            self.common_header,
         )
         made._has_torch = False
         return made
@@ -108,6 +108,8 @@ class Environment:
         target: Target | None = None,
         own: Mapping[str, Path] = MappingProxyType({}),
         nvrtc: Nvrtc | None = None,
+        *,
+        stays_here: bool = False,
     ) -> Recipe:
         """A recipe, with the additions of this environment.
 
@@ -127,6 +129,7 @@ class Environment:
             tuple((anchor, str(path)) for anchor, path in directories.items()),
             self.toolchain.versions(target, nvrtc),
             ("tkjit", *own),
+            stays_here,
         )
 
     @property
@@ -178,7 +181,7 @@ def rendering_files() -> list[str]:
             "glue_flags",
             "modules",
             "launchers",
-            "precompiled",
+            "common_headers",
             "simulator",
             "static_shared",
             "translation",

@@ -144,7 +144,7 @@ class LauncherPlan(Plan):
     def _make_whole(self, staging: Path) -> Product:
         """Build by one compiler: nvcc, or the C++ compiler with the simulator."""
         from tkjit.compile import compiler
-        from tkjit.loader import precompiled
+        from tkjit.loader import common_headers
 
         env = self._env
         objects = [env.simulator(self.target, "")] if self.target.is_cpu else []
@@ -169,8 +169,8 @@ class LauncherPlan(Plan):
             return compiler.compile_binary(unit, staging, _LAUNCHER, partial(commands, included=included), check)
 
         header = None
-        if self.target.is_cpu and not self._is_translated:
-            header = precompiled.for_launcher(env, self.target, self._flags)
+        if self.target.is_cpu and not self._is_translated():
+            header = common_headers.for_launcher(env, self.target, self._flags)
         return self._with_sources(header.compile_with(make, unit, self._flags.beside_own) if header else make([]))
 
     def _make_in_halves(self, staging: Path, nvrtc: Nvrtc) -> Product:
@@ -184,7 +184,7 @@ class LauncherPlan(Plan):
         import shutil
 
         from tkjit.compile import compiler
-        from tkjit.loader import precompiled
+        from tkjit.loader import common_headers
         from tkjit.loader.device_code import Halves, NotInHalves, refusal
 
         env = self._env
@@ -200,7 +200,7 @@ class LauncherPlan(Plan):
 
         is_plain = self.spec.std == Compilation.std
         try:
-            product = precompiled.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
+            product = common_headers.of_host_halves(env).compile_with(make, unit) if is_plain else make([])
         except CompileError as error:
             reason = refusal(error.log)
             if self.compiler.is_asked_for or not reason:
@@ -233,11 +233,12 @@ class LauncherPlan(Plan):
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
         from tkjit.loader import translation
 
-        return translation.translated(line, source, self._source.read(), self._flags) if self._is_translated else [line]
+        return (
+            translation.translated(line, source, self._source.read(), self._flags) if self._is_translated() else [line]
+        )
 
-    @cached_property
     def _is_translated(self) -> bool:
-        """Whether the source's headers are adapted too."""
+        """Whether the source's headers are adapted too; a build is made again where one was edited meanwhile."""
         from tkjit.loader import translation
 
         return self.target.is_cpu and translation.is_needed(self._source.read(), self._flags)

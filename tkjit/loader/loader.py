@@ -74,10 +74,11 @@ class Loader:
             self.open_launcher,
             self.simulator,
             self.glue_flags,
-            self.precompiled,
+            self.common_header,
         )
         # the error of a build beside another one, until a call needs that build
         self._failures: dict[Recipe, TkjitError] = {}
+        self._without_header: set[str] = set()  # by warm keys: precompiled ones that could not be made
         self._unrecorded: list[_Built] = []
         self._recorded: list[_Built] = []
         self.warm_starts = WarmStarts(self)
@@ -253,24 +254,33 @@ class Loader:
         self._build_shared(self.glue_flags(), on_cpu=on_cpu)
 
     def _build_shared(self, given: GlueFlags | None, *, on_cpu: bool) -> None:
-        from tkjit.loader.precompiled import of_glue, of_host_halves, of_launchers
+        from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
 
+        target = self.target("cpu")
         if on_cpu:
-            self.simulator(self.target("cpu"))
+            self.simulator(target)
         if given is not None:
-            self.precompiled(of_glue(self.env, given.compiler))
-        self.precompiled(of_launchers(self.env, self.target("cpu")) if on_cpu else of_host_halves(self.env))
+            self.common_header(of_glue(self.env, given.compiler))
+        if on_cpu and not target.model and not self.env.for_debugger:  # else no launcher may begin with it
+            self.common_header(of_launchers(self.env, target))
+        elif not on_cpu and self.env.compiler != "nvcc":
+            self.toolchain.nvrtc  # noqa: B018  # or nothing needs the header
+            self.common_header(of_host_halves(self.env))
 
     def _flags_by(self, cflags: str, ldflags: str) -> GlueFlags | None:
         return glue_flags(cflags, ldflags, self.runtime_plan.cflags, GluePlan.cflags)
 
-    def precompiled(self, plan: Plan) -> Entry | None:
-        """The entry of a precompiled header, built if need be; None where it cannot be had, which costs time alone."""
-        if "clang" in self.toolchain.cxx.version:
+    def common_header(self, plan: Plan) -> Entry | None:
+        """The entry of a precompiled header; None where it cannot be had, which costs time alone.
+
+        It is built if need be; not where a remote cache has most of what would be compiled with it.
+        """
+        if plan.warm_key in self._without_header or "clang" in self.toolchain.cxx.version:
             return None
         try:
-            return self.find_or_build(plan)
-        except CompileError:
+            return self.find_or_build(plan) if self.cache.remote is None else self.find(plan)
+        except TkjitError:  # what is compiled without it says so, if that cannot be either
+            self._without_header.add(plan.warm_key)
             return None
 
     # ---- looking up, building, opening

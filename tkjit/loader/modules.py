@@ -181,7 +181,7 @@ class GluePlan(ModulePlan):
 
     def _compile(self, unit: Unit, staging: Path) -> Product:
         """Compile as ``load_inline`` has compiled the runtime: without its import and ninja, which take 0.2 s."""
-        from tkjit.loader.precompiled import of_glue
+        from tkjit.loader.common_headers import of_glue
 
         given = self._env.glue_flags()
         if given is None:

@@ -135,8 +135,13 @@ inline int position_of(const Signature& signature, PyObject* name) {
     return -1;
 }
 
-// Why arguments do not fit: more than there are positions; a keyword that no parameter has, or of one that was given; none.
-enum class Misfit : int { too_many, unknown, twice, missing };
+// Why arguments do not fit the parameters.
+enum class Misfit : int {
+    too_many,  // by position
+    unknown,   // a keyword that no parameter has
+    twice,     // one parameter
+    missing,   // one that has to be given
+};
 
 // Puts each argument at its parameter's position, null where none was given. The references are borrowed.
 inline bool bind(const Call& call, const Signature& signature, PyObject** given) {

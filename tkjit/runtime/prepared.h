@@ -1,7 +1,7 @@
 // The object of a prepared call: `kernel.prepare(...)`. Its launches check no more than that the tensors are as they were.
 #pragma once
 
-#include "glue_module.h"
+#include "glue_calls.h"
 #include "interfaces.h"
 #include "refusals.h"
 #include "table.h"

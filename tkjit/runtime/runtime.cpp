@@ -3,7 +3,7 @@
 // It holds the dispatcher's type, reads torch's tensors, allocates outputs, finds streams and writes error texts.
 #include "allocation.h"
 #include "fingerprints.h"
-#include "glue_module.h"
+#include "glue_calls.h"
 #include "guards.h"
 #include "parallel.h"
 #include "parallel_objects.h"
@@ -298,11 +298,11 @@ PyObject* attach(PyObject*, PyObject* args) {
         const auto entry = static_cast<const GlueEntry*>(PyCapsule_GetPointer(attribute(glue, "entry").get(), kGlueCapsule));
         if (!entry) throw Raised{};
         if (entry->version != kTableVersion) throw std::runtime_error("the glue was compiled for another runtime");
-        static std::mutex attaching;  // nothing below lets go of the GIL, where there is one
-        const std::lock_guard lock(attaching);
-        if (self->glue) return Py_NewRef(Py_None);  // another thread was first
         const Contents& contents = *entry->contents;
         if (!intern_names(contents)) throw Raised{};
+        static std::mutex attaching;  // nothing below makes an object, or lets go of the GIL where there is one
+        const std::lock_guard lock(attaching);
+        if (self->glue) return Py_NewRef(Py_None);  // another thread was first
         self->launchers = new TkjitLaunch[size_t(kDeviceSlots) * contents.variant_count]();
         self->variant_count = contents.variant_count;
         self->result_types = Py_NewRef(result_types);

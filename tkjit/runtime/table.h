@@ -1,4 +1,6 @@
-// What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions.
+// What the runtime and a glue module share: the dispatcher object, a tensor's view, and a table of C functions; and of
+// glue_arguments.h and glue.h a call, its batch of launches, and what a module consists of (`glue::Contents`). A change of any
+// of these needs another kTableVersion.
 //
 // The runtime is compiled once per environment and knows torch's headers; a glue module is compiled per kernel and includes
 // Python.h alone. All that a glue module needs of torch it reaches through the table, as NumPy's C API does.
@@ -232,7 +234,7 @@ struct Table {
     void (*refuse_launch)(const char* kernel, const char* error);
 };
 
-// What a glue module exports as the capsule `entry`. All but a call is the runtime's (glue_module.h).
+// What a glue module exports as the capsule `entry`. All but a call is the runtime's (glue_calls.h).
 struct GlueEntry {
     uint32_t version;
     vectorcallfunc call;

@@ -86,6 +86,20 @@ def read_json(path: str | Path, *, follow: bool = False) -> Any:
     return from_json(read(path, follow=follow))
 
 
+def to_json(value: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
+    """A value as ``json.dumps`` writes it."""
+    import json  # with hashlib it takes 4 ms, and where there is a call torch has imported both
+
+    return json.dumps(value, indent=indent, sort_keys=sort_keys)
+
+
+def sha256_of(data: bytes) -> str:
+    """The SHA-256 of some bytes, in hex."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
 def from_json(text: str | bytes) -> Any:
     """What a text says.
 

@@ -17,9 +17,15 @@ using glue::Contents;
 
 inline const Contents& contents_of(PyObject* dispatcher) { return *reinterpret_cast<Dispatcher*>(dispatcher)->entry->contents; }
 
-inline bool intern(PyObject*& interned, const char* name) { return interned || (interned = PyUnicode_InternFromString(name)); }
+inline bool intern(PyObject*& interned, const char* name) {
+    if (__atomic_load_n(&interned, __ATOMIC_ACQUIRE)) return true;
+    PyObject *none = nullptr, *made = PyUnicode_InternFromString(name);
+    // the same object, if another thread was first
+    if (made && !__atomic_compare_exchange_n(&interned, &none, made, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) Py_DECREF(made);
+    return made;
+}
 
-// The names of parameters and of numbers, which keywords are compared with.
+// The names of parameters and of numbers, which keywords are compared with. Several threads may do it at once.
 inline bool intern_names(const Contents& contents) {
     for (int i = 0; i < contents.count; ++i) {
         const glue::Signature& signature = *contents.signatures[i];

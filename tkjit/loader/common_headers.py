@@ -5,6 +5,7 @@ A compiler whose flags or macros do not fit such a file reads the header itself.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
+from tkjit.cache.checked_json import DamagedError
 from tkjit.cache.entry import read_dependencies, shadows
 from tkjit.compile import flags
 from tkjit.compile.flags import Flags
@@ -31,22 +33,29 @@ HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
 
 
-class PrecompiledHeaderPlan(Plan):
+# what a compiler says of a precompiled file that it cannot use after all: one that was cut, or addresses that are taken
+_UNFIT = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
+
+
+class CommonHeaderPlan(Plan):
     """A precompiled header.
 
     Parameters
     ----------
     name : str
         ``"glue"``: what includes it.
+    what : str
+        The header's name for a person.
     text : str
         What it holds.
     words : sequence of str
         The flags of what includes it.
     """
 
-    def __init__(self, env: Environment, name: str, text: str, words: Iterable[str]) -> None:
+    def __init__(self, env: Environment, name: str, what: str, text: str, words: Iterable[str]) -> None:
         self._env = env
         self._name = name
+        self._what = what
         self._text = text
         self._words = tuple(words)
         self.file = f"tkjit_{name}.h"
@@ -55,7 +64,7 @@ class PrecompiledHeaderPlan(Plan):
 
     @property
     def what(self) -> str:
-        return f"the header of each {self._name.replace('_', ' ')} (once per environment)"
+        return f"{self._what} (once per environment)"
 
     @cached_property
     def warm_key(self) -> str:
@@ -67,7 +76,8 @@ class PrecompiledHeaderPlan(Plan):
     def render(self) -> Recipe:
         given, directories = split(self._words)
         parts = {TEXT: self._text, "flags": "\n".join(given), PATHS: "\n".join(directories)}
-        return self._env.recipe(HEADERS, self._name, parts)
+        # a compiler takes it from where it has read what is in it, and sooner makes than fetches 10 to 30 MB
+        return self._env.recipe(HEADERS, self._name, parts, stays_here=True)
 
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
@@ -88,7 +98,6 @@ class PrecompiledHeaderPlan(Plan):
             return [[str(env.toolchain.cxx.path), *self._words, *made]]
 
         product = compiler.compile_binary(unit, staging, f"{self.file}.gch", commands)
-        # of 10 to 30 MB, and sooner made than fetched
         return replace(product, facts={**product.facts, "stays_here": True})
 
     def load(self, module: str, path: Path) -> Path:
@@ -104,49 +113,53 @@ class PrecompiledHeaderPlan(Plan):
         search : iterable of Path
             Where the unit's headers are looked for, and the header's own are not.
         """
-        entry = self._env.precompiled(self)
-        if entry is None or self._is_hidden(entry, search):
+        entry = self._env.common_header(self)
+        read = self._read(entry) if entry is not None else None
+        # a file may lie where it would be read in the place of one that the header has read
+        if entry is None or read is None or shadows(map(str, search), read):
             return make([])
+        header = entry.directory / self.file
         try:
-            product = make(["-include", str(entry.directory / self.file)])
-        except CompileError:
-            if (entry.directory / self.file).is_file():
+            product = make(["-include", str(header)])
+        except CompileError as error:
+            if header.is_file() and not _UNFIT.search(error.log):
                 raise
-            shutil.rmtree(unit.failure_directory, ignore_errors=True)  # somebody has removed the header meanwhile
+            shutil.rmtree(unit.failure_directory, ignore_errors=True)
             return make([])
-        own = (path for path in product.dependencies if not path.is_relative_to(entry.directory))
-        return replace(product, dependencies=tuple(sorted({*own, *self._files(entry)})))
+        own = {path for path in product.dependencies if not path.is_relative_to(entry.directory)}
+        return replace(product, dependencies=tuple(sorted(own | set(map(Path, read)))))
 
-    def _files(self, entry: Entry) -> list[Path]:
-        """What the header has read."""
-        recorded = read_dependencies(entry.directory, entry.manifest)["files"]
-        return [Path(self.recipe.resolve(name)) for name in recorded]
+    def _read(self, entry: Entry) -> list[str] | None:
+        """What the header has read; None if somebody has damaged or removed it meanwhile."""
+        try:
+            recorded = read_dependencies(entry.directory, entry.manifest)["files"]
+        except (DamagedError, OSError):
+            return None
+        return [self.recipe.resolve(name) for name in recorded]
 
-    def _is_hidden(self, entry: Entry, search: Iterable[Path]) -> bool:
-        """Whether a file lies where it would be read in the place of one that the header has read."""
-        return bool(shadows(map(str, search), [str(path) for path in self._files(entry)]))
 
-
-def of_glue(env: Environment, words: Iterable[str]) -> PrecompiledHeaderPlan:
+def of_glue(env: Environment, words: Iterable[str]) -> CommonHeaderPlan:
     """The header of all glue, by the flags with which a glue is compiled."""
-    return PrecompiledHeaderPlan(env, GLUE, "#include <glue.h>\n", words)
+    return CommonHeaderPlan(env, GLUE, "the header of glue", "#include <glue.h>\n", words)
 
 
-def of_launchers(env: Environment, target: Target) -> PrecompiledHeaderPlan:
+def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
     """The header of launchers for a CPU that are compiled as most are: by the standard and the model of plain specs."""
-    return PrecompiledHeaderPlan(env, LAUNCHER, _OF_LAUNCHERS, (*_plain_flags(env, target), *_PATHS))
+    what = "the header of launchers for the CPU"
+    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, (*_plain_flags(env, target), *_PATHS))
 
 
-def for_launcher(env: Environment, target: Target, launcher: Flags) -> PrecompiledHeaderPlan | None:
+def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
     """That header, if a launcher with these flags may begin with it; of macros the compiler says it by itself."""
     plain = _plain_flags(env, target)
     may_begin = launcher.compile[: len(plain)] == plain and "-include" not in launcher.compile
     return of_launchers(env, target) if may_begin else None
 
 
-def of_host_halves(env: Environment) -> PrecompiledHeaderPlan:
+def of_host_halves(env: Environment) -> CommonHeaderPlan:
     """The header of the host code of launchers whose device code NVRTC compiles."""
-    return PrecompiledHeaderPlan(env, HOST_HALF, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
+    what = "the header of launchers for GPUs"
+    return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
 
 
 _OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"

@@ -16,9 +16,10 @@ from tkjit.cache.entry import read_dependencies
 from tkjit.compile.flags import RUNTIME
 from tkjit.compile.targets import gpu_target
 from tkjit.config import Settings
-from tkjit.loader import loader_for, precompiled
+from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.loader import common_headers, loader_for
+from tkjit.loader.common_headers import CommonHeaderPlan, of_glue, of_host_halves, of_launchers
 from tkjit.loader.glue_flags import glue_flags
-from tkjit.loader.precompiled import PrecompiledHeaderPlan, of_glue, of_host_halves, of_launchers
 from tkjit.spec import variants_of
 
 pytestmark = pytest.mark.compiles
@@ -35,14 +36,14 @@ def loader(cache_with_runtime):
     return loader
 
 
-def header(loader, name: str) -> PrecompiledHeaderPlan:
+def header(loader, name: str) -> CommonHeaderPlan:
     if name == GLUE:
         return of_glue(loader.env, loader.glue_flags().compiler)
     return of_launchers(loader.env, loader.target("cpu"))
 
 
 def directory_of(loader, name: str) -> Path:
-    return loader.precompiled(header(loader, name)).directory
+    return loader.common_header(header(loader, name)).directory
 
 
 def built(name: str, **options) -> Entry:
@@ -66,15 +67,21 @@ def test_it_is_compiled_with(loader, name):
     assert f"-include {directory}/tkjit_{name}.h " in built(name).manifest["command"]
 
 
+def refusal(command: str, directory: Path) -> str:
+    """What the compiler of a build says of its precompiled header, if that does not fit."""
+    words = shlex.split(command.split(" && ")[-1])
+    (directory / "a.cpp").write_text("")
+    words = words[: next(at for at, word in enumerate(words) if word.startswith("-M"))]
+    child = subprocess.run(
+        [*words, "-Winvalid-pch", "-fsyntax-only", str(directory / "a.cpp")], capture_output=True, text=True
+    )
+    return child.stderr if child.returncode else child.stderr.strip()
+
+
 @pytest.mark.parametrize("name", [GLUE, LAUNCHER])
 def test_the_compiler_takes_it(loader, tmp_path, name):
-    """It says so of a file that does not fit, under -Winvalid-pch."""
-    command = shlex.split(built(name).manifest["command"])
-    words = command[: next(at for at, word in enumerate(command) if word.startswith("-M"))]
-    (tmp_path / "a.cpp").write_text("")
-    command = [*words, "-Winvalid-pch", "-fsyntax-only", str(tmp_path / "a.cpp")]
-    child = subprocess.run(command, capture_output=True, text=True)
-    assert child.returncode == 0 and child.stderr == ""
+    command = built(name).manifest["command"]
+    assert f"tkjit_{name}.h" in command and refusal(command, tmp_path) == ""
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "empty"])
@@ -89,27 +96,41 @@ def test_a_file_that_is_not_whole_costs_time_alone(loader, name, damage):
     assert built(name).shared_object.is_file()
 
 
-@pytest.mark.parametrize("name", [GLUE, LAUNCHER])
-def test_one_that_is_removed_meanwhile_costs_time_alone(loader, name, monkeypatch):
-    given = loader.precompiled
+def remove(file: Path) -> None:
+    shutil.rmtree(file.parent)
 
-    def removed(plan):
+
+def cut_the_header(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:1000])
+
+
+def flip_what_it_depends_on(file: Path) -> None:
+    dependencies = file.parent / "dependencies.json"
+    dependencies.write_bytes(dependencies.read_bytes().replace(b"<tkjit>", b"<TKJIT>"))
+
+
+@pytest.mark.parametrize("damage", [remove, cut_the_header, flip_what_it_depends_on])
+@pytest.mark.parametrize("name", [GLUE, LAUNCHER])
+def test_one_that_is_damaged_once_it_was_found_costs_time_alone(loader, name, damage, monkeypatch):
+    given, damaged = loader.common_header, []
+
+    def common_header(plan):
         entry = given(plan)
-        shutil.rmtree(entry.directory)
+        damage(entry.directory / f"{plan.file}.gch")
+        damaged.append(plan.file)
         return entry
 
-    monkeypatch.setattr(loader.env, "precompiled", removed)
-    monkeypatch.setattr(PrecompiledHeaderPlan, "_is_hidden", lambda *_: False)
+    monkeypatch.setattr(loader.env, "common_header", common_header)
     entry = built(name)
-    assert "-include" not in entry.manifest.get("command", "")
-    assert not loader.cache.failure_directory(header(loader, name).recipe).exists()
+    assert "-include" not in entry.manifest["command"] and f"tkjit_{name}.h" in damaged
+    assert not list(loader.cache.root.rglob(".failed"))
 
 
 def test_an_edit_while_it_is_used_is_seen(loader, monkeypatch, tmp_path):
     """What it reads is then as young as the build, which is made again."""
     own, made = tmp_path / "own.h", []
     own.write_text("#define ADDED 1\n")
-    given = PrecompiledHeaderPlan.compile_with
+    given = CommonHeaderPlan.compile_with
 
     def compile_with(plan, make, unit, search=()):
         product = given(plan, make, unit, search)
@@ -118,8 +139,8 @@ def test_an_edit_while_it_is_used_is_seen(loader, monkeypatch, tmp_path):
             own.write_text("#define ADDED 2\n")
         return product
 
-    monkeypatch.setattr(precompiled, "_OF_LAUNCHERS", f'#include <tkjit/launcher.h>\n#include "{own}"\n')
-    monkeypatch.setattr(PrecompiledHeaderPlan, "compile_with", compile_with)
+    monkeypatch.setattr(common_headers, "_OF_LAUNCHERS", f'#include <tkjit/launcher.h>\n#include "{own}"\n')
+    monkeypatch.setattr(CommonHeaderPlan, "compile_with", compile_with)
     source = "__global__ void f(float* x, int n) { x[threadIdx.x] = ADDED; }"
     kernel = define(source, PARAMETERS, entry="f", args=True, grid=1, block=3)
     assert loader.simulator(loader.target("cpu"))
@@ -145,6 +166,29 @@ def test_what_it_read_is_depended_on(loader, name, read):
     assert not any(f"tkjit_{name}.h" in name for name in names)
 
 
+@pytest.mark.parametrize("name", [GLUE, LAUNCHER])
+def test_one_that_cannot_be_made_is_tried_once(loader, name, monkeypatch):
+    tried = []
+
+    def make(plan, staging):
+        tried.append(plan.file)
+        raise CacheError("no space left")
+
+    shutil.rmtree(directory_of(loader, name).parent)
+    monkeypatch.setattr(CommonHeaderPlan, "make", make)
+    for _ in range(2):
+        assert f"tkjit_{name}.h" not in built(name).manifest["command"]
+    assert tried == [f"tkjit_{name}.h"]
+
+
+def test_none_comes_from_a_layer(cache_with_runtime, tmp_path, monkeypatch):
+    """Its compiler was another, or its system's headers: in a layer nobody asks for these."""
+    monkeypatch.setenv("TKJIT_CACHE", str(tmp_path / "own"))
+    monkeypatch.setenv("TKJIT_CACHE_READONLY", str(cache_with_runtime))
+    loader = loader_for(Settings.from_environment())
+    assert loader.runtime and directory_of(loader, LAUNCHER).is_relative_to(tmp_path / "own")
+
+
 # ---- launchers
 
 
@@ -153,11 +197,37 @@ def test_a_launcher_that_is_compiled_otherwise_reads_the_header(loader, options)
     assert "tkjit_launcher.h" not in built(LAUNCHER, **options).manifest["command"]
 
 
-def test_a_macro_that_the_header_would_see(loader):
-    """The compiler refuses the precompiled file by itself: `rank` is a name in it."""
-    assert built(LAUNCHER, source=f"{SOURCE}\n#if WIDTH != 3\n#error\n#endif", flags="-DWIDTH=3")
-    with pytest.raises(Exception, match="rank"):
+def test_a_macro_whose_name_is_in_the_header(loader, tmp_path):
+    """The compiler refuses the precompiled file by itself; of another it has no reason to."""
+    entry = built(LAUNCHER, source=f"{SOURCE}\n#if LENGTH_OF_MINE != 3\n#error\n#endif", flags="-DLENGTH_OF_MINE=3")
+    assert refusal(entry.manifest["command"], tmp_path) == ""
+    with pytest.raises(CompileError, match="rank") as error:
         built(LAUNCHER, source=f"{SOURCE}\n// rank", flags="-Drank=3")
+    assert "`rank' is defined" in refusal(error.value.command, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["", "flags", "include_dirs", "CPATH"])
+def test_a_launcher_depends_on_the_same_without_it(cache_with_runtime, tmp_path, monkeypatch, way):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "own.h").write_text("#include <vector>\n")
+    given = {"flags": {"flags": f"-DX=1 -I{own}"}, "include_dirs": {"include_dirs": own}}.get(way, {})
+    if way == "CPATH":
+        monkeypatch.setenv("CPATH", str(own))
+    included = f"#include <own.h>\n{SOURCE}" if way else SOURCE
+
+    def dependencies() -> dict[str, object]:
+        entry = built(LAUNCHER, source=included, **given)
+        commands.append(entry.manifest["command"])
+        return read_dependencies(entry.directory, entry.manifest)
+
+    commands: list[str] = []
+    with_it = dependencies()
+    loader = loader_for(Settings.from_environment())
+    monkeypatch.setattr(loader.env, "common_header", lambda plan: None)
+    assert with_it == dependencies()
+    assert ["tkjit_launcher.h" in command for command in commands] == [True, False]
+    assert bool(way) == any(name.endswith("own.h") for name in with_it["files"])
 
 
 def test_a_file_of_the_source_that_hides_one_of_the_header(loader, tmp_path):
@@ -173,7 +243,8 @@ def test_a_debugger_sees_the_headers(fresh, cache_with_runtime, tmp_path):
     code = """
 import torch, tkjit
 from tkjit.config import Settings
-from tkjit.loader import loader_for, precompiled
+from tkjit.errors import CacheError, CompileError, ToolchainError
+from tkjit.loader import common_headers, loader_for
 from tkjit.spec import variants_of
 loader = loader_for(Settings.from_environment())
 spec = tkjit.find("axpy").specs[0]
@@ -183,14 +254,17 @@ assert "tkjit_launcher.h" not in entry.manifest["command"]
     fresh.run(code, TKJIT_CACHE=str(cache_with_runtime), TKJIT_SIM_DEBUG="1")
 
 
-def test_a_host_half_is_compiled_with_its_own(loader):
-    if not loader.toolchain.nvrtc:
-        pytest.skip("no NVRTC: pip install tkjit[gpu]")
+def test_a_host_half_is_compiled_with_its_own(loader, tmp_path):
+    try:
+        loader.toolchain.nvrtc  # noqa: B018
+    except ToolchainError as error:
+        pytest.skip(str(error))
     kernel = define(SOURCE + " // host half", PARAMETERS, entry="f", args=True, grid=1, block=32)
     spec = kernel.specs[0]
     entry = loader.launcher(spec, variants_of(spec)[0], gpu_target("90a"))
-    directory = loader.precompiled(of_host_halves(loader.env)).directory
+    directory = loader.common_header(of_host_halves(loader.env)).directory
     assert f"-include {directory}/tkjit_host_half.h " in entry.manifest["command"]
+    assert refusal(entry.manifest["command"], tmp_path) == ""
     names = read_dependencies(entry.directory, entry.manifest)["files"]
     assert "<tkjit>/include/tkjit/driver_launch.h" in names and not any("tkjit_host_half.h" in name for name in names)
 
