@@ -226,6 +226,53 @@ def test_a_handler_that_is_installed_later_does_not_end_the_process(fresh: Serve
     assert "null pointer" in printed and "division by zero" in printed
 
 
+# a handler in front of ours that takes as much as forty libraries with the simulator in them, one behind the other
+GREEDY = """
+#include <csignal>
+#include <cstring>
+#include <initializer_list>
+
+static struct sigaction before[NSIG];
+
+static void pass_on(int number, siginfo_t* info, void* context) {
+    volatile char room[32 << 10];
+    memset(const_cast<char*>(room), 1, sizeof room);
+    before[number].sa_sigaction(number, info, context);
+    room[0] = 0;
+}
+
+extern "C" void stand_in_front() {
+    struct sigaction own = {};
+    own.sa_sigaction = pass_on;
+    own.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    for (int each : {SIGSEGV, SIGFPE}) sigaction(each, &own, &before[each]);
+}
+"""
+# a stack of the size that faulthandler gives the main thread, in the midst of memory that is others'
+SMALL_STACK = """
+import ctypes, time
+class Stack(ctypes.Structure):
+    _fields_ = [("place", ctypes.c_void_p), ("flags", ctypes.c_int), ("bytes", ctypes.c_size_t)]
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the calling thread runs the kernel
+size, small, below = 1 << 20, 16880, 1 << 19
+memory = ctypes.create_string_buffer(b"Z" * size, size)
+caught(0)
+ctypes.CDLL(LIBRARY).stand_in_front()
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(memory) + below, 0, small)), None) == 0
+time.sleep(1.1)  # so long the stack from before is relied on
+print(caught(3), caught(1))
+assert memory.raw[:below] == b"Z" * below
+"""
+
+
+def test_a_signal_stack_that_is_too_small_is_not_left(fresh: Server, tmp_path):
+    library = tmp_path / "greedy.so"
+    (tmp_path / "greedy.cpp").write_text(GREEDY)
+    subprocess.run(["g++", "-shared", "-fPIC", str(tmp_path / "greedy.cpp"), "-o", str(library)], check=True)
+    printed = fresh.run(f"{IMPORTS}\nLIBRARY = {str(library)!r}\n{SMALL_STACK}")
+    assert "null pointer" in printed and "division by zero" in printed
+
+
 # As libclang's does: it puts back what there was, and sends the signal to its own thread again. That comes when the
 # handler returns, in the kernel.
 RECOVERY = """

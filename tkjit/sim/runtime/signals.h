@@ -97,12 +97,15 @@ inline void install_handlers(SignalHandlers& handlers) {
     __atomic_store_n(&handlers.installing, 0u, __ATOMIC_RELEASE);
 }
 
-/// Where the handler runs when a fiber's stack is used up: given to an OS thread that has no such stack, until it ends.
+/// Where the handler runs when a fiber's stack is used up: given to an OS thread until it ends, if it has no such stack or
+/// one that is too small. Python's faulthandler gives the main thread 17 KB, Go its threads 32: to read a line from a table
+/// takes more, and below such a stack lie others' objects.
 class SignalStack {
   public:
     void ensure() {
         stack_t now{};
-        if (sigaltstack(nullptr, &now) != 0 || !(now.ss_flags & SS_DISABLE)) return;
+        if (sigaltstack(nullptr, &now) != 0 || now.ss_flags & SS_ONSTACK) return;
+        if (!(now.ss_flags & SS_DISABLE) && now.ss_size >= signal_stack_bytes) return;
         if (memory_ == nullptr) {
             void* const memory = mmap(nullptr, signal_stack_bytes, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
