@@ -99,6 +99,7 @@ def complete(staging: Path, recipe: Recipe, product: Product) -> str:
         "shared_object": product.shared_object,
         "built": round(time.time(), 3),
         "files": {path.name: digest_of_file(path) for path in sorted(staging.iterdir()) if path.is_file()},
+        **({"stays_here": True} if recipe.stays_here else {}),
         **product.facts,
     }
     checked_json.write(staging / MANIFEST, manifest)

@@ -84,7 +84,7 @@ class CheckerPlan(LauncherPlan):
             middle = staging / ("checker.s" if self.mode == MEMORY else "checker.o")
             compile_only = "-S" if self.mode == MEMORY else "-c"
             start = [cxx, *flags.compile, *flags.paths, compile_only, "-MD", "-MF", str(depfile)]
-            lines = self._steps([*start, "-x", "c++", str(source), "-o", str(middle)], source)
+            lines = self._steps([*start, "-x", "c++", str(source), "-o", str(middle)], source, self._is_translated())
             if self.mode == MEMORY:
                 lines.append([shutil.which("sed") or "/bin/sed", "-E", "-i", _GAPS, str(middle)])
             lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])

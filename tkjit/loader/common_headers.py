@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 HEADERS = "common_headers"  # their directory in the cache
 GLUE, LAUNCHER, HOST_HALF = "glue", "launcher", "host_half"
-
-
+_OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
 # what a compiler says of a precompiled file that it cannot use after all: one that was cut, or addresses that are taken
 _UNFIT = re.compile(r"\bPCH\b|precompiled header|\.gch\b|internal compiler error")
 
@@ -97,8 +96,7 @@ class CommonHeaderPlan(Plan):
             made = [named, "-MF", str(depfile), "-x", "c++-header", str(source), "-o", str(output)]
             return [[str(env.toolchain.cxx.path), *self._words, *made]]
 
-        product = compiler.compile_binary(unit, staging, f"{self.file}.gch", commands)
-        return replace(product, facts={**product.facts, "stays_here": True})
+        return compiler.compile_binary(unit, staging, f"{self.file}.gch", commands)
 
     def load(self, module: str, path: Path) -> Path:
         return path
@@ -146,7 +144,8 @@ def of_glue(env: Environment, words: Iterable[str]) -> CommonHeaderPlan:
 def of_launchers(env: Environment, target: Target) -> CommonHeaderPlan:
     """The header of launchers for a CPU that are compiled as most are: by the standard and the model of plain specs."""
     what = "the header of launchers for the CPU"
-    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, (*_plain_flags(env, target), *_PATHS))
+    paths = [f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR)]
+    return CommonHeaderPlan(env, LAUNCHER, what, _OF_LAUNCHERS, [*_plain_flags(env, target), *paths])
 
 
 def for_launcher(env: Environment, target: Target, launcher: Flags) -> CommonHeaderPlan | None:
@@ -160,10 +159,6 @@ def of_host_halves(env: Environment) -> CommonHeaderPlan:
     """The header of the host code of launchers whose device code NVRTC compiles."""
     what = "the header of launchers for GPUs"
     return CommonHeaderPlan(env, HOST_HALF, what, _OF_LAUNCHERS, flags.host_half_flags(Compilation.std))
-
-
-_OF_LAUNCHERS = "#include <tkjit/launcher.h>\n"
-_PATHS = tuple(f"-I{directory}" for directory in (flags.INCLUDE, flags.SIMULATOR))
 
 
 def _plain_flags(env: Environment, target: Target) -> tuple[str, ...]:

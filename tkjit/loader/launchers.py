@@ -158,8 +158,9 @@ class LauncherPlan(Plan):
                 if "clang" not in env.toolchain.cxx.version:  # which lacks the flag
                     # g++ would merge all errors that it can prove into one trap, without a right line
                     line.insert(1, "-fno-isolate-erroneous-paths-dereference")
-            return self._steps(line, source)
+            return self._steps(line, source, is_translated)
 
+        is_translated = self._is_translated()
         debugged = self.target.is_cpu and env.for_debugger
         # a debugger keeps the first path of a library, and staging would remove it
         check = None if debugged else env.open_launcher
@@ -169,7 +170,7 @@ class LauncherPlan(Plan):
             return compiler.compile_binary(unit, staging, _LAUNCHER, partial(commands, included=included), check)
 
         header = None
-        if self.target.is_cpu and not self._is_translated():
+        if self.target.is_cpu and not is_translated:
             header = common_headers.for_launcher(env, self.target, self._flags)
         return self._with_sources(header.compile_with(make, unit, self._flags.beside_own) if header else make([]))
 
@@ -229,13 +230,11 @@ class LauncherPlan(Plan):
             also = f"{first}. Then " if first else ""
             raise ToolchainError(f"{self.what}: {also}it needs nvcc, since {reason}; {error}") from None
 
-    def _steps(self, line: list[str], source: Path) -> list[Step]:
+    def _steps(self, line: list[str], source: Path, is_translated: bool) -> list[Step]:
         """What compiles the launcher, by its command line: that alone, or with its headers adapted before."""
         from tkjit.loader import translation
 
-        return (
-            translation.translated(line, source, self._source.read(), self._flags) if self._is_translated() else [line]
-        )
+        return translation.translated(line, source, self._source.read(), self._flags) if is_translated else [line]
 
     def _is_translated(self) -> bool:
         """Whether the source's headers are adapted too; a build is made again where one was edited meanwhile."""

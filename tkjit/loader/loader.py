@@ -110,7 +110,7 @@ class Loader:
             if (given := self._flags_of_the_runtime(over)) is None:
                 return
             with suppress(TkjitError):  # whoever needs it says so
-                self._build_shared(self._flags_by(*given), on_cpu=not _GPU.exists())
+                self.build_shared(self._flags_by(*given), on_cpu=not _GPU.exists())
 
         return ConcurrentBuild(self.runtime_plan.what, work)
 
@@ -249,17 +249,20 @@ class Loader:
         manifest = self._runtime.entry.manifest
         return self._flags_by(str(manifest.get("cflags", "")), str(manifest.get("ldflags", "")))
 
-    def build_shared(self, *, on_cpu: bool = True) -> None:
-        """Build what all kernels share besides the runtime, for the CPU or for GPUs."""
-        self._build_shared(self.glue_flags(), on_cpu=on_cpu)
+    def build_shared(self, flags: GlueFlags | None = None, *, on_cpu: bool = True) -> None:
+        """Build what all kernels share besides the runtime, for the CPU or for GPUs.
 
-    def _build_shared(self, given: GlueFlags | None, *, on_cpu: bool) -> None:
+        Parameters
+        ----------
+        flags : GlueFlags, optional
+            Those of glue, while the runtime that names them is being built.
+        """
         from tkjit.loader.common_headers import of_glue, of_host_halves, of_launchers
 
         target = self.target("cpu")
         if on_cpu:
             self.simulator(target)
-        if given is not None:
+        if (given := flags or self.glue_flags()) is not None:
             self.common_header(of_glue(self.env, given.compiler))
         if on_cpu and not target.model and not self.env.for_debugger:  # else no launcher may begin with it
             self.common_header(of_launchers(self.env, target))
