@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 GLUE, RUNTIME, OPERATORS = "glue", "runtime", "operators"
 # symbols of the standard library's templates would be looked up in every library of torch at each load
 _EXPORTS = "{ global: PyInit_*; local: *; };"
+_STD = "-std=c++20"  # torch 2.11 gives its extensions C++17; the last of two is taken
 _INCLUDE_DIRS = [flags.RUNTIME, flags.INCLUDE]
 
 
@@ -137,7 +138,7 @@ class RuntimePlan(SharedModulePlan):
     # small, and the compiler's bound on its growth would keep it from inlining the path of a call. The texts of torch's
     # own checks are read by nobody: what they throw is another error here
     cflags = (
-        *("-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
+        *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
     )
     what = "the runtime (once per environment)"
@@ -147,7 +148,7 @@ class OperatorsPlan(SharedModulePlan):
     """The module through which torch's dispatcher calls kernels."""
 
     arch = OPERATORS
-    cflags = ("-O2", "-g0", "-fvisibility=hidden")
+    cflags = (_STD, "-O2", "-g0", "-fvisibility=hidden")
     what = "the module of operators (once per environment)"
 
 
@@ -156,7 +157,7 @@ class GluePlan(ModulePlan):
 
     arch = GLUE
     # -O2 would take a quarter longer, for a hundredth of a call's time; unaligned functions would cost a call 5 ns
-    cflags = ("-O1", "-falign-functions=32", "-fvisibility=hidden")
+    cflags = (_STD, "-O1", "-falign-functions=32", "-fvisibility=hidden")
 
     def __init__(self, env: Environment, specs: Sequence[Spec]) -> None:
         super().__init__(env, specs[0].name)

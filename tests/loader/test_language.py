@@ -1,0 +1,20 @@
+"""All modules are C++20, whatever the installed torch gives its extensions: 2.11 says C++17."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tkjit.config import Settings
+from tkjit.loader import loader_for
+from tkjit.loader.modules import GluePlan, OperatorsPlan, RuntimePlan
+
+pytestmark = pytest.mark.compiles
+
+
+@pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, GluePlan])
+def test_the_flags_come_after_torchs(plan):
+    cxx = str(loader_for(Settings.from_environment()).toolchain.cxx.path)
+    command = [cxx, "-std=c++17", *plan.cflags, "-fsyntax-only", "-x", "c++", "-"]
+    subprocess.run(command, input="static_assert(__cplusplus >= 202002L);", text=True, check=True)
