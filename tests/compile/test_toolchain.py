@@ -41,7 +41,8 @@ def said(version: str) -> str:
 
 
 def write_gxx(path: Path, version: str = GXX_12) -> Path:
-    return write_tool(path, f"printf '{version}\\nCopyright (C) 2022\\n'")
+    library = "case $1 in -print-file-name=*) echo /lib/libstdc++.so; exit;; esac"
+    return write_tool(path, f"{library}\nprintf '{version}\\nCopyright (C) 2022\\n'")
 
 
 def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_103") -> Path:
@@ -54,7 +55,9 @@ def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_1
 
 
 def calls(directory: Path) -> list[str]:
-    return (directory / "calls").read_text().splitlines() if (directory / "calls").exists() else []
+    """The calls of the tools, without the question for the C++ library that comes with each of a version."""
+    lines = (directory / "calls").read_text().splitlines() if (directory / "calls").exists() else []
+    return [line for line in lines if "-print-file-name=libstdc++.so" not in line]
 
 
 @pytest.fixture

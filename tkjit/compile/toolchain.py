@@ -404,7 +404,9 @@ def _version_output(compiler: Path) -> str:
 
 
 def _checked_version(cxx: Path) -> str:
-    """A C++ compiler's version, if it is not too old."""
+    """A C++ compiler's version, if it is not too old, and has the C++ library that a process shares."""
+    from tkjit.compile.cxx_library import check_is_shared  # a warm process has no use for it
+
     version = _version_output(cxx)
     # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
     gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
@@ -412,6 +414,7 @@ def _checked_version(cxx: Path) -> str:
         raise ToolchainError(
             f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed; install one, and name it in CXX"
         )
+    check_is_shared(cxx)
     return version
 
 
