@@ -81,6 +81,24 @@ def test_an_opcode_that_the_compiler_chooses(tmp_path):
     assert run(tmp_path, source, header).tolist() == [-2, -1, 3, 0]
 
 
+def test_selectors_of_bytes_may_ask_for_a_sign(tmp_path):
+    """PTX's prmt looks at a selector's top bit; an H100's ``__byte_perm``, which is compiled to it, does not."""
+    header = """
+    __device__ inline unsigned chosen(unsigned x, unsigned y, unsigned selectors) {
+        unsigned to;
+        asm("prmt.b32 %0, %1, %2, %3;" : "=r"(to) : "r"(x), "r"(y), "r"(selectors));
+        return to;
+    }
+    """
+    source = """
+    __global__ void f(float* x) {
+        x[0] = chosen(0x80, 0x7f, 0x7778), x[1] = chosen(0x80, 0x7f, 0x777c);
+        x[2] = __byte_perm(0x80, 0x7f, 0x7778), x[3] = __byte_perm(0x80, 0x7f, 0x777c);
+    }
+    """
+    assert run(tmp_path, source, header).tolist() == [0xFF, 0, 0x80, 0x7F]
+
+
 def test_a_launch_in_a_header(tmp_path):
     header = """
     template <class T> void launch_on(void (*kernel)(T*, int), T* x, int n) {

@@ -100,9 +100,8 @@ def permuted(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     for low, high, selectors in zip(unsigned(x), unsigned(y), unsigned(z), strict=True):
         result = 0
         for i in range(4):
-            selector = selectors >> 4 * i & 15
-            byte = (high << 32 | low) >> 8 * (selector & 7) & 0xFF
-            result |= (byte if selector < 8 else 0xFF * (byte >> 7)) << 8 * i
+            byte = (high << 32 | low) >> 8 * (selectors >> 4 * i & 7) & 0xFF  # the selector's top bit is not looked at
+            result |= byte << 8 * i
         results.append(result)
     return wrapped(np.array(results, object))
 

@@ -14,6 +14,19 @@ inline To bit_cast(From value) {
     return result;
 }
 
+/// Four bytes of the eight in `y:x`, each chosen by a selector of four bits, whose top bit asks for the sign instead.
+inline unsigned permute_bytes(unsigned x, unsigned y, unsigned selectors) {
+    const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
+    unsigned result = 0;
+    for (int i = 0; i < 4; i++) {
+        const unsigned selector = selectors >> 4 * i;
+        unsigned byte = bytes >> 8 * (selector & 7) & 0xff;
+        if (selector & 8) byte = byte & 0x80 ? 0xff : 0;
+        result |= byte << 8 * i;
+    }
+    return result;
+}
+
 }  // namespace tkjit::sim
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
@@ -34,17 +47,9 @@ inline unsigned long long __brevll(unsigned long long x) {
            __brev(static_cast<unsigned>(x >> 32));
 }
 
-/// Four bytes of the eight in `y:x`, each chosen by a selector of four bits, whose top bit asks for the sign instead.
+/// PTX's `prmt` without the selectors' top bits, as an H100 and the CUDA Math API have it.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selectors) {
-    const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
-    unsigned result = 0;
-    for (int i = 0; i < 4; i++) {
-        const unsigned selector = selectors >> 4 * i;
-        unsigned byte = bytes >> 8 * (selector & 7) & 0xff;
-        if (selector & 8) byte = byte & 0x80 ? 0xff : 0;
-        result |= byte << 8 * i;
-    }
-    return result;
+    return tkjit::sim::permute_bytes(x, y, selectors & 0x7777);
 }
 
 inline int __mulhi(int a, int b) { return static_cast<int>(static_cast<long long>(a) * b >> 32); }

@@ -220,7 +220,7 @@ inline uint32_t lop3(uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
     }
     return result;
 }
-inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) { return __byte_perm(a, b, selector); }
+inline uint32_t prmt(uint32_t a, uint32_t b, uint32_t selector) { return permute_bytes(a, b, selector); }
 
 // ---- functions
 
