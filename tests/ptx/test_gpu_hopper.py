@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.hopper.kernels import BOXES, PRODUCTS, Product, move_box
 from support.hopper.wrapped import WRAPPED, Wrapped
 
 pytestmark = pytest.mark.gpu
@@ -29,11 +29,11 @@ def test_a_wrapper_is_the_simulators(hopper, wrapped: Wrapped):
     assert torch.equal(wrapped.kernel(a.to(hopper), b.to(hopper)).cpu(), wrapped.kernel(a, b))
 
 
-@pytest.mark.parametrize("x, y, z", [(0, 0, 0), (-3, -1, -1), (13, 7, 4)])
+@pytest.mark.parametrize("at", BOXES, ids=str)
 @pytest.mark.parametrize("adds", [0, 1])
-def test_a_box_is_the_simulators(hopper, x, y, z, adds):
+def test_a_box_is_the_simulators(hopper, at, adds):
     source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
     on_gpu = target.to(hopper)
-    move_box(source.to(hopper), on_gpu, x, y, z, adds=adds)
-    move_box(source, target, x, y, z, adds=adds)
+    move_box(source.to(hopper), on_gpu, *at, adds=adds)
+    move_box(source, target, *at, adds=adds)
     assert torch.equal(on_gpu.cpu(), target)

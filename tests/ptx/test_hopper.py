@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from support.hopper.kernels import PRODUCTS, Product, move_box
+from support.hopper.kernels import BOXES, PRODUCTS, Product, move_box
 from support.sampling import sample
+
+import tkjit
 
 pytestmark = pytest.mark.compiles
 USUAL = (
@@ -25,23 +27,43 @@ def test_a_product(product: Product):
     assert torch.equal(product.kernel(a, b).double(), product.expected(a, b))
 
 
-@pytest.mark.parametrize("x, y, z", [(0, 0, 0), (4, 2, 1), (-3, -1, -1), (13, 7, 4), (40, 0, 0)])
+@pytest.mark.parametrize("at", BOXES, ids=str)
 @pytest.mark.parametrize("adds", [0, 1])
-def test_a_box(x, y, z, adds):
+def test_a_box(at, adds):
     source, target = torch.randn(5, 9, 16), torch.randn(5, 9, 16)
     expected = target.clone()
-    inside = tuple(
-        slice(max(at, 0), max(min(at + size, end), 0)) for at, size, end in ((z, 2, 5), (y, 4, 9), (x, 8, 16))
-    )
-    expected[inside] = source[inside] + 1 + (target[inside] if adds else 0)
-    move_box(source, target, x, y, z, adds=adds)
+    # with room for all that lies outside
+    x, y, z, to_x, to_y, to_z = at
+    read = torch.nn.functional.pad(source, [48] * 6)[48 + z :, 48 + y :, 48 + x :][:2, :4, :8]
+    written = expected[to_z : to_z + 2, to_y : to_y + 4, to_x : to_x + 8]
+    inside = tuple(map(slice, written.shape))
+    written.copy_(read[inside] + 1 + (written if adds else 0))
+    move_box(source, target, *at, adds=adds)
     assert torch.allclose(target, expected)
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+@pytest.mark.parametrize(("x", "to_x"), [(13, 0), (-3, 0), (12, 1)], ids=["read", "read below zero", "written"])
+def test_a_box_begins_at_a_multiple_of_16_bytes(x, to_x, adds):
+    """An H100 ends such a kernel with an illegal instruction, and those of the next test."""
+    at = to_x or x
+    message = rf"coordinate {at} of the innermost dimension is {4 * at} bytes; it must be a multiple of 16 bytes"
+    with pytest.raises(tkjit.LaunchError, match=message):
+        move_box(torch.randn(5, 9, 16), torch.randn(5, 9, 16), x, 0, 0, to_x, 0, 0, adds=adds)
+
+
+@pytest.mark.parametrize("adds", [0, 1])
+@pytest.mark.parametrize(("dim", "to"), [(0, (-4, 0, 0)), (1, (0, -1, 0)), (2, (0, 0, -1))])
+def test_a_box_is_not_written_below_zero(dim, to, adds):
+    message = rf"to global memory: coordinate {to[dim]} of dimension {dim} is below zero"
+    with pytest.raises(tkjit.LaunchError, match=message):
+        move_box(torch.randn(5, 9, 16), torch.randn(5, 9, 16), 0, 0, 0, *to, adds=adds)
 
 
 @pytest.mark.parametrize("nan", [0, 1])
 def test_what_lies_outside_is_filled(nan):
     target = torch.zeros(5, 9, 16)
-    move_box(torch.ones(5, 9, 16), target, 12, 0, 0, shift=-12, nan=nan)
+    move_box(torch.ones(5, 9, 16), target, 12, 0, 0, 0, 0, 0, nan=nan)
     assert torch.equal(target[:2, :4, :4], torch.full((2, 4, 4), 2.0))
     filled = target[:2, :4, 4:8]
     assert filled.isnan().all() if nan else torch.equal(filled, torch.ones(2, 4, 4))

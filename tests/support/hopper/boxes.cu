@@ -9,7 +9,7 @@
 constexpr int X = 8, Y = 4, Z = 2;
 
 __global__ void move_box(const __grid_constant__ CUtensorMap from, const __grid_constant__ CUtensorMap to, int x, int y, int z,
-                         int shift, int adds) {
+                         int to_x, int to_y, int to_z, int adds) {
     __shared__ __align__(128) float box[Z][Y][X];
     __shared__ uint64_t loaded;
     if (threadIdx.x == 0) {
@@ -23,7 +23,7 @@ __global__ void move_box(const __grid_constant__ CUtensorMap from, const __grid_
     fence_proxy();
     __syncthreads();
     if (threadIdx.x == 0) {
-        adds ? add_3d(&to, box, x + shift, y, z) : store_3d(&to, box, x + shift, y, z);
+        adds ? add_3d(&to, box, to_x, to_y, to_z) : store_3d(&to, box, to_x, to_y, to_z);
         commit_stores();
         wait_for_stores();
     }
@@ -42,7 +42,8 @@ CUtensorMap map_of(const float* data, int depth, int rows, int columns, bool fil
     return map;
 }
 
-void move(const float* from, float* to, int depth, int rows, int columns, int x, int y, int z, int shift, int adds, int nan) {
-    move_box<<<1, X * Y * Z>>>(map_of(from, depth, rows, columns, nan), map_of(to, depth, rows, columns, false), x, y, z, shift,
-                               adds);
+void move(const float* from, float* to, int depth, int rows, int columns, int x, int y, int z, int to_x,
+          int to_y, int to_z, int adds, int nan) {
+    move_box<<<1, X * Y * Z>>>(map_of(from, depth, rows, columns, nan), map_of(to, depth, rows, columns, false), x, y, z, to_x,
+                               to_y, to_z, adds);
 }

@@ -99,8 +99,19 @@ PRODUCTS = (
 
 
 @tkjit.kernel(DIRECTORY / "boxes.cu", entry="move", args=True, host=True, computed={"D": "D", "R": "R", "C": "C"},
-              fields="source target D R C x y z shift adds nan")  # fmt: skip
+              fields="source target D R C x y z to_x to_y to_z adds nan")  # fmt: skip
 def move_box(
     source: In[Tensor, "float32", "D", "R", "C"], target: InOut[Tensor, "float32", "D", "R", "C"],
-    x: int, y: int, z: int, shift: int = 0, adds: int = 0, nan: int = 0,
+    x: int, y: int, z: int, to_x: int, to_y: int, to_z: int, adds: int = 0, nan: int = 0,
 ) -> None: ...  # fmt: skip
+
+
+# Where a box is read, and where it is written: coordinates below zero are for reading alone.
+BOXES = (
+    (0, 0, 0, 0, 0, 0),
+    (4, 2, 1, 4, 2, 1),
+    (-4, -1, -1, 0, 0, 0),
+    (12, 7, 4, 12, 7, 4),
+    (40, 0, 0, 40, 0, 0),
+    (0, 0, 0, 12, 7, 4),
+)

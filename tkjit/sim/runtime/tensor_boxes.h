@@ -129,7 +129,8 @@ inline void land_box(const TensorCopy& copy, [[maybe_unused]] const race::Moment
 #endif
 }
 
-inline void check_tensor(const TensorMap* map, unsigned rank, const void* shared, const char* what, Site site) {
+inline void check_tensor(const TensorMap* map, const int* coordinates, unsigned rank, const void* shared, const char* what,
+                         Site site) {
     if (reinterpret_cast<uintptr_t>(map) % 64 || map->mark != tensor_map_mark) {
         fail(site, "%s: there is no tensor map at %p; cuTensorMapEncodeTiled makes one", what, static_cast<const void*>(map));
     }
@@ -137,6 +138,12 @@ inline void check_tensor(const TensorMap* map, unsigned rank, const void* shared
     const unsigned alignment = map->swizzle_bytes ? 128 : 16;
     if (offset_in_window(shared) % alignment) {
         fail(site, "%s: the shared address must be a multiple of %u", what, alignment);
+    }
+    // where an H100 ends the kernel with "an illegal instruction was encountered"; the PTX ISA does not say so
+    const long long begins = static_cast<long long>(coordinates[0]) * map->element_bytes;
+    if (begins % 16) {
+        fail(site, "%s: coordinate %d of the innermost dimension is %lld bytes; it must be a multiple of 16 bytes", what,
+             coordinates[0], begins);
     }
     in_window(offset_in_window(shared), box_bytes(*map), site);
 }
