@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+from support.fake_tools import GXX_12, NVCC_13, calls, said, write_gxx, write_nvcc, write_tool
 
 from tkjit import ToolchainError
 from tkjit.cache import fingerprints
@@ -17,47 +17,6 @@ from tkjit.compile.flags import Flags
 from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-
-GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
-NVCC_13 = (
-    "nvcc: NVIDIA (R) Cuda compiler driver\\nCopyright (c) 2005-2025 NVIDIA Corporation\\n"
-    "Built on Wed_Aug_20_01:58:59_PM_PDT_2025\\nCuda compilation tools, release 13.0, V13.0.88\\n"
-    "Build cuda_13.0.r13.0/compiler.36424714_0"
-)
-
-
-def write_tool(path: Path, body: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'#!/bin/sh\necho "$0 $*" >> {path.parent}/calls\n{body}\n')
-    path.chmod(0o755)
-    return path
-
-
-def said(version: str) -> str:
-    """What a compiler that is a script has printed: its text is part of its version too."""
-    printed, mark, digest = version.partition(" (script:")
-    assert mark and re.fullmatch(r"[0-9a-f]{16}\)", digest)
-    return printed
-
-
-def write_gxx(path: Path, version: str = GXX_12) -> Path:
-    library = "case $1 in -print-file-name=*) echo /lib/libstdc++.so; exit;; esac"
-    return write_tool(path, f"{library}\nprintf '{version}\\nCopyright (C) 2022\\n'")
-
-
-def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_103") -> Path:
-    listed = codes.replace(" ", "\\n")
-    return write_tool(
-        path,
-        f"case $1 in --version) printf '{NVCC_13}\\n';; --list-gpu-code) printf '{listed}\\n';;\n"
-        f"  --dryrun) echo '#$ TOP={root or path.parent / '..'}' >&2;; esac",
-    )
-
-
-def calls(directory: Path) -> list[str]:
-    """The calls of the tools, without the question for the C++ library that comes with each of a version."""
-    lines = (directory / "calls").read_text().splitlines() if (directory / "calls").exists() else []
-    return [line for line in lines if "-print-file-name=libstdc++.so" not in line]
 
 
 @pytest.fixture

@@ -1,0 +1,47 @@
+"""Scripts in the place of compilers: they say a version, and write down how they are called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+GXX_12 = "g++ (Debian 12.2.0-14+deb12u1) 12.2.0"
+NVCC_13 = (
+    "nvcc: NVIDIA (R) Cuda compiler driver\\nCopyright (c) 2005-2025 NVIDIA Corporation\\n"
+    "Built on Wed_Aug_20_01:58:59_PM_PDT_2025\\nCuda compilation tools, release 13.0, V13.0.88\\n"
+    "Build cuda_13.0.r13.0/compiler.36424714_0"
+)
+
+
+def write_tool(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'#!/bin/sh\necho "$0 $*" >> {path.parent}/calls\n{body}\n')
+    path.chmod(0o755)
+    return path
+
+
+def said(version: str) -> str:
+    """What a compiler that is a script has printed: its text is part of its version too."""
+    printed, mark, digest = version.partition(" (script:")
+    assert mark and re.fullmatch(r"[0-9a-f]{16}\)", digest)
+    return printed
+
+
+def write_gxx(path: Path, version: str = GXX_12) -> Path:
+    return write_tool(
+        path, f"case $1 in -print*) echo /lib/libstdc++.so; exit;; esac\nprintf '{version}\\nCopyright (C) 2022\\n'"
+    )
+
+
+def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_103") -> Path:
+    listed = codes.replace(" ", "\\n")
+    return write_tool(
+        path,
+        f"case $1 in --version) printf '{NVCC_13}\\n';; --list-gpu-code) printf '{listed}\\n';;\n"
+        f"  --dryrun) echo '#$ TOP={root or path.parent / '..'}' >&2;; esac",
+    )
+
+
+def calls(directory: Path) -> list[str]:
+    lines = (directory / "calls").read_text() if (directory / "calls").exists() else ""
+    return [line for line in lines.splitlines() if "-print-file-name" not in line]  # comes with each of a version
