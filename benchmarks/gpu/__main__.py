@@ -1,7 +1,9 @@
 """Everything that only a GPU can show, in shards that can be interrupted and resumed: ``python -m benchmarks.gpu``.
 
-A shard is a process of at most ``--minutes``: some tests that need a GPU, or one benchmark. Its result is a JSON file
-in the output directory, so that another run goes on after it. At the end ``results.json`` and ``results.md`` hold all.
+A shard takes at most ``--minutes``: some tests that need a GPU, on most cores at once, or one benchmark by itself. Its
+result is a JSON file in the output directory, so that another run goes on after it. At the end ``results.json`` and
+``results.md`` hold all. The tests run twice, the second time with nvcc for all device code; ThunderKittens', which nvcc
+compiles in any case, once.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -23,27 +25,36 @@ from benchmarks import __main__ as runner
 from benchmarks.harness import ROOT
 
 TESTS = "tests/*/test_gpu_*.py"
-TESTS_PER_SHARD = 12
 VERIFICATION = "test_gpu_thunderkittens"  # a minute of nvcc each
-VERIFICATIONS_PER_SHARD = 4
-NEEDED = {"pytest": "the tests", "pytest_timeout": "their limits", "rich": "the tables", "ninja": "every build"}
+TESTS_PER_JOB, VERIFICATIONS_PER_JOB = 12, 4
+# a process has a context on the GPU, half a gigabyte, and its compilers
+JOBS = max(1, min(14, (os.cpu_count() or 1) - 2))
+NEEDED = {"pytest": "the tests", "pytest_timeout": "their limits", "xdist": "running them side by side"} | {
+    "rich": "the tables",
+    "ninja": "every build",
+}
 PEERS = {"triton": "Triton", "cupy": "CuPy", "tvm_ffi": "tvm-ffi", "nanobind": "nanobind"}
-PACKAGES = {"cupy": "cupy-cuda13x", "tvm_ffi": "apache-tvm-ffi", "pytest_timeout": "pytest-timeout"}
+PACKAGES = {"cupy": "cupy-cuda13x", "tvm_ffi": "apache-tvm-ffi", "pytest_timeout": "pytest-timeout"} | {
+    "xdist": "pytest-xdist"
+}
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One process.
+    """What is run at once.
 
     Parameters
     ----------
     tests : tuple of str
         Node ids of pytest's; empty for a benchmark.
+    compiler : str
+        Of all device code of the tests; empty for what each source asks for.
     """
 
     name: str
     tests: tuple[str, ...] = ()
     benchmark: str = ""
+    compiler: str = ""
 
     def command(self, out: Path, seconds: int) -> list[str]:
         """What to run; it writes its own report beside the shard's result."""
@@ -53,7 +64,10 @@ class Shard:
         # the session's limit ends it between two tests, with a report; the process's own ends it in any case
         limits = ["--session-timeout", str(max(1, seconds - 20)), "--timeout", str(seconds)]
         report = ["-q", "-p", "no:cacheprovider", "--require-gpu", f"--junitxml={xml}"]
-        return [sys.executable, "-m", "pytest", *report, *limits, *self.tests]
+        # pytest-benchmark, where it is installed, warns beside xdist
+        parallel = ["-p", "no:benchmark", "-n", str(min(JOBS, len(self.tests)))]
+        compiler = ["--device-compiler", self.compiler] if self.compiler else []
+        return [sys.executable, "-m", "pytest", *report, *parallel, *compiler, *limits, *self.tests]
 
 
 @dataclass
@@ -90,14 +104,24 @@ class Result:
 
 
 def shards(nodes: Iterable[str]) -> list[Shard]:
-    """Tests by their files, in pieces, and then the benchmarks."""
-    found = []
-    for file, tests in groupby(nodes, key=lambda node: node.split("::")[0]):
-        name, own = Path(file).stem, list(tests)
-        size = VERIFICATIONS_PER_SHARD if name == VERIFICATION else TESTS_PER_SHARD
-        pieces = [tuple(own[begin : begin + size]) for begin in range(0, len(own), size)]
-        found += [Shard(f"{name}-{number + 1}-of-{len(pieces)}", piece) for number, piece in enumerate(pieces)]
-    return found + [Shard(name.replace(".", "-"), benchmark=name) for name in runner.GPU]
+    """ThunderKittens' kernels and the other tests, in pieces, and then the benchmarks."""
+    kernels: list[str] = []
+    others: list[str] = []
+    for node in nodes:
+        (kernels if Path(node.split("::")[0]).stem == VERIFICATION else others).append(node)
+    return [
+        *_pieces("tests", others, TESTS_PER_JOB * JOBS),
+        *_pieces("thunderkittens", kernels, VERIFICATIONS_PER_JOB * JOBS),
+        *(Shard(name.replace(".", "-"), benchmark=name) for name in runner.GPU),
+        *_pieces("tests-nvcc", others, TESTS_PER_JOB * JOBS, "nvcc"),
+    ]
+
+
+def _pieces(name: str, nodes: Sequence[str], size: int, compiler: str = "") -> list[Shard]:
+    pieces = [tuple(nodes[begin : begin + size]) for begin in range(0, len(nodes), size)]
+    return [
+        Shard(f"{name}-{number}-of-{len(pieces)}", piece, compiler=compiler) for number, piece in enumerate(pieces, 1)
+    ]
 
 
 def collected() -> list[str]:

@@ -24,14 +24,24 @@ def result(**changes: object) -> Result:
     return Result(**{"shard": "one", "commit": "abc", "device": "H100", "command": [], "ended": "ended", **changes})
 
 
-def test_every_test_is_in_one_shard_and_every_benchmark_too():
-    nodes = [f"tests/runtime/test_gpu_calls.py::test_{i}" for i in range(30)]
-    nodes += [f"tests/kernel_sources/test_gpu_thunderkittens.py::test_agrees[{i}]" for i in range(9)]
-    found = shards(nodes)
-    assert [node for shard in found for node in shard.tests] == nodes
-    assert [len(shard.tests) for shard in found] == [12, 12, 6, 4, 4, 1, 0, 0]
+@pytest.mark.parametrize(("jobs", "sizes"), [(1, [12, 12, 6, 4, 4, 1, 0, 0, 12, 12, 6]), (14, [30, 9, 0, 0, 30])])
+def test_every_test_is_in_one_shard_of_a_compiler_and_every_benchmark_too(jobs, sizes, monkeypatch):
+    monkeypatch.setattr(gpu, "JOBS", jobs)
+    tests = [f"tests/runtime/test_gpu_calls.py::test_{i}" for i in range(30)]
+    kernels = [f"tests/kernel_sources/test_gpu_thunderkittens.py::test_agrees[{i}]" for i in range(9)]
+    found = shards([*kernels, *tests])
+    assert [node for shard in found for node in shard.tests if not shard.compiler] == [*tests, *kernels]
+    assert [node for shard in found for node in shard.tests if shard.compiler == "nvcc"] == tests
+    assert [len(shard.tests) for shard in found] == sizes
     assert len({shard.name for shard in found}) == len(found)
     assert [shard.benchmark for shard in found if shard.benchmark] == ["gpu.bench_call", "gpu.bench_kernels"]
+
+
+def test_tests_run_side_by_side_under_the_compiler_of_their_shard(tmp_path: Path):
+    command = Shard("one", ("a::b", "a::c"), compiler="nvcc").command(tmp_path, 480)
+    assert command[command.index("-n") + 1] == str(min(gpu.JOBS, 2))
+    assert command[command.index("--device-compiler") + 1] == "nvcc" and command[-2:] == ["a::b", "a::c"]
+    assert "--device-compiler" not in Shard("one", ("a::b",)).command(tmp_path, 480)
 
 
 def test_a_report_is_counted_with_the_reasons(tmp_path: Path):
