@@ -36,6 +36,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--require-gpu", action="store_true", help="fail, and do not skip, where there is no GPU")
+    parser.addoption("--device-compiler", choices=("nvcc", "nvrtc"), help="for all device code; TKJIT_COMPILER")
     parser.addoption("--update-golden", action="store_true", help="write what is rendered now to tests/render/golden")
 
 
@@ -74,7 +75,7 @@ def on_debian(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def session_cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Path]:
     """One TKJIT_CACHE for all tests and their processes, so that the runtime (6 s) is compiled once."""
     root = tmp_path_factory.mktemp("tkjit_cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -83,6 +84,8 @@ def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         names = "CACHE_READONLY CACHE_SHARED CACHE_LIMIT CACHE_REMOTE COMPILER JIT KERNEL_PATH MODEL_ARCH RECORD"
         for name in [*names.split(), "SIM_NUMERICS"]:
             patch.delenv(f"TKJIT_{name}", raising=False)
+        if compiler := request.config.getoption("--device-compiler"):
+            patch.setenv("TKJIT_COMPILER", compiler)
         yield root
 
 
@@ -252,10 +255,19 @@ def sass() -> Any:
 
 
 @pytest.fixture(autouse=True)
-def needs_a_gpu(request: pytest.FixtureRequest) -> None:
-    """What is marked `gpu` runs on one, whether the test takes the device as an argument or not."""
+def needs_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is marked `gpu` runs on one, whether the test takes the device as an argument or not.
+
+    A kernel's error is found after the test that launched it: it takes the device from all that follow.
+    """
     if request.node.get_closest_marker("gpu"):
         request.getfixturevalue("gpu")
+        yield
+        import torch
+
+        torch.cuda.synchronize()
+    else:
+        yield
 
 
 @pytest.fixture(scope="session")

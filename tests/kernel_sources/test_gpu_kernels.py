@@ -13,7 +13,12 @@ from tkjit import ArgumentError, CacheError, LaunchError
 
 pytestmark = pytest.mark.gpu
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-ROUNDING = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-9, torch.float16: 2.0**-12}
+# half a unit in the last place
+ROUNDING = {
+    torch.float32: 2.0**-24,
+    torch.bfloat16: 2.0**-8,
+    torch.float16: 2.0**-11,
+}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -96,7 +101,7 @@ def test_a_miss_while_a_graph_is_captured_names_the_command_and_a_warm_call_help
         add(torch.zeros(8, device=gpu))
     x = torch.zeros(8, device=gpu, dtype=torch.float16)
     torch.cuda.synchronize()
-    command = r"build it ahead of time: python -m tkjit warmup captured .*, or call it once before the capture"
+    command = r"build it ahead of time: python -m tkjit warmup --record .*, or call it once before the capture"
     with pytest.raises(CacheError, match=command), torch.cuda.graph(torch.cuda.CUDAGraph()):
         add(x)
     assert x.sum().item() == 0

@@ -46,6 +46,7 @@ def test_random_numbers_are_those_of_the_cpu(gpu):
     torch.testing.assert_close(one.n.cpu(), other.n, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 def test_a_generators_offset_moves(gpu):
     dropout = kernel_of("test_random.py", "dropout")
     x, generator = torch.ones(3000, device=gpu), torch.Generator(gpu).manual_seed(5)

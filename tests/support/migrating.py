@@ -57,12 +57,14 @@ def run(example: Example, directory: Path, device: str) -> None:
         code = (
             f"import sys; sys.path.insert(0, {str(directory)!r}); import axpy_extension; axpy_extension.axpy(x, y, 2.0)"
         )
+    program = directory / "example.py"  # Triton reads the source of what it compiles
+    program.write_text(code)
     x, y = torch.randn(1000, device=device), torch.randn(1000, device=device)
     expected = y + 2 * x
     before = Path.cwd()
     os.chdir(directory)
     try:
-        exec(compile(code, str(DOCUMENT), "exec"), {"x": x, "y": y, "__name__": "migrating"})
+        exec(compile(code, str(program), "exec"), {"x": x, "y": y, "__name__": "migrating"})
     finally:
         os.chdir(before)
     assert torch.allclose(y, expected, atol=1e-6)
