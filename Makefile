@@ -41,8 +41,8 @@ check: $(VENV)/.installed-for-tests
 bench: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks --json benchmarks/results.json
 
-# on a machine with a GPU: the tests marked gpu, the verification of ThunderKittens' kernels and benchmarks/gpu, in shards of at
-# most 8 minutes; writes gpu-results/results.json and .md, and goes on where it was interrupted
+# on a machine with a GPU: the tests marked gpu, under both compilers, the verification of ThunderKittens' kernels and
+# benchmarks/gpu, in shards of at most 8 minutes; writes gpu-results/results.json and .md, and goes on where it stopped
 gpu: $(VENV)/.installed-for-benchmarks
 	$(BIN)/python -m benchmarks.gpu
 
