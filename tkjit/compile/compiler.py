@@ -23,6 +23,7 @@ from tkjit.compile.flags import PACKAGE
 from tkjit.compile.log import first_error
 from tkjit.compile.resources import KernelResources, kernel_resources
 from tkjit.compile.run_measured import COULD_NOT_RUN
+from tkjit.compile.torch_linking import quick_torch_linking
 from tkjit.config import environment_with
 from tkjit.errors import REPRODUCE, CacheError, CompileError, ToolchainError
 from tkjit.system import files
@@ -251,13 +252,19 @@ def compile_module(
     files.write(staging / EXPORTS, exports)
     search_path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", os.defpath)])
     memory = MemoryWatch(staging)
-    with _load_inline_lock, _environment({"PATH": search_path, "CXX": str(cxx)}), memory:
+    with (
+        _load_inline_lock,
+        _environment({"PATH": search_path, "CXX": str(cxx)}),
+        memory,
+        quick_torch_linking(cxx, staging) as linking,
+    ):
         try:
             module = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,
-                extra_ldflags=[f"-Wl,--version-script={EXPORTS}"],  # the linker runs in the staging directory
+                # the linker runs in the staging directory
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linking],
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,

@@ -43,7 +43,8 @@ def glue_flags(cflags: str, ldflags: str, own: Iterable[str], of_glue: Iterable[
     if str(RUNTIME) not in places or not all(Path(place).is_dir() for place in places):
         return None
     # a glue asks for nothing of torch's but by the table, and a linker takes half of its time to read these libraries
-    linker = [word for word in ldflags.split() if not word.startswith(("-l", "-L"))]
+    libraries = ("-l", "-L", "/", "-Wl,--as-needed", "-Wl,--no-as-needed")
+    linker = [word for word in ldflags.split() if not word.startswith(libraries)]
     return GlueFlags([*words, *of_glue], linker)
 
 
