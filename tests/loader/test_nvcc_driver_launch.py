@@ -111,8 +111,22 @@ def test_it_is_loaded_once(driver, launcher):
 
 
 def test_a_context_of_the_device_stays(driver, launcher):
-    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1")
-    assert not any(line.startswith(("cuCtx", "cuDevicePrimary")) for line in said) and said[-1] == "error None"
+    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", LAUNCHES="2")
+    about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
+    assert about_contexts == 2 * ["cuCtxGetDevice 101"] and said[-1] == "error None"
+
+
+def test_the_primary_context_is_known_from_the_second_launch_on(driver, launcher):
+    said = run(driver, launcher, device=1, DRIVER_PRIMARY="1", LAUNCHES="3")
+    about_contexts = [line for line in said if line.startswith(("cuCtx", "cuDevicePrimary"))]
+    assert about_contexts == ["cuCtxGetDevice 101", "cuDevicePrimaryCtxRetain 101"]
+    assert said.count("error None") == 3
+
+
+def test_the_primary_context_of_another_device_is_not_taken_for_it(driver, launcher):
+    said = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
+    assert said.count("cuCtxPushCurrent 0x1066") == said.count("cuCtxPopCurrent 1") == 2
+    assert said.count("cuDevicePrimaryCtxRetain 102") == 1
 
 
 def test_a_context_of_another_device_is_covered(driver, launcher):

@@ -1,6 +1,7 @@
 // A CUDA driver of the tests: each call is a line on standard output, and succeeds unless DRIVER_FAILS names it.
 //
 // DRIVER_FAILS="cuLaunchKernelEx=700"  DRIVER_CONTEXT=1: a context of device 1 is current  DRIVER_VERSION=12040
+// DRIVER_PRIMARY=1: the primary context of device 1 is, too
 // DRIVER_CAPTURES=1: the stream is being captured  DRIVER_PARAMETERS="8,8,4": the bytes of each parameter of a launch
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,11 +36,20 @@ EXPORT int cuDriverGetVersion(int* version) { *version = number("DRIVER_VERSION"
 EXPORT int cuDeviceGet(int* device, int ordinal) { *device = 100 + ordinal; return asked_for("cuDeviceGet"); }
 EXPORT int cuCtxGetCurrent(void** context) {
     *context = getenv("DRIVER_CONTEXT") ? (void*)0x77 : 0;
+    if (getenv("DRIVER_PRIMARY")) *context = (void*)(0x1000L + 100 + number("DRIVER_PRIMARY", 0));
     return asked_for("cuCtxGetCurrent");
 }
-EXPORT int cuCtxGetDevice(int* device) { *device = 100 + number("DRIVER_CONTEXT", 0); return 0; }
+EXPORT int cuCtxGetDevice(int* device) {
+    *device = 100 + number("DRIVER_PRIMARY", number("DRIVER_CONTEXT", 0));
+    CALL("cuCtxGetDevice", "%d", *device);
+    return 0;
+}
 EXPORT int cuCtxPushCurrent_v2(void* context) { CALL("cuCtxPushCurrent", "%p", context); pushed++; return 0; }
 EXPORT int cuCtxPopCurrent_v2(void** context) { CALL("cuCtxPopCurrent", "%d", pushed--); *context = 0; return 0; }
+EXPORT int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is_active) {
+    *is_active = device == 100 + number("DRIVER_PRIMARY", -1);
+    return 0;
+}
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
     CALL("cuDevicePrimaryCtxRetain", "%d", device);
     *context = (void*)(0x1000L + device);

@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include <initializer_list>
 #include <utility>
@@ -69,6 +68,7 @@ struct Api {
     Result (*cuCtxGetDevice)(Device* device);
     Result (*cuCtxPushCurrent_v2)(Context context);
     Result (*cuCtxPopCurrent_v2)(Context* context);
+    Result (*cuDevicePrimaryCtxGetState)(Device device, unsigned* flags, int* is_active);
     Result (*cuDevicePrimaryCtxRetain)(Context* context, Device device);
     Result (*cuLibraryLoadData)(Library* library, const void* code, void* jit_options, void** jit_values, unsigned jit_count,
                                 void* options, void** values, unsigned count);
@@ -87,15 +87,15 @@ struct State {
     Api api;
     Library library;
     Kernel kernel;
-    pid_t owner;        // the process that loaded it
     const char* error;  // of the loading, which is not tried again
 };
 
 inline constexpr int max_devices = 64;
 inline State state;
 inline pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-inline bool is_loaded;
-inline Context primary[max_devices];
+inline bool is_loaded, is_forked;
+inline Device handles[max_devices];
+inline Context primary[max_devices];  // set after the device's handle
 inline size_t allowed_bytes[max_devices];
 
 inline const char* text_of(const char* what, Result code) {
@@ -127,6 +127,7 @@ inline const char* open_driver(Api& api) {
     TKJIT_FIND(cuCtxGetDevice)
     TKJIT_FIND(cuCtxPushCurrent_v2)
     TKJIT_FIND(cuCtxPopCurrent_v2)
+    TKJIT_FIND(cuDevicePrimaryCtxGetState)
     TKJIT_FIND(cuDevicePrimaryCtxRetain)
     TKJIT_FIND(cuLibraryLoadData)
     TKJIT_FIND(cuLibraryGetKernel)
@@ -171,13 +172,14 @@ inline const char* ensure_loaded() {
         const char* error = nullptr;
         if (!is_loaded) {
             error = load(state);
-            state.owner = getpid();
+            // getpid() at each launch would take it 0.1 us
+            if (!error) pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
             if (!error) __atomic_store_n(&is_loaded, true, __ATOMIC_RELEASE);
         }
         pthread_mutex_unlock(&lock);
         if (error) return error;
     }
-    if (state.owner != getpid())
+    if (is_forked)
         return "CUDA was used before this process was forked, and cannot be used after it; start it another way: "
                "multiprocessing.set_start_method(\"spawn\")";
     return nullptr;
@@ -191,16 +193,27 @@ public:
         Context current = nullptr;
         what = "cuCtxGetCurrent";
         if ((error = api.cuCtxGetCurrent(&current))) return;
+        Context context = ordinal < max_devices ? __atomic_load_n(&primary[ordinal], __ATOMIC_ACQUIRE) : nullptr;
+        if (context && context == current) {  // as in nearly every launch; it is retained, so no other has its address
+            device = __atomic_load_n(&handles[ordinal], __ATOMIC_RELAXED);
+            return;
+        }
         what = "cuDeviceGet";
         if ((error = api.cuDeviceGet(&device, ordinal))) return;
         Device of_current = -1;
-        if (current && api.cuCtxGetDevice(&of_current) == success && of_current == device) return;
+        const bool is_covered = current && api.cuCtxGetDevice(&of_current) == success && of_current == device;
+        unsigned flags = 0;
+        int is_active = 0;  // one that nobody uses is not made only to be known
+        if (is_covered && !context) api.cuDevicePrimaryCtxGetState(device, &flags, &is_active);
         what = "cuDevicePrimaryCtxRetain";
-        Context context = ordinal < max_devices ? __atomic_load_n(&primary[ordinal], __ATOMIC_ACQUIRE) : nullptr;
-        if (!context) {
+        if (!context && (is_active || !is_covered)) {
             if ((error = api.cuDevicePrimaryCtxRetain(&context, device))) return;
-            if (ordinal < max_devices) __atomic_store_n(&primary[ordinal], context, __ATOMIC_RELEASE);
+            if (ordinal < max_devices) {
+                __atomic_store_n(&handles[ordinal], device, __ATOMIC_RELAXED);
+                __atomic_store_n(&primary[ordinal], context, __ATOMIC_RELEASE);
+            }
         }
+        if (is_covered) return;
         what = "cuCtxPushCurrent";
         error = api.cuCtxPushCurrent_v2(context);
         is_pushed_ = error == success;
