@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from tkjit.compile.torch_linking import quick_torch_linking
+from tkjit.compile.torch_linking import quick_torch_linking, without_own
 
 pytestmark = pytest.mark.compiles
+GXX = Path(shutil.which("g++") or "g++")
 
 
 def test_a_module_names_the_library_that_brings_the_others(runtime):
@@ -21,17 +22,20 @@ def test_a_module_names_the_library_that_brings_the_others(runtime):
 
 
 def test_an_empty_library_is_there_for_as_long_as_it_is_needed(tmp_path):
-    with quick_torch_linking(Path(shutil.which("g++") or "g++"), tmp_path) as flags:
-        assert flags[-1] == "-L."
+    with pytest.raises(KeyboardInterrupt), quick_torch_linking(GXX, tmp_path) as flags:
+        assert (tmp_path / "libtorch_cpu.so").read_bytes()[:4] == b"\x7fELF"
+        assert flags[-1] == "-L." and without_own(["-shared", *flags, "-lc10"]) == ["-shared", "-lc10"]
+        raise KeyboardInterrupt
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("exists", [True, False])
-def test_without_the_libraries_nothing_stands_in_their_place(exists, tmp_path, monkeypatch):
+@pytest.mark.parametrize("cxx", ["/bin/false", "/not/there"])
+def test_a_compiler_that_makes_none_links_as_before(cxx, tmp_path):
+    with quick_torch_linking(Path(cxx), tmp_path) as flags:
+        assert flags == []
+
+
+def test_a_torch_whose_libraries_lie_elsewhere_is_linked_as_before(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "__file__", str(tmp_path / "torch/__init__.py"))
-    library = tmp_path / "torch/lib/libtorch_python.so"
-    library.parent.mkdir(parents=True)
-    if exists:
-        library.touch()
-    with quick_torch_linking(Path("/bin/false"), tmp_path) as flags:
-        assert (str(library) in flags) == exists and bool(flags) == exists
+    with quick_torch_linking(GXX, tmp_path) as flags:
+        assert flags == [] and not list(tmp_path.iterdir())

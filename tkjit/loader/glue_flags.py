@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tkjit.compile.flags import RUNTIME
+from tkjit.compile.torch_linking import without_own
 
 
 class GlueFlags(NamedTuple):
@@ -43,8 +44,7 @@ def glue_flags(cflags: str, ldflags: str, own: Iterable[str], of_glue: Iterable[
     if str(RUNTIME) not in places or not all(Path(place).is_dir() for place in places):
         return None
     # a glue asks for nothing of torch's but by the table, and a linker takes half of its time to read these libraries
-    libraries = ("-l", "-L", "/", "-Wl,--as-needed", "-Wl,--no-as-needed")
-    linker = [word for word in ldflags.split() if not word.startswith(libraries)]
+    linker = [word for word in without_own(ldflags.split()) if not word.startswith(("-l", "-L"))]
     return GlueFlags([*words, *of_glue], linker)
 
 
