@@ -123,6 +123,19 @@ def test_the_primary_context_is_known_from_the_second_launch_on(driver, launcher
     assert said.count("error None") == 3
 
 
+def test_another_context_than_the_primary_one_is_asked_for_its_device_each_time(driver, launcher):
+    said = run(driver, launcher, device=1, DRIVER_CONTEXT="1", DRIVER_PRIMARY="1", LAUNCHES="3")
+    assert said.count("cuCtxGetDevice 101") == said.count("error None") == 3
+    assert said.count("cuDevicePrimaryCtxRetain 101") == 1 and not any("Push" in line for line in said)
+
+
+def test_a_primary_context_that_cannot_be_known_costs_no_launch(driver, launcher):
+    refused = {"DRIVER_PRIMARY": "1", "DRIVER_FAILS": "cuDevicePrimaryCtxRetain=2"}
+    said = run(driver, launcher, device=1, LAUNCHES="2", **refused)
+    assert said.count("cuCtxGetDevice 101") == said.count("error None") == 2
+    assert said.count("cuThreadExchangeStreamCaptureMode 2") == said.count("cuThreadExchangeStreamCaptureMode 0")
+
+
 def test_the_primary_context_of_another_device_is_not_taken_for_it(driver, launcher):
     said = run(driver, launcher, device=2, DRIVER_PRIMARY="1", LAUNCHES="2")
     assert said.count("cuCtxPushCurrent 0x1066") == said.count("cuCtxPopCurrent 1") == 2

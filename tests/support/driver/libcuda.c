@@ -1,7 +1,7 @@
 // A CUDA driver of the tests: each call is a line on standard output, and succeeds unless DRIVER_FAILS names it.
 //
 // DRIVER_FAILS="cuLaunchKernelEx=700"  DRIVER_CONTEXT=1: a context of device 1 is current  DRIVER_VERSION=12040
-// DRIVER_PRIMARY=1: the primary context of device 1 is, too
+// DRIVER_PRIMARY=1: the primary context of device 1 is active, and current where DRIVER_CONTEXT names no other
 // DRIVER_CAPTURES=1: the stream is being captured  DRIVER_PARAMETERS="8,8,4": the bytes of each parameter of a launch
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,12 +35,12 @@ EXPORT int cuInit(unsigned flags) { CALL("cuInit", "%u", flags); return 0; }
 EXPORT int cuDriverGetVersion(int* version) { *version = number("DRIVER_VERSION", 13000); return 0; }
 EXPORT int cuDeviceGet(int* device, int ordinal) { *device = 100 + ordinal; return asked_for("cuDeviceGet"); }
 EXPORT int cuCtxGetCurrent(void** context) {
-    *context = getenv("DRIVER_CONTEXT") ? (void*)0x77 : 0;
-    if (getenv("DRIVER_PRIMARY")) *context = (void*)(0x1000L + 100 + number("DRIVER_PRIMARY", 0));
+    *context = getenv("DRIVER_PRIMARY") ? (void*)(0x1000L + 100 + number("DRIVER_PRIMARY", 0)) : 0;
+    if (getenv("DRIVER_CONTEXT")) *context = (void*)0x77;
     return asked_for("cuCtxGetCurrent");
 }
 EXPORT int cuCtxGetDevice(int* device) {
-    *device = 100 + number("DRIVER_PRIMARY", number("DRIVER_CONTEXT", 0));
+    *device = 100 + number("DRIVER_CONTEXT", number("DRIVER_PRIMARY", 0));
     CALL("cuCtxGetDevice", "%d", *device);
     return 0;
 }

@@ -94,7 +94,7 @@ inline constexpr int max_devices = 64;
 inline State state;
 inline pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 inline bool is_loaded, is_forked;
-inline Device handles[max_devices];
+inline Device device_handles[max_devices];
 inline Context primary[max_devices];  // set after the device's handle
 inline size_t allowed_bytes[max_devices];
 
@@ -173,7 +173,8 @@ inline const char* ensure_loaded() {
         if (!is_loaded) {
             error = load(state);
             // getpid() at each launch would take it 0.1 us
-            if (!error) pthread_atfork(nullptr, nullptr, [] { is_forked = true; });
+            if (!error && pthread_atfork(nullptr, nullptr, [] { is_forked = true; }))
+                error = error_text("out of memory for a fork's handler");
             if (!error) __atomic_store_n(&is_loaded, true, __ATOMIC_RELEASE);
         }
         pthread_mutex_unlock(&lock);
@@ -194,26 +195,19 @@ public:
         what = "cuCtxGetCurrent";
         if ((error = api.cuCtxGetCurrent(&current))) return;
         Context context = ordinal < max_devices ? __atomic_load_n(&primary[ordinal], __ATOMIC_ACQUIRE) : nullptr;
-        if (context && context == current) {  // as in nearly every launch; it is retained, so no other has its address
-            device = __atomic_load_n(&handles[ordinal], __ATOMIC_RELAXED);
+        if (context && context == current) {  // as in nearly every launch
+            device = __atomic_load_n(&device_handles[ordinal], __ATOMIC_RELAXED);
             return;
         }
         what = "cuDeviceGet";
         if ((error = api.cuDeviceGet(&device, ordinal))) return;
         Device of_current = -1;
-        const bool is_covered = current && api.cuCtxGetDevice(&of_current) == success && of_current == device;
-        unsigned flags = 0;
-        int is_active = 0;  // one that nobody uses is not made only to be known
-        if (is_covered && !context) api.cuDevicePrimaryCtxGetState(device, &flags, &is_active);
-        what = "cuDevicePrimaryCtxRetain";
-        if (!context && (is_active || !is_covered)) {
-            if ((error = api.cuDevicePrimaryCtxRetain(&context, device))) return;
-            if (ordinal < max_devices) {
-                __atomic_store_n(&handles[ordinal], device, __ATOMIC_RELAXED);
-                __atomic_store_n(&primary[ordinal], context, __ATOMIC_RELEASE);
-            }
+        if (current && api.cuCtxGetDevice(&of_current) == success && of_current == device) {
+            if (!context) learn_primary(ordinal);
+            return;
         }
-        if (is_covered) return;
+        what = "cuDevicePrimaryCtxRetain";
+        if (!context && (error = retain_primary(ordinal, context))) return;
         what = "cuCtxPushCurrent";
         error = api.cuCtxPushCurrent_v2(context);
         is_pushed_ = error == success;
@@ -230,6 +224,29 @@ public:
     const char* what;
 
 private:
+    // It stays retained for as long as the process lives, so that its address is no other context's; cudaDeviceReset takes
+    // the library with it.
+    Result retain_primary(int32_t ordinal, Context& context) {
+        const Result refused = state.api.cuDevicePrimaryCtxRetain(&context, device);
+        if (refused == success && ordinal < max_devices) {
+            __atomic_store_n(&device_handles[ordinal], device, __ATOMIC_RELAXED);
+            __atomic_store_n(&primary[ordinal], context, __ATOMIC_RELEASE);
+        }
+        return refused;
+    }
+    // Where a context of the device is current, its primary one need not be known, and one that nobody uses is not made.
+    void learn_primary(int32_t ordinal) {
+        unsigned flags = 0;
+        int is_active = 0;
+        Context context = nullptr;
+        if (ordinal >= max_devices) return;
+        CaptureMode mode = capture_relaxed;
+        state.api.cuThreadExchangeStreamCaptureMode(&mode);
+        if (state.api.cuDevicePrimaryCtxGetState(device, &flags, &is_active) == success && is_active)
+            retain_primary(ordinal, context);
+        state.api.cuThreadExchangeStreamCaptureMode(&mode);
+    }
+
     bool is_pushed_ = false;
 };
 
