@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 
 import pytest
@@ -14,7 +16,13 @@ pytestmark = pytest.mark.compiles
 
 
 @pytest.mark.parametrize("plan", [RuntimePlan, OperatorsPlan, GluePlan])
-def test_the_flags_come_after_torchs(plan):
+def test_the_last_standard_is_taken(plan):
     cxx = str(loader_for(Settings.from_environment()).toolchain.cxx.path)
     command = [cxx, "-std=c++17", *plan.cflags, "-fsyntax-only", "-x", "c++", "-"]
     subprocess.run(command, input="static_assert(__cplusplus >= 202002L);", text=True, check=True)
+
+
+def test_load_inline_puts_it_last(runtime):
+    (manifest,) = runtime.glob("v1/*/runtime/*/*/manifest.json")
+    flags = json.loads(manifest.read_text())["cflags"]
+    assert flags.endswith(" ".join(RuntimePlan.cflags)) and re.findall(r"-std=\S+", flags)[-1] == "-std=c++20"

@@ -29,7 +29,8 @@ def said(version: str) -> str:
 
 def write_gxx(path: Path, version: str = GXX_12) -> Path:
     return write_tool(
-        path, f"case $1 in -print*) echo /lib/libstdc++.so; exit;; esac\nprintf '{version}\\nCopyright (C) 2022\\n'"
+        path,
+        f"case $1 in -print-file*) echo /lib/libstdc++.so; exit;; esac\nprintf '{version}\\nCopyright (C) 2022\\n'",
     )
 
 
@@ -44,4 +45,6 @@ def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_1
 
 def calls(directory: Path) -> list[str]:
     lines = (directory / "calls").read_text() if (directory / "calls").exists() else ""
-    return [line for line in lines.splitlines() if "-print-file-name" not in line]  # comes with each of a version
+    return [
+        line for line in lines.splitlines() if "-print-file-name=libstdc++.so" not in line
+    ]  # comes with each of a version

@@ -72,7 +72,7 @@ class Toolchain:
         for name in self._cxx_names():
             if path := self._which(name):
                 # the age is looked at when the version is asked for; an old compiler is asked each time
-                version = self._version(path, partial(_checked_version, path))
+                version = self._version(path, partial(_checked_version, path), "checked version")
                 return Tool(path, version, "CXX" if given else "PATH")
         if given:
             raise ToolchainError(f"no C++ compiler {given!r} (CXX); name a program, or unset CXX")
@@ -300,9 +300,9 @@ class Toolchain:
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
 
-    def _version(self, path: Path, ask: Callable[[], str]) -> str:
+    def _version(self, path: Path, ask: Callable[[], str], fact: str = "version") -> str:
         """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
-        version, text = self._cached_fact(path, "version", ask), _script(path)
+        version, text = self._cached_fact(path, fact, ask), _script(path)
         return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
 
     def _cached_fact(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
