@@ -18,7 +18,7 @@ CPU = (
     "cpu.bench_prepared",
     "cpu.bench_export",
 )
-GPU = ("gpu.bench_call", "gpu.bench_kernels")
+GPU = ("gpu.bench_call", "gpu.bench_first", "gpu.bench_kernels")
 
 
 def main() -> None:

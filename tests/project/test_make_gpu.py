@@ -8,7 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from support.waiting import wait_until
 
+from benchmarks import __main__ as runner
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.gpu.__main__ import Result, Shard, add_tests, finished, markdown, run, shards
 
@@ -24,7 +26,7 @@ def result(**changes: object) -> Result:
     return Result(**{"shard": "one", "commit": "abc", "device": "H100", "command": [], "ended": "ended", **changes})
 
 
-@pytest.mark.parametrize(("jobs", "sizes"), [(1, [12, 12, 6, 4, 4, 1, 0, 0, 12, 12, 6]), (14, [30, 9, 0, 0, 30])])
+@pytest.mark.parametrize(("jobs", "sizes"), [(1, [12, 12, 6, 4, 4, 1, 0, 0, 0, 12, 12, 6]), (14, [30, 9, 0, 0, 0, 30])])
 def test_every_test_is_in_one_shard_of_a_compiler_and_every_benchmark_too(jobs, sizes, monkeypatch):
     monkeypatch.setattr(gpu, "JOBS", jobs)
     tests = [f"tests/runtime/test_gpu_calls.py::test_{i}" for i in range(30)]
@@ -34,7 +36,7 @@ def test_every_test_is_in_one_shard_of_a_compiler_and_every_benchmark_too(jobs, 
     assert [node for shard in found for node in shard.tests if shard.compiler == "nvcc"] == tests
     assert [len(shard.tests) for shard in found] == sizes
     assert len({shard.name for shard in found}) == len(found)
-    assert [shard.benchmark for shard in found if shard.benchmark] == ["gpu.bench_call", "gpu.bench_kernels"]
+    assert tuple(shard.benchmark for shard in found if shard.benchmark) == runner.GPU
 
 
 def test_tests_run_side_by_side_under_the_compiler_of_their_shard(tmp_path: Path):
@@ -54,20 +56,26 @@ def test_a_report_is_counted_with_the_reasons(tmp_path: Path):
 
 def test_a_shard_that_has_ended_is_not_run_again_until_the_commit_is_another(tmp_path: Path):
     shard = Shard("one", ("tests/runtime/test_gpu_calls.py::test_a",))
+    command = shard.command(tmp_path, 480)
     assert finished(shard, tmp_path, "abc") is None
-    (tmp_path / "one.json").write_text(json.dumps(asdict(result(passed=3))))
+    (tmp_path / "one.json").write_text(json.dumps(asdict(result(passed=3, command=command))))
     assert finished(shard, tmp_path, "abc").passed == 3
     assert finished(shard, tmp_path, "another") is None
-    (tmp_path / "one.json").write_text(json.dumps(asdict(result(ended="killed after 480 s"))))
+    assert finished(Shard("one", (*shard.tests, "tests/a.py::test_b")), tmp_path, "abc") is None  # of other cores
+    (tmp_path / "one.json").write_text(json.dumps(asdict(result(ended="killed after 480 s", command=command))))
     assert finished(shard, tmp_path, "abc") is None
 
 
 def test_a_shard_that_hangs_is_killed_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    sleeping = [sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"]
+    child = f"import os, time; open({str(tmp_path / 'child')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    started = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
+    sleeping = [sys.executable, "-c", started]
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: sleeping)
     one = run(Shard("one", ("tests/sim/test_gpu_a.py::test_a",)), tmp_path, 1, "abc", "H100")
     assert one.ended == "killed after 1 s" and "begun" in one.output
     assert json.loads((tmp_path / "one.json").read_text())["ended"] == one.ended
+    status = Path(f"/proc/{(tmp_path / 'child').read_text()}/stat")
+    wait_until(lambda: not status.exists() or b") Z " in status.read_bytes(), what="the end of what the shard started")
 
 
 def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -76,6 +84,28 @@ def test_tests_that_the_time_did_not_reach_are_not_called_good(tmp_path: Path, m
     tests = tuple(f"tests/sim/test_gpu_a.py::test_{i}" for i in range(6))
     one = run(Shard("one", tests), tmp_path, 20, "abc", "H100")
     assert one.ended == "2 of 6 tests not run: the time was over" and not one.is_good
+
+
+@pytest.mark.compiles
+def test_the_time_of_tests_side_by_side_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    tests = tmp_path / "test_slow.py"
+    tests.write_text("import time\ndef test_a(): pass\ndef test_b(): time.sleep(3)\n" + "def test_c(): pass\n")
+    shard = Shard("one", tuple(f"{tests}::test_{name}" for name in "abc"))
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "1",
+        "-p",
+        "no:cacheprovider",
+        f"--junitxml={tmp_path}/one.xml",
+    ]
+    command += ["--session-timeout", "1", *shard.tests]
+    monkeypatch.setattr(Shard, "command", lambda self, out, seconds: command)
+    one = run(shard, tmp_path, 60, "abc", "H100")
+    assert one.ended.endswith("of 3 tests not run: the time was over") and one.passed >= 1, one.output
 
 
 def test_a_report_of_an_earlier_run_is_not_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
