@@ -226,9 +226,11 @@ def many_variants(count: int, directory: Path) -> list[tuple[str, ...]]:
     root = directory / "variants"
     warm(root, kernels, 1)  # what is built once an environment
     rows: list[tuple[str, ...]] = []
+    seconds = 0.0
     for number in (count // 4, count // 2, count):
         begun = len(list_entries(root))
-        seconds, peak = warm(root, kernels, number, interrupt_after_s=number / 8 if number == count else None)
+        # the last makes twice as many as the one before it
+        seconds, peak = warm(root, kernels, number, interrupt_after_s=seconds if number == count else None)
         made = len(list_entries(root)) - begun
         rows.append(
             (f"{made} variants", f"{seconds:.1f} s", f"{seconds / made:.2f} s each", f"peak {peak} MiB of warmup")
