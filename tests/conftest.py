@@ -254,20 +254,29 @@ def sass() -> Any:
     return disassemble
 
 
+_lost_device: list[str] = []  # by which test
+
+
 @pytest.fixture(autouse=True)
 def needs_a_gpu(request: pytest.FixtureRequest) -> Iterator[None]:
     """What is marked `gpu` runs on one, whether the test takes the device as an argument or not.
 
-    A kernel's error is found after the test that launched it: it takes the device from all that follow.
+    Waits for the test's kernels, so that their error fails this test; those that follow say which it was.
     """
-    if request.node.get_closest_marker("gpu"):
-        request.getfixturevalue("gpu")
+    if not request.node.get_closest_marker("gpu"):
         yield
-        import torch
+        return
+    request.getfixturevalue("gpu")
+    if _lost_device:
+        pytest.fail(f"the device is lost to this process since {_lost_device[0]}", pytrace=False)
+    yield
+    import torch
 
+    try:
         torch.cuda.synchronize()
-    else:
-        yield
+    except RuntimeError:
+        _lost_device.append(request.node.nodeid)
+        raise
 
 
 @pytest.fixture(scope="session")

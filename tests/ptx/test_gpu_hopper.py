@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from support.hopper.kernels import BOXES, PRODUCTS, Product, move_box
@@ -37,3 +42,20 @@ def test_a_box_is_the_simulators(hopper, at, adds):
     move_box(source.to(hopper), on_gpu, *at, adds=adds)
     move_box(source, target, *at, adds=adds)
     assert torch.equal(on_gpu.cpu(), target)
+
+
+BOX = """
+import sys, torch
+from support.hopper.kernels import move_box
+source, target = torch.randn(5, 9, 16, device="cuda"), torch.randn(5, 9, 16, device="cuda")
+move_box(source, target, *map(int, sys.argv[1:]))
+torch.cuda.synchronize()
+"""
+
+
+@pytest.mark.parametrize("at", ["1 0 0 0 0 0", "0 0 0 1 0 0", "0 0 0 -4 0 0", "0 0 0 0 -1 0", "0 0 0 0 0 -1"])
+def test_a_box_that_the_simulator_refuses_ends_the_kernel(hopper, at):
+    """In a process of its own, whose device is lost."""
+    around = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])}
+    ended = subprocess.run([sys.executable, "-c", BOX, *at.split()], env=around, capture_output=True, text=True)
+    assert ended.returncode == 1 and "an illegal instruction was encountered" in ended.stderr
