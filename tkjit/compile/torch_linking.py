@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +37,8 @@ def without_own(flags: Iterable[str]) -> list[str]:
 
 
 def _make_empty(cxx: Path, directory: Path) -> bool:
+    import subprocess  # a warm process has no use for it
+
     command = [str(cxx), "-shared", "-nostdlib", "-x", "c", os.devnull, "-o", _LARGEST]
     try:
         # in the directory by which a build's compilers are found
