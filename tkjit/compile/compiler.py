@@ -245,7 +245,6 @@ def compile_module(
         With the compiler's first error.
     """
     import ninja
-    from torch.utils import cpp_extension
 
     module_name = new_module_name(unit)
     start = time.monotonic()
@@ -258,13 +257,15 @@ def compile_module(
         memory,
         quick_torch_linking(cxx, staging) as linking,
     ):
+        from torch.utils import cpp_extension
+
         try:
             module = cpp_extension.load_inline(  # type: ignore[no-untyped-call]
                 module_name,
                 [unit.text],
                 extra_cflags=cflags,
                 # the linker runs in the staging directory
-                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linking],
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linking()],
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,
