@@ -102,3 +102,21 @@ def test_an_unknown_instruction_is_a_trap_with_its_name():
     assert 'unknown("ld.global.mystery.b32: the simulator does not know .mystery")' in translate(
         "ld.global.mystery.b32 %0, [%1];", [Operand("=r", "a"), Operand("l", "b")]
     )
+
+
+@pytest.mark.parametrize(
+    "types, more, is_known",
+    [
+        ("m64n8k16.f32.bf16.bf16", ", 1, 1, 0, 1", True),
+        ("m64n8k8.f32.tf32.tf32", ", 1, 1", True),
+        ("m64n8k8.f32.tf32.tf32", ", 1, 1, 0, 1", False),  # nor does ptxas transpose any but elements of 16 bits
+        ("m64n8k32.f32.e4m3.e4m3", ", 1, 1, 0, 1", False),
+        ("m64n8k32.s32.s8.s8", "", True),
+        ("m64n8k32.s32.s8.s8", ", 1, 1", False),
+    ],
+)
+def test_which_immediates_a_wgmma_has(types, more, is_known):
+    text = f"wgmma.mma_async.sync.aligned.{types} {{%0, %1, %2, %3}}, %4, %4, 1{more};"
+    constraint = "+r" if ".s32." in types else "+f"
+    operands = [*(Operand(constraint, f"d{i}") for i in range(4)), Operand("l", "descriptor")]
+    assert ("unknown(" not in translate(text, operands)) == is_known

@@ -22,6 +22,9 @@ def _wgmma(one: Call) -> str:
     _, n, k = map(int, re.findall(r"\d+", shape))
     if k != _K[types[1]]:
         raise Unknown
+    # behind the scale of D: the signs of A and B, but not of integers; which of them lie transposed, of 16 bits alone
+    if one.count > (8 if k == 16 else 4 if types[0] == "s32" else 6):
+        raise Unknown
     target, a = one.operand(0), one.operand(1)
     if not isinstance(target, Vector):
         raise Unknown

@@ -102,78 +102,63 @@ inline constexpr unsigned wgmma_m = 64;
 inline constexpr unsigned most_wgmma_n = 256;
 inline constexpr unsigned most_wgmma_k = 32;
 
+inline constexpr unsigned row_bytes = 32;  // of a row of A, or a column of B: what lies along K
+
 /// What is multiplied, as numbers: A by rows; B once for each of the four threads that share a row of D, in the order of
 /// their registers, so that sums are made where they lie.
 template <class Number>
 struct Matrices {
     Number a[wgmma_m][most_wgmma_k];
     alignas(64) Number b[4][most_wgmma_k][most_wgmma_n / 2];
+    char rows[most_wgmma_n][row_bytes];  // first of A and then of B, before they are numbers
 };
 
-template <Element element, class Number>
-inline void read_a(Matrices<Number>& to, const SharedMatrix& from, int sign) {
-    constexpr unsigned k = wgmma_k(element), in_unit = k / 2;
-    const unsigned size = 16 / in_unit;
-    if (from.by_other()) {
-        for (unsigned i = 0; i < k; i++) {
-            for (unsigned unit = 0; unit < wgmma_m / in_unit; unit++) {
-                const char* const bytes = from.along_other(unit, i);
-                for (unsigned e = 0; e < in_unit; e++) {
-                    to.a[unit * in_unit + e][i] = static_cast<Number>(element_value<element>(bytes + e * size) * sign);
-                }
-            }
+/// Rows of A, or columns of B. Only elements of 16 bits can lie along M or N.
+inline void read_rows(char (*rows)[row_bytes], const SharedMatrix& from, unsigned count) {
+    if (!from.by_other()) {
+        for (unsigned row = 0; row < count; row++) {
+            for (unsigned unit = 0; unit < 2; unit++) memcpy(rows[row] + 16 * unit, from.along_k(row, unit), 16);
         }
         return;
     }
-    for (unsigned row = 0; row < wgmma_m; row++) {
-        for (unsigned unit = 0; unit < 2; unit++) {
-            const char* const bytes = from.along_k(row, unit);
-            for (unsigned e = 0; e < in_unit; e++) {
-                to.a[row][unit * in_unit + e] = static_cast<Number>(element_value<element>(bytes + e * size) * sign);
-            }
+    for (unsigned i = 0; i < row_bytes / 2; i++) {
+        for (unsigned unit = 0; unit < count / 8; unit++) {
+            const char* const bytes = from.along_other(unit, i);
+            for (unsigned e = 0; e < 8; e++) memcpy(rows[8 * unit + e] + 2 * i, bytes + 2 * e, 2);
         }
     }
 }
 
-/// A in registers: a[i] of a lane packs elements of row lane / 4 + 8 (i % 2), from column p (lane % 4) + 4 p (i / 2) on.
-template <Element element, class Number>
-inline void read_a_registers(Matrices<Number>& to, const Thread* threads, int sign) {
-    constexpr unsigned packed = wgmma_k(element) / 8, size = 4 / packed;
+/// Rows of A in registers: a[i] of a lane has four bytes of row lane / 4 + 8 (i % 2), from 4 (lane % 4) + 16 (i / 2) on.
+inline void read_registers(char (*rows)[row_bytes], const Thread* threads) {
     for (unsigned t = 0; t < warpgroup_threads; t++) {
         const uint32_t* const registers = static_cast<const WgmmaOperands*>(threads[t].operands)->a_registers;
         const unsigned lane = t % 32, row = t / 32 * 16 + lane / 4;
-        for (unsigned i = 0; i < 4; i++) {
-            const char* const bytes = reinterpret_cast<const char*>(&registers[i]);
-            for (unsigned e = 0; e < packed; e++) {
-                to.a[row + 8 * (i % 2)][packed * (lane % 4) + 4 * packed * (i / 2) + e] =
-                    static_cast<Number>(element_value<element>(bytes + e * size) * sign);
-            }
-        }
+        for (unsigned i = 0; i < 4; i++) memcpy(rows[row + 8 * (i % 2)] + 4 * (lane % 4) + 16 * (i / 2), &registers[i], 4);
     }
 }
 
+/// The numbers of a row's elements.
 template <Element element, class Number>
-inline void read_b(Matrices<Number>& to, const SharedMatrix& from, unsigned n, int sign) {
-    constexpr unsigned k = wgmma_k(element), in_unit = k / 2;
-    const unsigned size = 16 / in_unit;
-    const auto put = [&](unsigned column, unsigned row, const char* bytes) {
-        const Number value = static_cast<Number>(element_value<element>(bytes) * sign);
-        Number* const place = &to.b[column % 8 / 2][row][column / 8 * 4 + column % 2];
-        place[0] = place[2] = value;
-    };
-    if (from.by_other()) {
-        for (unsigned i = 0; i < k; i++) {
-            for (unsigned unit = 0; unit < n / in_unit; unit++) {
-                const char* const bytes = from.along_other(unit, i);
-                for (unsigned e = 0; e < in_unit; e++) put(unit * in_unit + e, i, bytes + e * size);
-            }
-        }
-        return;
-    }
-    for (unsigned column = 0; column < n; column++) {
-        for (unsigned unit = 0; unit < 2; unit++) {
-            const char* const bytes = from.along_k(column, unit);
-            for (unsigned e = 0; e < in_unit; e++) put(column, unit * in_unit + e, bytes + e * size);
+inline void convert_row(Number* to, const char* row, int sign) {
+    constexpr unsigned k = wgmma_k(element);
+    for (unsigned i = 0; i < k; i++) to[i] = static_cast<Number>(element_value<element>(row + row_bytes / k * i) * sign);
+}
+
+template <class Number>
+using ConvertRow = void (*)(Number* to, const char* row, int sign);
+
+template <class Number>
+inline ConvertRow<Number> row_converter(Element element) {
+    if constexpr (static_cast<Number>(0.5) == 0) {
+        return element == Element::s8 ? convert_row<Element::s8, Number> : convert_row<Element::u8, Number>;
+    } else {
+        switch (element) {
+            case Element::f16: return convert_row<Element::f16, Number>;
+            case Element::bf16: return convert_row<Element::bf16, Number>;
+            case Element::tf32: return convert_row<Element::tf32, Number>;
+            case Element::e4m3: return convert_row<Element::e4m3, Number>;
+            default: return convert_row<Element::e5m2, Number>;
         }
     }
 }
@@ -316,35 +301,42 @@ inline void multiply_all(Thread* threads, const WgmmaShape& shape, const Matrice
     }
 }
 
-template <Element element, class Number>
-inline void read_either_a(const Thread* threads, Matrices<Number>& matrices, const race::Moment& issued, Site site) {
+template <class Number>
+inline void read_a(Matrices<Number>& to, Element element, const Thread* threads, const race::Moment& issued, Site site) {
     const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     if (first.a_registers) {
-        read_a_registers<element>(matrices, threads, first.sign_a);
+        read_registers(to.rows, threads);
     } else {
-        read_a<element>(matrices, SharedMatrix(first.a, first.a_by_columns, issued, site), first.sign_a);
+        read_rows(to.rows, SharedMatrix(first.a, first.a_by_columns, issued, site), wgmma_m);
+    }
+    const ConvertRow<Number> convert = row_converter<Number>(element);
+    for (unsigned row = 0; row < wgmma_m; row++) convert(to.a[row], to.rows[row], first.sign_a);
+}
+
+template <class Number>
+inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const WgmmaOperands& first, const race::Moment& issued,
+                   Site site) {
+    read_rows(to.rows, SharedMatrix(first.b, first.b_by_rows, issued, site), shape.n);
+    const ConvertRow<Number> convert = row_converter<Number>(shape.b);
+    const unsigned k = wgmma_k(shape.b);
+    for (unsigned column = 0; column < shape.n; column += 8) {
+        Number numbers[8][most_wgmma_k];
+        for (unsigned i = 0; i < 8; i++) convert(numbers[i], to.rows[column + i], first.sign_b);
+        for (unsigned i = 0; i < k; i++) {
+            for (unsigned pair = 0; pair < 4; pair++) {
+                Number* const place = &to.b[pair][i][column / 2];
+                place[0] = place[2] = numbers[2 * pair][i];
+                place[1] = place[3] = numbers[2 * pair + 1][i];
+            }
+        }
     }
 }
 
 template <class Number>
 inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
-    const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     const race::Moment issued = race::begin_product(threads[0], site);
-    const auto with = [&]<Element element>() {
-        if (shape.a == element) read_either_a<element>(threads, matrices, issued, site);
-        if (shape.b != element) return;
-        read_b<element>(matrices, SharedMatrix(first.b, first.b_by_rows, issued, site), shape.n, first.sign_b);
-    };
-    if constexpr (static_cast<Number>(0.5) != 0) {
-        with.template operator()<Element::f16>();
-        with.template operator()<Element::bf16>();
-        with.template operator()<Element::tf32>();
-        with.template operator()<Element::e4m3>();
-        with.template operator()<Element::e5m2>();
-    } else {
-        with.template operator()<Element::s8>();
-        with.template operator()<Element::u8>();
-    }
+    read_a(matrices, shape.a, threads, issued, site);
+    read_b(matrices, shape, *static_cast<const WgmmaOperands*>(threads[0].operands), issued, site);
     race::end_reads_of_product();
     multiply_all(threads, shape, matrices);
 }
