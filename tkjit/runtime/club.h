@@ -24,6 +24,10 @@
 #include <thread>
 #include <vector>
 
+// A call over several devices takes microseconds: to optimise more would only take the compiler longer.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 namespace tkjit::runtime {
 
 inline int64_t now_ns() {
@@ -308,3 +312,5 @@ private:
 };
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options

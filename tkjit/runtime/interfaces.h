@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+// What such an array says it says in Python: to optimise more would only take the compiler longer.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 namespace tkjit::runtime {
 
 // Sizes, and strides in bytes or null, as a DLTensor: these arrays are read as those are.
@@ -235,3 +239,5 @@ inline Owned capsule_for_torch(PyObject* array) {
 }
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options

@@ -12,6 +12,10 @@
 #include <string>
 #include <vector>
 
+// As club.h.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 namespace tkjit::runtime {
 
 // ---- processes that are lost ---------------------------------------------------------------------------------------
@@ -226,3 +230,5 @@ inline bool execute(const char* kernel, PyObject* club, const Step* steps, int c
 }
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options

@@ -8,6 +8,10 @@
 #include <utility>
 #include <vector>
 
+// As club.h.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 namespace tkjit::runtime {
 
 // ---- clubs ---------------------------------------------------------------------------------------------------------
@@ -161,3 +165,5 @@ inline PyObject* make_layout_type() {
 }
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options

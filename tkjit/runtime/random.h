@@ -6,6 +6,10 @@
 
 #include <string>
 
+// Calls of torch's Python: to optimise more would only take the compiler longer.
+#pragma GCC push_options
+#pragma GCC optimize("Og")
+
 namespace tkjit::runtime {
 
 // A generator as a call may bring it, or the default one of the device.
@@ -62,3 +66,5 @@ inline bool random(const char* kernel, const char* name, PyObject* given, int64_
 }
 
 }  // namespace tkjit::runtime
+
+#pragma GCC pop_options
