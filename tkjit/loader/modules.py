@@ -136,10 +136,12 @@ class RuntimePlan(SharedModulePlan):
     arch = RUNTIME
     # -O2 would take a third more, for no better call than with these; -g0 because nobody steps through it. The unit is
     # small, and the compiler's bound on its growth would keep it from inlining the path of a call. The texts of torch's
-    # own checks are read by nobody: what they throw is another error here
+    # own checks are read by nobody: what they throw is another error here. It is assembled meanwhile, and g++ does not
+    # look for memory to use again, of which it would find 15 MB: together a twentieth
     cflags = (
         *(_STD, "-O1", "-finline-functions", "-finline-small-functions", "--param=inline-unit-growth=400"),
         *("-falign-functions=32", "-g0", "-fvisibility=hidden", "-DSTRIP_ERROR_MESSAGES"),
+        *("-pipe", "--param=ggc-min-heapsize=600000"),
     )
     what = "the runtime (once per environment)"
 
