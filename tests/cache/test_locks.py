@@ -100,6 +100,7 @@ def test_those_who_waited_for_a_killed_builder_line_up_anew(entries, header, thr
     for _ in range(3):
         threads.start(lambda: entries.build(RECIPE, builder))
     assert len({entry.directory for entry in threads.join()}) == 1
+    assert below(entries.root, ".lock*") == [".lock", ".lock-1"]
     assert builder.calls == 1
 
 
