@@ -91,18 +91,8 @@ def test_the_time_of_tests_side_by_side_may_be_over(tmp_path: Path, monkeypatch:
     tests = tmp_path / "test_slow.py"
     tests.write_text("import time\ndef test_a(): pass\ndef test_b(): time.sleep(3)\n" + "def test_c(): pass\n")
     shard = Shard("one", tuple(f"{tests}::test_{name}" for name in "abc"))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-n",
-        "1",
-        "-p",
-        "no:cacheprovider",
-        f"--junitxml={tmp_path}/one.xml",
-    ]
-    command += ["--session-timeout", "1", *shard.tests]
+    options = "-q -n 1 -p no:cacheprovider --session-timeout 1".split()
+    command = [sys.executable, "-m", "pytest", *options, f"--junitxml={tmp_path}/one.xml", *shard.tests]
     monkeypatch.setattr(Shard, "command", lambda self, out, seconds: command)
     one = run(shard, tmp_path, 60, "abc", "H100")
     assert one.ended.endswith("of 3 tests not run: the time was over") and one.passed >= 1, one.output

@@ -45,6 +45,5 @@ def write_nvcc(path: Path, root: str = "", codes: str = "sm_80 sm_90 sm_100 sm_1
 
 def calls(directory: Path) -> list[str]:
     lines = (directory / "calls").read_text() if (directory / "calls").exists() else ""
-    return [
-        line for line in lines.splitlines() if "-print-file-name=libstdc++.so" not in line
-    ]  # comes with each of a version
+    # that question comes with each for a version
+    return [line for line in lines.splitlines() if "-print-file-name=libstdc++.so" not in line]

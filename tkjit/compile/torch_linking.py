@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _LARGEST = "libtorch_cpu.so"
-_NAMED = "/lib/libtorch_python.so"
+_NAMED = "lib/libtorch_python.so"
 _BEFORE, _AFTER = "-Wl,--no-as-needed", ("-Wl,--as-needed", "-L.")
 
 
@@ -27,7 +27,7 @@ def quick_torch_linking(cxx: Path, directory: Path) -> Iterator[Callable[[], lis
     """
     import torch
 
-    named = Path(f"{Path(torch.__file__).parent}{_NAMED}")
+    named = Path(torch.__file__).parent / _NAMED
     making = _make_empty(cxx, directory) if named.is_file() else None
 
     def flags() -> list[str]:
@@ -45,7 +45,7 @@ def quick_torch_linking(cxx: Path, directory: Path) -> Iterator[Callable[[], lis
 
 def without_own(flags: Iterable[str]) -> list[str]:
     """A linker's flags without those of ``quick_torch_linking``."""
-    return [flag for flag in flags if flag not in (_BEFORE, *_AFTER) and not flag.endswith(_NAMED)]
+    return [flag for flag in flags if flag not in (_BEFORE, *_AFTER) and not flag.endswith(f"/{_NAMED}")]
 
 
 def _make_empty(cxx: Path, directory: Path) -> Popen[bytes] | None:

@@ -101,7 +101,6 @@ inline auto element_value(const char* bytes) {
 inline constexpr unsigned wgmma_m = 64;
 inline constexpr unsigned most_wgmma_n = 256;
 inline constexpr unsigned most_wgmma_k = 32;
-
 inline constexpr unsigned row_bytes = 32;  // of a row of A, or a column of B: what lies along K
 
 /// What is multiplied, as numbers: A by rows; B once for each of the four threads that share a row of D, in the order of
@@ -314,8 +313,9 @@ inline void read_a(Matrices<Number>& to, Element element, const Thread* threads,
 }
 
 template <class Number>
-inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const WgmmaOperands& first, const race::Moment& issued,
+inline void read_b(Matrices<Number>& to, const WgmmaShape& shape, const Thread* threads, const race::Moment& issued,
                    Site site) {
+    const WgmmaOperands& first = *static_cast<const WgmmaOperands*>(threads[0].operands);
     read_rows(to.rows, SharedMatrix(first.b, first.b_by_rows, issued, site), shape.n);
     const ConvertRow<Number> convert = row_converter<Number>(shape.b);
     const unsigned k = wgmma_k(shape.b);
@@ -336,7 +336,7 @@ template <class Number>
 inline void multiply_warpgroup(Thread* threads, const WgmmaShape& shape, Matrices<Number>& matrices, Site site) {
     const race::Moment issued = race::begin_product(threads[0], site);
     read_a(matrices, shape.a, threads, issued, site);
-    read_b(matrices, shape, *static_cast<const WgmmaOperands*>(threads[0].operands), issued, site);
+    read_b(matrices, shape, threads, issued, site);
     race::end_reads_of_product();
     multiply_all(threads, shape, matrices);
 }
