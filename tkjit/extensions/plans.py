@@ -12,8 +12,8 @@ from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.extensions import functions, sources
-from tkjit.extensions.sources import Extension, Source
+from tkjit.extensions import functions, names, operators, sources
+from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
@@ -39,7 +39,7 @@ class _ExtensionPlan(Plan):
 
     def inputs(self) -> Iterable[str]:
         searched = self._env.toolchain.searched_paths(self._extension.target)
-        return [__file__, sources.__file__, environment.__file__, *searched]
+        return [__file__, sources.__file__, names.__file__, operators.__file__, environment.__file__, *searched]
 
     def load(self, module: str, path: Path) -> Path:
         return path
@@ -122,7 +122,15 @@ class _SourcePlan(_ExtensionPlan):
 
     @cached_property
     def _text(self) -> str:
-        """For the simulator the source itself, adapted, and what its module has behind it."""
+        """What is compiled: the operators of torch that the source mentions, and the source."""
+        own = (self._source.directory,) if self._source.directory else ()
+        if not self._extension.has_stand_ins or self._source == CUDA_SYMBOLS:
+            return self._source_text
+        return declarations(self._source.content, (*own, *self._extension.include_dirs)) + self._source_text
+
+    @property
+    def _source_text(self) -> str:
+        """For the simulator the source itself, adapted, followed by its generated module."""
         path = self._source.path
         if not self._is_simulated:
             return self._source.text
@@ -268,6 +276,13 @@ class LinkPlan(_ExtensionPlan):
         as_needed = "-Xlinker=--no-as-needed" if has_cuda else "-Wl,--no-as-needed"
         own = [f"-L{Path(torch.__file__).parent / 'lib'}", as_needed, *(f"-l{name}" for name in libraries)]
         return (*(["-cudart=static"] if has_cuda else []), *own, *self._extension.ldflags)
+
+
+def declarations(source: str, include_dirs: Sequence[Path]) -> str:
+    """What the stand-ins for torch's headers declare for a source: its operators, and complex numbers."""
+    words = names.words_of(source, include_dirs)
+    has_complex = any("complex" in word.lower() for word in words)
+    return ("#define TKJIT_TORCH_COMPLEX\n" if has_complex else "") + operators.declarations_for(words)
 
 
 def _torch_headers(extension: Extension) -> tuple[Path, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import filterfalse
@@ -214,12 +215,26 @@ def extension_of(
         name,
         sources,
         arch,
-        tuple(cflags or ()),
-        tuple(cuda_flags or ()),
-        tuple(ldflags or ()),
+        split_flags(cflags),
+        split_flags(cuda_flags),
+        split_flags(ldflags),
         tuple(Path(directory).absolute() for directory in directories),
         model=settings.model_arch,
     )
+
+
+def split_flags(flags: Sequence[str] | None) -> tuple[str, ...]:
+    """Flags as a shell splits them, since torch writes them into commands of a shell: ``"-Xptxas -O3"`` is two.
+
+    Raises
+    ------
+    ArgumentError
+        If a flag has a quotation mark that does not end.
+    """
+    try:
+        return tuple(word for flag in flags or () for word in shlex.split(flag))
+    except ValueError as error:
+        raise ArgumentError(f"cpp_extension: a flag among {list(flags or ())} cannot be split: {error}") from None
 
 
 def source_of_kernel(path: Path | None, text: str) -> Source:

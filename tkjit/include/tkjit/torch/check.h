@@ -12,6 +12,8 @@ inline namespace tkjit_stand_in {
 
 struct Error : std::runtime_error {
     using std::runtime_error::runtime_error;
+    std::string msg() const { return what(); }
+    const char* what_without_backtrace() const { return what(); }
 };
 struct IndexError : Error {
     using Error::Error;
@@ -23,6 +25,13 @@ struct TypeError : Error {
     using Error::Error;
 };
 struct NotImplementedError : Error {
+    using Error::Error;
+};
+
+struct LinAlgError : Error {
+    using Error::Error;
+};
+struct OutOfMemoryError : Error {
     using Error::Error;
 };
 
@@ -50,20 +59,27 @@ inline void check_call(AOTITorchError failed, const char* what) {
     throw Error(text && *text ? text : std::string(what) + " failed");
 }
 
+/// A Python warning, at the line of the source.
+inline void warn(const char* file, int line, const char* function, const std::string& text) {
+    aoti_torch_warn(function, file, uint32_t(line), text.c_str());
+}
+
 }  // inline namespace tkjit_stand_in
 }  // namespace c10
 
-// sources leave out the semicolon behind it, which torch's own allows
+// Sources leave out the semicolon after a check, which torch's own macros allow.
 #define TKJIT_TORCH_CHECK(error, condition, ...) \
     if (!(condition)) {                          \
         throw c10::error(c10::text_of_check(#condition, ##__VA_ARGS__)); \
     }
 #define TORCH_CHECK(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
-#define TORCH_INTERNAL_ASSERT(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) TKJIT_TORCH_CHECK(IndexError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(condition, ...) TKJIT_TORCH_CHECK(ValueError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_TYPE(condition, ...) TKJIT_TORCH_CHECK(TypeError, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_NOT_IMPLEMENTED(condition, ...) TKJIT_TORCH_CHECK(NotImplementedError, condition, ##__VA_ARGS__)
+#define TORCH_CHECK_WITH(error, condition, ...) TKJIT_TORCH_CHECK(error, condition, ##__VA_ARGS__)
+#define TORCH_CHECK_WITH_MSG(error, condition, type, ...) TKJIT_TORCH_CHECK(error, condition, ##__VA_ARGS__)
+#define TORCH_CHECK_ARG(condition, number, ...) TORCH_CHECK(condition, "invalid argument ", number, ": ", ##__VA_ARGS__)
 #define TKJIT_TORCH_COMPARE(a, b, sign) \
     TORCH_CHECK((a)sign(b), "Check failed: " #a " " #sign " " #b " (", (a), " vs. ", (b), "). ")
 #define TORCH_CHECK_EQ(a, b) TKJIT_TORCH_COMPARE(a, b, ==)
@@ -72,6 +88,35 @@ inline void check_call(AOTITorchError failed, const char* what) {
 #define TORCH_CHECK_LE(a, b) TKJIT_TORCH_COMPARE(a, b, <=)
 #define TORCH_CHECK_GT(a, b) TKJIT_TORCH_COMPARE(a, b, >)
 #define TORCH_CHECK_GE(a, b) TKJIT_TORCH_COMPARE(a, b, >=)
-#define AT_ERROR(...) throw c10::Error(c10::str(__VA_ARGS__))
+#define TORCH_CHECK_NOTNULL(pointer) \
+    ([](auto* tkjit_pointer) {       \
+        TORCH_CHECK(tkjit_pointer != nullptr, "Check failed: '" #pointer "' must not be null"); \
+        return tkjit_pointer;        \
+    }(pointer))
+#define TORCH_INTERNAL_ASSERT(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
+#ifdef NDEBUG
+#define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(condition, ...) \
+    while (false) TORCH_INTERNAL_ASSERT(condition, ##__VA_ARGS__)
+#else
+#define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(condition, ...) TORCH_INTERNAL_ASSERT(condition, ##__VA_ARGS__)
+#endif
+#define TORCH_CHECK_IF_NOT_ON_CUDA(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+#define AT_ERROR(...)                                  \
+    do {                                               \
+        throw c10::Error(c10::str(__VA_ARGS__));       \
+    } while (false)
+#define AT_INDEX_ERROR(...) throw c10::IndexError(c10::str(__VA_ARGS__))
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
-#define AT_ASSERT(condition) TORCH_CHECK(condition)
+#define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+
+#define TORCH_WARN(...) c10::warn(__FILE__, __LINE__, __func__, c10::str(__VA_ARGS__))
+#define TORCH_WARN_ONCE(...)                           \
+    do {                                               \
+        static const bool tkjit_warned = [&] {         \
+            TORCH_WARN(__VA_ARGS__);                   \
+            return true;                               \
+        }();                                           \
+        (void)tkjit_warned;                            \
+    } while (false)
+#define TORCH_WARN_DEPRECATION(...) TORCH_WARN(__VA_ARGS__)
+#define AT_WARN(...) TORCH_WARN(__VA_ARGS__)

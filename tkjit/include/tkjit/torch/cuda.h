@@ -1,4 +1,4 @@
-// The current stream and device as torch knows them. Only a CUDA build of torch has these functions; see cuda_symbols.cpp.
+// Streams, devices and memory of torch on CUDA. Only a CUDA build of torch has these functions; see cuda_symbols.cpp.
 #pragma once
 
 #include "tensor.h"
@@ -18,6 +18,13 @@ inline DeviceIndex current_device() {
     check_cuda(cudaGetDevice(&device));
     return DeviceIndex(device);
 }
+inline void set_device(DeviceIndex device) { check_cuda(cudaSetDevice(device)); }
+inline DeviceIndex device_count() {
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess ? DeviceIndex(count) : 0;
+}
+inline void device_synchronize() { check_cuda(cudaDeviceSynchronize()); }
+inline int warp_size() { return 32; }
 
 class CUDAStream {
 public:
@@ -25,7 +32,16 @@ public:
     cudaStream_t stream() const { return stream_; }
     operator cudaStream_t() const { return stream_; }
     DeviceIndex device_index() const { return device_; }
+    Device device() const { return {kCUDA, device_}; }
     void synchronize() const { check_cuda(cudaStreamSynchronize(stream_)); }
+    bool query() const {
+        const cudaError_t status = cudaStreamQuery(stream_);
+        if (status != cudaSuccess && status != cudaErrorNotReady) check_cuda(status);
+        return status == cudaSuccess;
+    }
+    CUDAStream unwrap() const { return *this; }
+    friend bool operator==(const CUDAStream& a, const CUDAStream& b) { return a.stream_ == b.stream_ && a.device_ == b.device_; }
+    friend bool operator!=(const CUDAStream& a, const CUDAStream& b) { return !(a == b); }
 
 private:
     cudaStream_t stream_;
@@ -40,17 +56,38 @@ inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
 #endif
     return {static_cast<cudaStream_t>(stream), device};
 }
+inline CUDAStream getDefaultCUDAStream(DeviceIndex device = -1) { return {nullptr, device < 0 ? current_device() : device}; }
+inline CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex device) { return {stream, device}; }
+inline CUDAStream getStreamFromPool(bool is_high_priority = false, DeviceIndex device = -1) {
+    if (device < 0) device = current_device();
+    void* stream = nullptr;
+#ifndef TKJIT_SIM
+    check_call(torch_get_cuda_stream_from_pool(is_high_priority, device, &stream), "getStreamFromPool");
+#endif
+    return {static_cast<cudaStream_t>(stream), device};
+}
+inline CUDAStream getStreamFromPool(int priority, DeviceIndex device = -1) { return getStreamFromPool(priority < 0, device); }
+inline void setCurrentCUDAStream(CUDAStream stream) {
+#ifndef TKJIT_SIM
+    check_call(torch_set_current_cuda_stream(stream.stream(), stream.device_index()), "setCurrentCUDAStream");
+#endif
+}
 
 /// Makes a device the current one until the end of the scope.
 class CUDAGuard {
 public:
     explicit CUDAGuard(Device device) : CUDAGuard(device.index()) {}
-    explicit CUDAGuard(DeviceIndex device) : before_(current_device()) {
-        if (device >= 0) check_cuda(cudaSetDevice(device));
-    }
+    explicit CUDAGuard(DeviceIndex device) : before_(c10::cuda::current_device()) { set_index(device); }
     CUDAGuard(const CUDAGuard&) = delete;
     ~CUDAGuard() { cudaSetDevice(before_); }
+    void set_index(DeviceIndex device) {
+        if (device >= 0) check_cuda(cudaSetDevice(device));
+    }
+    void set_device(Device device) { set_index(device.index()); }
+    void reset_device(Device device) { set_device(device); }
     DeviceIndex original_device_index() const { return before_; }
+    Device original_device() const { return {kCUDA, before_}; }
+    Device current_device() const { return {kCUDA, c10::cuda::current_device()}; }
 
 private:
     DeviceIndex before_;
@@ -58,29 +95,81 @@ private:
 class OptionalCUDAGuard {
 public:
     OptionalCUDAGuard() = default;
-    explicit OptionalCUDAGuard(Device device) {
-        if (device.is_cuda()) guard_.emplace(device);
+    explicit OptionalCUDAGuard(std::optional<Device> device) {
+        if (device) set_device(*device);
     }
+    explicit OptionalCUDAGuard(Device device) { set_device(device); }
+    explicit OptionalCUDAGuard(DeviceIndex device) { set_index(device); }
+    void set_device(Device device) {
+        if (device.is_cuda()) set_index(device.index());
+    }
+    void reset_device(Device device) { set_device(device); }
+    void set_index(DeviceIndex device) {
+        guard_.reset();
+        guard_.emplace(device);
+    }
+    void reset() { guard_.reset(); }
 
 private:
     std::optional<CUDAGuard> guard_;
 };
+/// Makes a stream and its device the current ones until the end of the scope.
+class CUDAStreamGuard {
+public:
+    explicit CUDAStreamGuard(CUDAStream stream) : guard_(stream.device_index()), before_(getCurrentCUDAStream()), stream_(stream) {
+        setCurrentCUDAStream(stream);
+    }
+    CUDAStreamGuard(const CUDAStreamGuard&) = delete;
+    ~CUDAStreamGuard() { setCurrentCUDAStream(before_); }
+    CUDAStream original_stream() const { return before_; }
+    CUDAStream current_stream() const { return stream_; }
+
+private:
+    CUDAGuard guard_;
+    CUDAStream before_, stream_;
+};
+
+namespace CUDACachingAllocator {
+inline void* raw_alloc(size_t bytes) {
+    void* memory = nullptr;
+#ifdef TKJIT_SIM
+    check_cuda(cudaMalloc(&memory, bytes));
+#else
+    check_call(aoti_torch_cuda_caching_allocator_raw_alloc(bytes, &memory), "raw_alloc");
+#endif
+    return memory;
+}
+inline void* raw_alloc_with_stream(size_t bytes, cudaStream_t) { return raw_alloc(bytes); }
+inline void raw_delete(void* memory) {
+#ifdef TKJIT_SIM
+    check_cuda(cudaFree(memory));
+#else
+    check_call(aoti_torch_cuda_caching_allocator_raw_delete(memory), "raw_delete");
+#endif
+}
+}  // namespace CUDACachingAllocator
 
 }  // inline namespace tkjit_stand_in
 }  // namespace cuda
 using DeviceGuard = cuda::OptionalCUDAGuard;
+using OptionalDeviceGuard = cuda::OptionalCUDAGuard;
 }  // namespace c10
 
 namespace at {
+inline namespace tkjit_stand_in {
 using c10::DeviceGuard;
-inline c10::cuda::OptionalCUDAGuard device_of(const Tensor& tensor) { return c10::cuda::OptionalCUDAGuard(tensor.device()); }
+using c10::OptionalDeviceGuard;
+inline std::optional<c10::Device> device_of(const Tensor& tensor) {
+    if (!tensor.defined()) return std::nullopt;
+    return tensor.device();
+}
+}  // inline namespace tkjit_stand_in
 namespace cuda {
 inline namespace tkjit_stand_in {
 using namespace c10::cuda::tkjit_stand_in;
 
-inline cudaDeviceProp* getCurrentDeviceProperties() {
+inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
     static std::vector<std::unique_ptr<cudaDeviceProp>> known(64);
-    const DeviceIndex device = current_device();
     if (!known[size_t(device)]) {
         auto found = std::make_unique<cudaDeviceProp>();
         check_cuda(cudaGetDeviceProperties(found.get(), device));
@@ -88,11 +177,75 @@ inline cudaDeviceProp* getCurrentDeviceProperties() {
     }
     return known[size_t(device)].get();
 }
+inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
+inline int64_t getNumGPUs() { return c10::cuda::device_count(); }
+inline bool is_available() { return getNumGPUs() > 0; }
+template <class T>
+T ATenCeilDiv(T a, T b) {
+    return (a + b - 1) / b;
+}
+
+/// An event of CUDA's, which is made when it is first recorded.
+class CUDAEvent {
+public:
+    explicit CUDAEvent(unsigned flags = cudaEventDisableTiming) : flags_(flags) {}
+    CUDAEvent(const CUDAEvent&) = delete;
+    ~CUDAEvent() {
+        if (event_) cudaEventDestroy(event_);
+    }
+    void record() { record(getCurrentCUDAStream()); }
+    void record(const CUDAStream& stream) {
+        if (!event_) check_cuda(cudaEventCreateWithFlags(&event_, flags_));
+        check_cuda(cudaEventRecord(event_, stream));
+    }
+    void recordOnce(const CUDAStream& stream) {
+        if (!event_) record(stream);
+    }
+    void block(const CUDAStream& stream) {
+        if (event_) check_cuda(cudaStreamWaitEvent(stream, event_, 0));
+    }
+    void synchronize() const {
+        if (event_) check_cuda(cudaEventSynchronize(event_));
+    }
+    bool isCreated() const { return event_ != nullptr; }
+    cudaEvent_t event() const { return event_; }
+
+private:
+    unsigned flags_;
+    cudaEvent_t event_ = nullptr;
+};
 
 }  // inline namespace tkjit_stand_in
 }  // namespace cuda
 }  // namespace at
 
+// a handle's type is known to sources that include cuBLAS's header
+struct cublasContext;
+namespace at {
+namespace cuda {
+inline namespace tkjit_stand_in {
+inline cublasContext* getCurrentCUDABlasHandle() {
+    void* handle = nullptr;
+#ifndef TKJIT_SIM
+    c10::check_call(torch_get_current_cuda_blas_handle(&handle), "getCurrentCUDABlasHandle");
+#endif
+    return static_cast<cublasContext*>(handle);
+}
+}  // inline namespace tkjit_stand_in
+}  // namespace cuda
+}  // namespace at
+
 #define C10_CUDA_CHECK(...) c10::cuda::check_cuda(__VA_ARGS__)
+#define C10_CUDA_CHECK_WARN(...)                                                        \
+    do {                                                                                \
+        const cudaError_t tkjit_status = __VA_ARGS__;                                   \
+        if (tkjit_status != cudaSuccess) TORCH_WARN("CUDA warning: ", cudaGetErrorString(tkjit_status)); \
+    } while (false)
 #define C10_CUDA_KERNEL_LAUNCH_CHECK() C10_CUDA_CHECK(cudaGetLastError())
+#define C10_CUDA_IGNORE_ERROR(...) static_cast<void>(__VA_ARGS__)
 #define AT_CUDA_CHECK(...) C10_CUDA_CHECK(__VA_ARGS__)
+#define TORCH_CUDABLAS_CHECK(...)                                                      \
+    do {                                                                               \
+        const auto tkjit_status = __VA_ARGS__;                                         \
+        TORCH_CHECK(int(tkjit_status) == 0, "CUDA error: cuBLAS status ", int(tkjit_status), " when calling `" #__VA_ARGS__ "`"); \
+    } while (false)

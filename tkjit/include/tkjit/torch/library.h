@@ -74,7 +74,7 @@ public:
     template <class Key, class R, class... A>
     Library& impl(const char* name, Key key, R (*function)(A...)) {
         TorchLibraryOpaque* made = nullptr;
-        c10::check_call(aoti_torch_library_init_impl(space_, tkjit::key_in_process(c10::name_of(key)), file_, line_, &made), name);
+        c10::check_call(aoti_torch_library_init_impl(space_.c_str(), tkjit::key_in_process(c10::name_of(key)), file_, line_, &made), name);
         made_.push_back(made);
         return implement(made, name, function);
     }
@@ -94,15 +94,49 @@ private:
         const AOTITorchError failed = torch_library_impl ? torch_library_impl(in, name, boxed, TORCH_ABI_VERSION)
                                                          : aoti_torch_library_impl(in, name, boxed);
         c10::check_call(failed, name);
-        const std::string whole = std::string(name).find("::") == std::string::npos ? std::string(space_) + "::" + name : name;
+        const std::string whole = std::string(name).find("::") == std::string::npos ? space_ + "::" + name : name;
         tkjit::registrations().functions += whole + " " + c10::Boxed<R(A...)>::schema("f") + "\n";
         return *this;
     }
 
-    const char* const space_;
+    const std::string space_;
     const char* const file_;
     const uint32_t line_;
     std::vector<TorchLibraryOpaque*> made_;
+};
+
+/// Operators as sources registered them before TORCH_LIBRARY: ``RegisterOperators().op("space::name", &function)``.
+class RegisterOperators {
+public:
+    RegisterOperators() = default;
+    template <class F>
+    RegisterOperators(const std::string& schema, F function) {
+        op(schema, function);
+    }
+    template <class F>
+    RegisterOperators& op(const std::string& schema, F function) & {
+        add(schema, function);
+        return *this;
+    }
+    template <class F>
+    RegisterOperators&& op(const std::string& schema, F function) && {
+        add(schema, function);
+        return std::move(*this);
+    }
+
+private:
+    template <class F>
+    static void add(const std::string& schema, F function) {
+        try {
+            const size_t colon = schema.find("::");
+            TORCH_CHECK(colon != std::string::npos, "RegisterOperators: ", schema, " has no namespace");
+            auto* const library = new Library(Library::FRAGMENT, schema.substr(0, colon).c_str(), nullptr, __FILE__, __LINE__);
+            tkjit::registrations().undo.push_back([library] { library->withdraw(); });
+            library->def(schema.substr(colon + 2).c_str(), function);
+        } catch (const std::exception& error) {
+            if (tkjit::registrations().error.empty()) tkjit::registrations().error = error.what();
+        }
+    }
 };
 
 struct LibraryInit {

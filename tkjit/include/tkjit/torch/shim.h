@@ -22,15 +22,20 @@ AOTITorchError aoti_torch_get_storage_offset(AtenTensorHandle tensor, int64_t* o
 AOTITorchError aoti_torch_get_dtype(AtenTensorHandle tensor, int32_t* dtype);
 AOTITorchError aoti_torch_get_device_type(AtenTensorHandle tensor, int32_t* type);
 AOTITorchError aoti_torch_get_device_index(AtenTensorHandle tensor, int32_t* index);
+AOTITorchError aoti_torch_get_layout(AtenTensorHandle tensor, int32_t* layout);
+AOTITorchError aoti_torch_get_storage_size(AtenTensorHandle tensor, int64_t* bytes);
 AOTITorchError aoti_torch_is_contiguous(AtenTensorHandle tensor, bool* is);
 AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, const int64_t* strides, int32_t dtype,
                                         int32_t device_type, int32_t device_index, AtenTensorHandle* made);
-AOTITorchError aoti_torch__reinterpret_tensor(AtenTensorHandle self, int64_t ndim, const int64_t* sizes,
-                                              const int64_t* strides, int64_t added_offset, AtenTensorHandle* made);
-AOTITorchError aoti_torch_copy_(AtenTensorHandle to, AtenTensorHandle from, int32_t non_blocking);
-AOTITorchError aoti_torch_zero_(AtenTensorHandle tensor);
-AOTITorchError aoti_torch_clone(AtenTensorHandle from, AtenTensorHandle* made);
+AOTITorchError aoti_torch_create_tensor_from_blob(void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides,
+                                                  int64_t storage_offset, int32_t dtype, int32_t device_type, int32_t device_index,
+                                                  AtenTensorHandle* made);
+void aoti_torch_warn(const char* function, const char* file, uint32_t line, const char* text);
+void aoti_torch_print_tensor_handle(AtenTensorHandle tensor, const char* message);
+bool aoti_torch_grad_mode_is_enabled();
+void aoti_torch_grad_mode_set_enabled(bool enabled);
 AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack);
+AOTITorchError torch_parse_device_string(const char* text, uint32_t* type, int32_t* index);
 size_t aoti_torch_dtype_element_size(int32_t dtype);
 AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 
@@ -43,23 +48,32 @@ AOTITorchError aoti_torch_library_def(TorchLibraryOpaque* library, const char* s
 AOTITorchError aoti_torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t));
 AOTITorchError aoti_torch_delete_library_object(TorchLibraryOpaque* library);
 
+AOTITorchError torch_parallel_for(int64_t begin, int64_t end, int64_t grain_size, void (*run)(int64_t, int64_t, void*), void* context);
+AOTITorchError torch_get_thread_idx(uint32_t* index);
+AOTITorchError torch_get_num_threads(uint32_t* count);
+AOTITorchError torch_get_current_cuda_blas_handle(void** handle);
+AOTITorchError torch_set_current_cuda_stream(void* stream, int32_t device);
+AOTITorchError torch_get_cuda_stream_from_pool(bool is_high_priority, int32_t device, void** stream);
+AOTITorchError aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t bytes, void** memory);
+AOTITorchError aoti_torch_cuda_caching_allocator_raw_delete(void* memory);
+
 // null in a version of torch without them
 struct StableListOpaque;
 struct StringOpaque;
 AOTITorchError torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t),
-                                  uint64_t version) __attribute__((weak));
-AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list) __attribute__((weak));
-AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element) __attribute__((weak));
-AOTITorchError torch_list_size(StableListOpaque* list, size_t* size) __attribute__((weak));
-AOTITorchError torch_list_get_item(StableListOpaque* list, size_t index, StableIValue* element) __attribute__((weak));
-AOTITorchError torch_delete_list(StableListOpaque* list) __attribute__((weak));
-AOTITorchError torch_new_string_handle(const char* data, size_t length, StringOpaque** made) __attribute__((weak));
-AOTITorchError torch_string_length(StringOpaque* text, size_t* length) __attribute__((weak));
-AOTITorchError torch_string_c_str(StringOpaque* text, const char** data) __attribute__((weak));
-AOTITorchError torch_delete_string(StringOpaque* text) __attribute__((weak));
+                                  uint64_t version);
+AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list);
+AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element);
+AOTITorchError torch_list_size(StableListOpaque* list, size_t* size);
+AOTITorchError torch_list_get_item(StableListOpaque* list, size_t index, StableIValue* element);
+AOTITorchError torch_delete_list(StableListOpaque* list);
+AOTITorchError torch_new_string_handle(const char* data, size_t length, StringOpaque** made);
+AOTITorchError torch_string_length(StringOpaque* text, size_t* length);
+AOTITorchError torch_string_c_str(StringOpaque* text, const char** data);
+AOTITorchError torch_delete_string(StringOpaque* text);
 AOTITorchError torch_new_stable_ivalue(StableIValue** made) __attribute__((weak));
 AOTITorchError torch_delete_stable_ivalue(StableIValue* value) __attribute__((weak));
 AOTITorchError aoti_torch_aten_subtract_Tensor(AtenTensorHandle self, AtenTensorHandle other, double alpha,
-                                               AtenTensorHandle* made) __attribute__((weak));
+                                               AtenTensorHandle* made);
 const char* torch_exception_get_what_without_backtrace() __attribute__((weak));
 }

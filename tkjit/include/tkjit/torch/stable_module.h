@@ -5,18 +5,14 @@
 
 #include "python.h"
 
-#include <string_view>
-
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 
 template <class T>
+struct Reader<torch::headeronly::HeaderOnlyArrayRef<T>> {};
+template <class T>
 struct Kept<torch::headeronly::HeaderOnlyArrayRef<T>> {
     using type = std::vector<T>;
-};
-template <>
-struct Kept<std::string_view> {
-    using type = std::string;
 };
 template <>
 struct Reader<torch::stable::Tensor> {
@@ -30,7 +26,7 @@ struct Reader<torch::stable::Tensor> {
 template <>
 struct Writer<torch::stable::Tensor> {
     static object write(const torch::stable::Tensor& tensor) {
-        return tensor.defined() ? object_of(tensor.get()) : object(Py_NewRef(Py_None));
+        return tensor.defined() ? object_of(tensor.get()) : none();
     }
 };
 
@@ -47,7 +43,7 @@ struct Reader<torch::stable::Device> {
     static bool read(PyObject* given, torch::stable::Device& to) {
         int type = 0, index = -1;
         if (!read_device(given, type, index)) return false;
-        to = torch::stable::Device(static_cast<torch::stable::DeviceType>(type), index);
+        to = torch::stable::Device(static_cast<torch::headeronly::DeviceType>(type), index);
         return true;
     }
 };

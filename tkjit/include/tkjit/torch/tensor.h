@@ -1,16 +1,17 @@
-// at::Tensor as a source for torch uses it: a handle over torch's C ABI, which stays the same from version to version.
+// at::Tensor: a handle over torch's C ABI, which stays the same from version to version.
 //
-// It is another type than torch's own, in an inline namespace, so that the two can be in one process.
+// It is another type than torch's own, in an inline namespace, so that the two can be in one process. A source's text
+// begins with TKJIT_TORCH_METHODS and TKJIT_TORCH_FUNCTIONS: torch's operators that the source mentions, generated from
+// the installed torch's native_functions.yaml (tkjit/extensions/operators.py). This file has the rest.
 #pragma once
 
-#include "check.h"
-#include "scalar_type.h"
+#include "options.h"
+
 #include "shim.h"
 
-#include <array>
-#include <initializer_list>
+#include <torch/headeronly/core/TensorAccessor.h>
+
 #include <memory>
-#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -20,146 +21,62 @@
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <sstream>
 #include <unordered_map>
-
-namespace c10 {
-inline namespace tkjit_stand_in {
-
-template <class T>
-class ArrayRef {
-public:
-    ArrayRef() = default;
-    ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
-    ArrayRef(const T& one) : data_(&one), size_(1) {}
-    ArrayRef(const std::vector<T>& from) : data_(from.data()), size_(from.size()) {}
-    ArrayRef(const std::initializer_list<T>& from) : data_(from.begin()), size_(from.size()) {}
-    const T* data() const { return data_; }
-    const T* begin() const { return data_; }
-    const T* end() const { return data_ + size_; }
-    size_t size() const { return size_; }
-    bool empty() const { return size_ == 0; }
-    const T& operator[](size_t i) const { return data_[i]; }
-    const T& front() const { return data_[0]; }
-    const T& back() const { return data_[size_ - 1]; }
-    std::vector<T> vec() const { return {begin(), end()}; }
-    bool equals(ArrayRef other) const {
-        if (size_ != other.size_) return false;
-        for (size_t i = 0; i < size_; ++i)
-            if (data_[i] != other.data_[i]) return false;
-        return true;
-    }
-    friend bool operator==(ArrayRef a, ArrayRef b) { return a.equals(b); }
-    friend bool operator!=(ArrayRef a, ArrayRef b) { return !a.equals(b); }
-    friend std::ostream& operator<<(std::ostream& to, ArrayRef shown) {
-        to << "[";
-        for (size_t i = 0; i < shown.size(); ++i) to << (i ? ", " : "") << shown[i];
-        return to << "]";
-    }
-
-private:
-    const T* data_ = nullptr;
-    size_t size_ = 0;
-};
-using IntArrayRef = ArrayRef<int64_t>;
-
-template <class T>
-using optional = std::optional<T>;
-using nullopt_t = std::nullopt_t;
-inline constexpr std::nullopt_t nullopt = std::nullopt;
-
-}  // inline namespace tkjit_stand_in
-}  // namespace c10
+#include <unordered_set>
 
 namespace at {
 inline namespace tkjit_stand_in {
 
-using namespace c10::tkjit_stand_in;
-using c10::BFloat16;
-using c10::Half;
-
-class TensorOptions {
-public:
-    TensorOptions() = default;
-    TensorOptions(ScalarType dtype) : dtype_(dtype) {}
-    TensorOptions(Device device) : device_(device) {}
-    TensorOptions(DeviceType device) : device_(Device(device)) {}
-    TensorOptions dtype(ScalarType dtype) const { return with(&TensorOptions::dtype_, dtype); }
-    TensorOptions device(Device device) const { return with(&TensorOptions::device_, device); }
-    TensorOptions device(DeviceType type, DeviceIndex index = -1) const { return device(Device(type, index)); }
-    TensorOptions requires_grad(bool is) const {
-        TORCH_CHECK(!is, "requires_grad is not supported here");
-        return *this;
-    }
-    /// These, and what they leave open as another tensor has it.
-    TensorOptions over(const TensorOptions& other) const {
-        TensorOptions made = *this;
-        if (!made.dtype_) made.dtype_ = other.dtype_;
-        if (!made.device_) made.device_ = other.device_;
-        return made;
-    }
-    ScalarType dtype() const { return dtype_.value_or(kFloat); }
-    Device device() const { return device_.value_or(Device(kCPU)); }
-
-private:
-    template <class T>
-    TensorOptions with(std::optional<T> TensorOptions::*member, T value) const {
-        TensorOptions made = *this;
-        made.*member = value;
-        return made;
-    }
-    std::optional<ScalarType> dtype_;
-    std::optional<Device> device_;
-};
-inline std::ostream& operator<<(std::ostream& to, const TensorOptions& options) {
-    return to << "TensorOptions(dtype=" << options.dtype() << ", device=" << options.device() << ")";
+using c10::IntArrayRef;
+class Tensor;
+class Generator;
+using TensorList = c10::ArrayRef<Tensor>;
+using ITensorListRef = TensorList;
+using Dimname = std::string;
+struct DeprecatedTypeProperties;
+class Storage;
+namespace indexing {
+struct TensorIndex;
 }
-inline TensorOptions dtype(ScalarType dtype) { return dtype; }
-inline TensorOptions device(Device device) { return device; }
 
-/// A number of any dtype.
-class Scalar {
+/// Calls an operator of torch, ``call<Tensor>("aten::add", "Tensor", a, b, alpha)``, with the arguments of its schema.
+template <class R, class... A>
+R call(const char* name, const char* overload, const A&... arguments);
+
+/// Sets what a factory's options say of gradients.
+Tensor with_options(Tensor made, const c10::TensorOptions& options);
+
+/// Every member that is not an operator of torch, or that torch's own code generator leaves out.
+class TensorBase {
 public:
-    template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
-    Scalar(T value) : is_integer_(std::is_integral<T>::value), integer_(int64_t(value)), real_(double(value)) {}
-    bool isIntegral(bool) const { return is_integer_; }
-    bool isFloatingPoint() const { return !is_integer_; }
-    template <class T>
-    T to() const {
-        return is_integer_ ? T(integer_) : T(real_);
-    }
-
-private:
-    bool is_integer_;
-    int64_t integer_;
-    double real_;
-};
-
-template <class T>
-struct DefaultPtrTraits;
-template <class T, size_t N, template <class> class Traits, class Index>
-class PackedTensorAccessor;
-
-class Tensor {
-public:
-    Tensor() = default;
+    TensorBase() = default;
     /// Takes the handle over.
-    explicit Tensor(AtenTensorHandle handle) : handle_(handle, &aoti_torch_delete_tensor_object) {}
+    explicit TensorBase(AtenTensorHandle handle) : handle_(handle, &aoti_torch_delete_tensor_object) {}
 
     bool defined() const {
         bool is = false;
         return handle_ && !aoti_torch_is_defined(handle(), &is) && is;
     }
     AtenTensorHandle handle() const {
-        if (!handle_) throw Error("an undefined tensor");
+        if (!handle_) throw c10::Error("an undefined tensor");
         return handle_.get();
     }
+    void reset() { handle_.reset(); }
+    bool is_same(const TensorBase& other) const {
+        return handle_ == other.handle_ || (handle_ && other.handle_ && data_ptr() == other.data_ptr() && sizes() == other.sizes() &&
+                                            strides() == other.strides() && scalar_type() == other.scalar_type());
+    }
+    explicit operator bool() const = delete;
 
     void* data_ptr() const { return ask<void*>(aoti_torch_get_data_ptr, "data_ptr"); }
     template <class T>
     T* data_ptr() const {
         using Element = std::remove_const_t<T>;
-        const ScalarType expected = c10::CppTypeToScalarType<Element>::value;
-        TORCH_CHECK(scalar_type() == expected, "expected scalar type ", expected, " but found ", scalar_type());
+        if constexpr (!std::is_void<T>::value) {
+            const c10::ScalarType expected = c10::CppTypeToScalarType<Element>::value;
+            TORCH_CHECK(scalar_type() == expected, "expected scalar type ", expected, " but found ", scalar_type());
+        }
         return static_cast<T*>(data_ptr());
     }
     template <class T>
@@ -167,8 +84,8 @@ public:
         return data_ptr<T>();
     }
     template <class T>
-    const T* const_data_ptr() const {
-        return data_ptr<T>();
+    const std::remove_const_t<T>* const_data_ptr() const {
+        return data_ptr<std::remove_const_t<T>>();
     }
     void* mutable_data_ptr() const { return data_ptr(); }
     const void* const_data_ptr() const { return data_ptr(); }
@@ -179,222 +96,285 @@ public:
     int64_t storage_offset() const { return ask<int64_t>(aoti_torch_get_storage_offset, "storage_offset"); }
     IntArrayRef sizes() const { return {ask<int64_t*>(aoti_torch_get_sizes, "sizes"), size_t(dim())}; }
     IntArrayRef strides() const { return {ask<int64_t*>(aoti_torch_get_strides, "strides"), size_t(dim())}; }
+    IntArrayRef sym_sizes() const { return sizes(); }
+    IntArrayRef sym_strides() const { return strides(); }
     int64_t size(int64_t i) const { return sizes()[position(i)]; }
     int64_t stride(int64_t i) const { return strides()[position(i)]; }
-    bool is_contiguous() const { return ask<bool>(aoti_torch_is_contiguous, "is_contiguous"); }
+    int64_t sym_size(int64_t i) const { return size(i); }
+    int64_t sym_numel() const { return numel(); }
+    bool has_names() const { return false; }
     size_t element_size() const { return aoti_torch_dtype_element_size(int32_t(scalar_type())); }
     size_t itemsize() const { return element_size(); }
     size_t nbytes() const { return size_t(numel()) * element_size(); }
+    bool has_storage() const { return defined() && layout() == c10::kStrided; }
+    Storage storage() const;
 
-    ScalarType scalar_type() const { return ScalarType(ask<int32_t>(aoti_torch_get_dtype, "dtype")); }
-    ScalarType dtype() const { return scalar_type(); }
-    Device device() const {
-#ifdef TKJIT_SIM
-        return {kCUDA, 0};  // the simulator's
-#endif
-        const auto type = DeviceType(ask<int32_t>(aoti_torch_get_device_type, "device"));
-        return {type, DeviceIndex(type == kCPU ? -1 : get_device())};
+    bool is_contiguous(c10::MemoryFormat format = c10::MemoryFormat::Contiguous) const {
+        switch (format) {
+            case c10::MemoryFormat::ChannelsLast: return is_dense() && dim() == 4 && has_strides(c10::get_channels_last_strides_2d(sizes()));
+            case c10::MemoryFormat::ChannelsLast3d: return is_dense() && dim() == 5 && has_strides(c10::get_channels_last_strides_3d(sizes()));
+            default: return ask<bool>(aoti_torch_is_contiguous, "is_contiguous");
+        }
     }
-    int64_t get_device() const {
+    bool is_non_overlapping_and_dense() const { return is_dense(); }
+    c10::MemoryFormat suggest_memory_format(bool = true) const {
+        if (c10::is_channels_last_strides_2d(sizes(), strides())) return c10::MemoryFormat::ChannelsLast;
+        if (c10::is_channels_last_strides_3d(sizes(), strides())) return c10::MemoryFormat::ChannelsLast3d;
+        return c10::MemoryFormat::Contiguous;
+    }
+
+    c10::ScalarType scalar_type() const { return c10::ScalarType(ask<int32_t>(aoti_torch_get_dtype, "dtype")); }
+    caffe2::TypeMeta dtype() const { return scalar_type(); }
+    c10::Layout layout() const { return c10::Layout(ask<int32_t>(aoti_torch_get_layout, "layout")); }
+    c10::Device device() const {
+#ifdef TKJIT_SIM
+        return {c10::kCUDA, 0};  // the simulator's
+#else
+        const auto type = c10::DeviceType(ask<int32_t>(aoti_torch_get_device_type, "device"));
+        return {type, c10::DeviceIndex(type == c10::kCPU ? -1 : get_device())};
+#endif
+    }
+    c10::DeviceIndex get_device() const {
 #ifdef TKJIT_SIM
         return 0;
+#else
+        return c10::DeviceIndex(ask<int32_t>(aoti_torch_get_device_index, "get_device"));
 #endif
-        return ask<int32_t>(aoti_torch_get_device_index, "get_device"); }
+    }
     bool is_cuda() const { return device().is_cuda(); }
     bool is_cpu() const { return device().is_cpu(); }
-    TensorOptions options() const { return TensorOptions(device()).dtype(scalar_type()); }
+    bool is_meta() const { return device().is_meta(); }
+    bool is_hip() const { return device().type() == c10::kHIP; }
+    bool is_xpu() const { return device().type() == c10::kXPU; }
+    bool is_mps() const { return device().type() == c10::kMPS; }
+    bool is_sparse() const { return layout() == c10::kSparse; }
+    bool is_sparse_csr() const { return layout() == c10::kSparseCsr; }
+    bool is_mkldnn() const { return layout() == c10::kMkldnn; }
+    bool is_quantized() const { return c10::isQIntType(scalar_type()); }
+    bool is_floating_point() const { return c10::isFloatingType(scalar_type()); }
+    bool is_complex() const { return c10::isComplexType(scalar_type()); }
+    bool is_signed() const { return c10::isSignedType(scalar_type()); }
+    c10::TensorOptions options() const { return c10::TensorOptions(device()).dtype(scalar_type()).layout(layout()); }
+    const DeprecatedTypeProperties& type() const;
+    std::string toString() const { return c10::str(is_cuda() ? "CUDA" : "CPU", c10::toString(scalar_type()), "Type"); }
 
-    Tensor clone() const { return made(aoti_torch_clone, "clone"); }
-    Tensor contiguous() const;
-    Tensor& zero_() {
-        check_call(aoti_torch_zero_(handle()), "zero_");
-        return *this;
-    }
-    const Tensor& copy_(const Tensor& from, bool non_blocking = false) const {
-        check_call(aoti_torch_copy_(handle(), from.handle(), non_blocking), "copy_");
-        return *this;
-    }
-    Tensor view(IntArrayRef wanted) const {
-        TORCH_CHECK(is_contiguous(), "view: the tensor is not contiguous");
-        std::vector<int64_t> sizes = wanted.vec();
-        int64_t known = 1;
-        for (const int64_t size : sizes) known *= size < 0 ? 1 : size;
-        for (int64_t& size : sizes) size = size < 0 && known ? numel() / known : size;
-        return as_contiguous(sizes);
-    }
-    Tensor reshape(IntArrayRef sizes) const { return contiguous().view(sizes); }
-    Tensor view_as(const Tensor& like) const { return view(like.sizes()); }
-    Tensor reshape_as(const Tensor& like) const { return reshape(like.sizes()); }
+    // what only Python tells; defined in tensor_values.h
+    bool requires_grad() const;
+    bool is_leaf() const;
+    bool is_view() const;
+    void print() const;
 
     // defined in accessor.h
     template <class T, size_t N>
-    PackedTensorAccessor<T, N, DefaultPtrTraits, int64_t> accessor() const;
-    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-    PackedTensorAccessor<T, N, Traits, int64_t> packed_accessor64() const;
-    template <class T, size_t N, template <class> class Traits = DefaultPtrTraits>
-    PackedTensorAccessor<T, N, Traits, int32_t> packed_accessor32() const;
+    auto accessor() const;
+    template <class T, size_t N, template <class> class Traits = torch::headeronly::DefaultPtrTraits, class Index = int64_t>
+    auto generic_packed_accessor() const;
+    template <class T, size_t N, template <class> class Traits = torch::headeronly::DefaultPtrTraits, class Index = int64_t>
+    auto packed_accessor() const {
+        return generic_packed_accessor<T, N, Traits, Index>();
+    }
+    template <class T, size_t N, template <class> class Traits = torch::headeronly::DefaultPtrTraits>
+    auto packed_accessor64() const {
+        return generic_packed_accessor<T, N, Traits, int64_t>();
+    }
+    template <class T, size_t N, template <class> class Traits = torch::headeronly::DefaultPtrTraits>
+    auto packed_accessor32() const {
+        TORCH_CHECK(numel() <= std::numeric_limits<int32_t>::max(),
+                    "numel needs to be smaller than int32_t max; otherwise, please use packed_accessor64");
+        return generic_packed_accessor<T, N, Traits, int32_t>();
+    }
 
-    // what follows is defined in operators.h
-    Tensor as_strided(IntArrayRef sizes, IntArrayRef strides, int64_t added_offset = 0) const;
-    Tensor transpose(int64_t a, int64_t b) const;
-    Tensor t() const;
-    Tensor permute(IntArrayRef order) const;
-    Tensor unsqueeze(int64_t i) const;
-    Tensor squeeze(int64_t i) const;
-    Tensor narrow(int64_t i, int64_t start, int64_t length) const;
-    Tensor slice(int64_t i, int64_t start, int64_t end, int64_t step = 1) const;
-    Tensor select(int64_t i, int64_t index) const;
-    Tensor operator[](int64_t index) const { return select(0, index); }
-    Tensor expand(IntArrayRef sizes) const;
-    Tensor flatten(int64_t start = 0, int64_t end = -1) const;
-    std::tuple<Tensor, Tensor> sort(int64_t dim = -1, bool descending = false) const;
-    std::tuple<Tensor, Tensor> sort(std::optional<bool> stable, int64_t dim, bool descending) const;
-    Tensor argsort(int64_t dim = -1, bool descending = false) const;
-    Tensor max() const;
-    Tensor min() const;
-#define TKJIT_TORCH_UNARY(each) \
-    each(abs) each(sqrt) each(rsqrt) each(exp) each(log) each(sigmoid) each(tanh) each(relu) each(neg) each(square) each(sin) each(cos)
-#define TKJIT_TORCH_DECLARED(name) Tensor name() const;
-    TKJIT_TORCH_UNARY(TKJIT_TORCH_DECLARED)
-#undef TKJIT_TORCH_DECLARED
-    Tensor index_select(int64_t dim, const Tensor& index) const;
-    std::vector<Tensor> chunk(int64_t count, int64_t dim = 0) const;
-    Tensor sum() const;
-    Tensor sum(IntArrayRef dims, bool keepdim = false) const;
-    Tensor add(const Tensor& other) const;
-    Tensor sub(const Tensor& other) const;
-    Tensor mul(const Tensor& by) const;
-    Tensor div(const Tensor& by) const;
-    Tensor matmul(const Tensor& other) const;
-    const Tensor& add_(const Tensor& other) const;
-    const Tensor& sub_(const Tensor& other) const;
-    const Tensor& mul_(const Tensor& by) const;
-    const Tensor& div_(const Tensor& by) const;
-
-    /// A copy of another dtype or on another device; the tensor itself where it has both.
-    Tensor to(const TensorOptions& options) const;
-    Tensor to(ScalarType dtype) const { return to(options().dtype(dtype)); }
-    Tensor to(Device device) const { return to(options().device(device)); }
-    Tensor to(DeviceType type) const { return to(Device(type)); }
-    Tensor to(Device device, ScalarType dtype) const { return to(TensorOptions(device).dtype(dtype)); }
-    Tensor cpu() const { return to(Device(kCPU)); }
-    Tensor cuda() const { return to(Device(kCUDA)); }
-    Scalar item() const;
-    template <class T>
-    T item() const;
-    const Tensor& fill_(const Scalar& value) const;
-
-    bool is_same(const Tensor& other) const { return handle_ == other.handle_; }
-
-private:
+protected:
     template <class T, class Function>
     T ask(Function function, const char* what) const {
         T found{};
-        check_call(function(handle(), &found), what);
+        c10::check_call(function(handle(), &found), what);
         return found;
     }
-    template <class Function>
-    Tensor made(Function function, const char* what) const {
-        AtenTensorHandle found = nullptr;
-        check_call(function(handle(), &found), what);
-        return Tensor(found);
-    }
-    Tensor as_contiguous(IntArrayRef sizes) const;
     size_t position(int64_t i) const {
         const int64_t count = dim();
-        if (i < -count || i >= count) throw IndexError(c10::str("Dimension out of range (expected to be in range of [", -count, ", ", count - 1, "], but got ", i, ")"));
+        TORCH_CHECK_INDEX(i >= -count && i < count, "Dimension out of range (expected to be in range of [", -count, ", ", count - 1,
+                          "], but got ", i, ")");
         return size_t(i < 0 ? i + count : i);
+    }
+
+private:
+    /// Strides that may differ only where a dimension has one element.
+    bool has_strides(const std::vector<int64_t>& expected) const {
+        for (size_t i = 0; i < expected.size(); ++i)
+            if (sizes()[i] != 1 && strides()[i] != expected[i]) return false;
+        return true;
+    }
+    /// Whether the elements fill their memory without gaps, each once, in any order of dimensions.
+    bool is_dense() const {
+        std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+        for (int64_t i = 0; i < dim(); ++i)
+            if (size(i) != 1) dims.emplace_back(stride(i), size(i));
+        std::sort(dims.begin(), dims.end());
+        int64_t expected = 1;
+        for (const auto& [stride, size] : dims) {
+            if (size == 0) return true;
+            if (stride != expected) return false;
+            expected *= size;
+        }
+        return true;
     }
 
     std::shared_ptr<AtenTensorOpaque> handle_;
 };
 
-inline std::vector<int64_t> contiguous_strides(IntArrayRef sizes) {
-    std::vector<int64_t> strides(sizes.size(), 1);
-    for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * (sizes[i] ? sizes[i] : 1);
-    return strides;
-}
-inline Tensor Tensor::as_contiguous(IntArrayRef sizes) const { return as_strided(sizes, contiguous_strides(sizes)); }
+class Tensor : public TensorBase {
+public:
+    using TensorBase::TensorBase;
+    using TensorBase::operator=;
+    Tensor() = default;
+    Tensor(const Tensor&) = default;
+    Tensor(Tensor&&) = default;
+    Tensor(const TensorBase& base) : TensorBase(base) {}
+    Tensor& operator=(const Tensor&) & = default;
+    Tensor& operator=(Tensor&&) & = default;
+    // x[i] = y writes to x
+    Tensor& operator=(const Tensor& from) && {
+        call<void>("aten::copy_", "", *this, from, false);
+        return *this;
+    }
+    Tensor& operator=(const c10::Scalar& value) && {
+        call<void>("aten::fill_", "Scalar", *this, value);
+        return *this;
+    }
 
-/// The simulator's device is the CPU.
-inline Device where_memory_is(Device device) {
-#ifdef TKJIT_SIM
-    if (device.is_cuda()) return {kCPU};
+#ifdef TKJIT_TORCH_METHODS
+    TKJIT_TORCH_METHODS
 #endif
-    return device;
+    using TensorBase::size;
+    using TensorBase::stride;
+
+    Tensor contiguous(c10::MemoryFormat format = c10::MemoryFormat::Contiguous) const {
+        return is_contiguous(format) ? *this : call<Tensor>("aten::contiguous", "", *this, format);
+    }
+    Tensor to_options(const c10::TensorOptions& options) const;
+    Tensor toType(c10::ScalarType type) const { return to_options(options().dtype(type)); }
+    Tensor cpu() const { return to_options(options().device(c10::kCPU)); }
+    Tensor cuda() const { return to_options(options().device(c10::kCUDA)); }
+    template <class T>
+    T* data() const {
+        return data_ptr<T>();
+    }
+    Tensor data() const { return call<Tensor>("aten::detach", "", *this); }
+    Tensor tensor_data() const { return data(); }
+    Tensor variable_data() const { return data(); }
+    bool is_variable() const { return true; }
+    c10::Scalar item() const;
+    template <class T>
+    T item() const {
+        return item().to<T>();
+    }
+
+    Tensor operator[](int64_t index) const { return call<Tensor>("aten::select", "int", *this, int64_t(0), index); }
+    Tensor operator[](const Tensor& index) const;
+    Tensor operator~() const { return call<Tensor>("aten::bitwise_not", "", *this); }
+    Tensor operator-() const { return call<Tensor>("aten::neg", "", *this); }
+#define TKJIT_TORCH_IN_PLACE(sign, name)                                 \
+    Tensor& operator sign(const Tensor& other) {                          \
+        call<void>("aten::" name, "Tensor", *this, other);                \
+        return *this;                                                     \
+    }                                                                     \
+    Tensor& operator sign(const c10::Scalar& other) {                     \
+        call<void>("aten::" name, "Scalar", *this, other);                \
+        return *this;                                                     \
+    }
+    TKJIT_TORCH_IN_PLACE(*=, "mul_")
+    TKJIT_TORCH_IN_PLACE(&=, "bitwise_and_")
+    TKJIT_TORCH_IN_PLACE(|=, "bitwise_or_")
+    TKJIT_TORCH_IN_PLACE(^=, "bitwise_xor_")
+#undef TKJIT_TORCH_IN_PLACE
+    Tensor& operator/=(const Tensor& other) {
+        call<void>("aten::div_", "Tensor", *this, other);
+        return *this;
+    }
+    Tensor& operator/=(const c10::Scalar& other) {
+        call<void>("aten::div_", "Scalar", *this, other);
+        return *this;
+    }
+    Tensor& operator+=(const Tensor& other) { return add_to(*this, other, 1); }
+    Tensor& operator+=(const c10::Scalar& other) { return add_to(*this, other, 1); }
+    Tensor& operator-=(const Tensor& other) { return add_to(*this, other, -1); }
+    Tensor& operator-=(const c10::Scalar& other) { return add_to(*this, -other, 1); }
+
+    // defined in indexing.h
+    Tensor index(c10::ArrayRef<indexing::TensorIndex> indices) const;
+    Tensor index(std::initializer_list<indexing::TensorIndex> indices) const;
+    Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& values) const;
+    Tensor& index_put_(std::initializer_list<indexing::TensorIndex> indices, const c10::Scalar& value) const;
+    Tensor& index_put_(c10::ArrayRef<indexing::TensorIndex> indices, const Tensor& values) const;
+
+    // what only Python does; defined in tensor_values.h
+    const Tensor& set_requires_grad(bool is) const;
+    const Tensor& requires_grad_(bool is = true) const { return set_requires_grad(is); }
+    Tensor grad() const;
+    Tensor& mutable_grad() const;
+    void backward(const Tensor& gradient = {}, std::optional<bool> retain_graph = std::nullopt, bool create_graph = false) const;
+    void retain_grad() const;
+    void set_data(const Tensor& from) const;
+
+private:
+    template <class Other>
+    static Tensor& add_to(Tensor& to, const Other& other, int factor);
+};
+using Variable = Tensor;
+
+/// What ``Tensor::type()`` returns, as older sources pass it to ``AT_DISPATCH_*``.
+struct DeprecatedTypeProperties {
+    c10::ScalarType dtype;
+    c10::Device where;
+    c10::ScalarType scalarType() const { return dtype; }
+    caffe2::TypeMeta typeMeta() const { return dtype; }
+    c10::DeviceType device_type() const { return where.type(); }
+    bool is_cuda() const { return where.is_cuda(); }
+    bool is_sparse() const { return false; }
+    std::string toString() const { return c10::str(is_cuda() ? "CUDA" : "CPU", c10::toString(dtype), "Type"); }
+    c10::TensorOptions options() const { return c10::TensorOptions(where).dtype(dtype); }
+    operator c10::TensorOptions() const { return options(); }
+    friend bool operator==(const DeprecatedTypeProperties& a, const DeprecatedTypeProperties& b) {
+        return a.dtype == b.dtype && a.where.type() == b.where.type();
+    }
+    friend bool operator!=(const DeprecatedTypeProperties& a, const DeprecatedTypeProperties& b) { return !(a == b); }
+    friend std::ostream& operator<<(std::ostream& to, const DeprecatedTypeProperties& type) { return to << type.toString(); }
+};
+inline const DeprecatedTypeProperties& TensorBase::type() const {
+    thread_local std::optional<DeprecatedTypeProperties> last[16];  // a reference lives for as long as the expression
+    thread_local unsigned count = 0;
+    auto& made = last[count++ % 16];
+    made.emplace(DeprecatedTypeProperties{scalar_type(), device()});
+    return *made;
 }
 
-inline Tensor empty(IntArrayRef sizes, const TensorOptions& options = {}) {
-    const std::vector<int64_t> strides = contiguous_strides(sizes);
-    AtenTensorHandle made = nullptr;
-    const Device device = where_memory_is(options.device());
-    check_call(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), int32_t(options.dtype()),
-                                        int32_t(device.type()), device.index(), &made), "empty");
-    return Tensor(made);
-}
-inline Tensor zeros(IntArrayRef sizes, const TensorOptions& options = {}) {
-    Tensor made = empty(sizes, options);
-    return made.zero_();
-}
-inline Tensor empty_like(const Tensor& like) { return empty(like.sizes(), like.options()); }
-inline Tensor empty_like(const Tensor& like, const TensorOptions& options) { return empty(like.sizes(), options.over(like.options())); }
-inline Tensor zeros_like(const Tensor& like) { return zeros(like.sizes(), like.options()); }
-inline Tensor zeros_like(const Tensor& like, const TensorOptions& options) { return zeros(like.sizes(), options.over(like.options())); }
+/// The memory of a tensor, as its owner; a copy shares it.
+class Storage {
+public:
+    explicit Storage(Tensor tensor) : tensor_(std::move(tensor)) {}
+    size_t nbytes() const {
+        int64_t bytes = 0;
+        c10::check_call(aoti_torch_get_storage_size(tensor_.handle(), &bytes), "nbytes");
+        return size_t(bytes);
+    }
+    const void* data() const { return mutable_data(); }
+    void* mutable_data() const {
+        return static_cast<char*>(tensor_.data_ptr()) - size_t(tensor_.storage_offset()) * tensor_.element_size();
+    }
+    bool is_alias_of(const Storage& other) const { return mutable_data() == other.mutable_data(); }
 
-inline Tensor Tensor::contiguous() const { return is_contiguous() ? *this : empty(sizes(), options()).copy_(*this); }
-inline Tensor Tensor::to(const TensorOptions& wanted) const {
-    const Device device = wanted.device(), own = this->device();
-    const bool is_there = device.type() == own.type() && (!device.has_index() || device == own);
-    if (is_there && wanted.dtype() == scalar_type()) return *this;
-    Tensor made = empty(sizes(), wanted);
-    return made.copy_(*this);
-}
-inline Scalar Tensor::item() const {
-    TORCH_CHECK(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
-    if (c10::isFloatingType(scalar_type())) return *to(Device(kCPU), kDouble).data_ptr<double>();
-    return *to(Device(kCPU), kLong).data_ptr<int64_t>();
-}
-template <class T>
-T Tensor::item() const {
-    return item().to<T>();
-}
-
-/// A tensor of given elements.
-template <class T>
-Tensor tensor(ArrayRef<T> values, const TensorOptions& options) {
-    Tensor made = empty({int64_t(values.size())}, TensorOptions(c10::CppTypeToScalarType<T>::value));
-    std::copy(values.begin(), values.end(), made.data_ptr<T>());
-    return made.to(options);
-}
-template <class T>
-Tensor tensor(const std::vector<T>& values, const TensorOptions& options) {
-    return tensor(ArrayRef<T>(values), options);
-}
-template <class T>
-Tensor tensor(const std::vector<T>& values) {
-    return tensor(ArrayRef<T>(values), TensorOptions(c10::CppTypeToScalarType<T>::value));
-}
-inline const Tensor& Tensor::fill_(const Scalar& value) const {
-    const std::vector<double> one{value.to<double>()};
-    const std::vector<int64_t> whole{value.to<int64_t>()};
-    const Tensor from = value.isIntegral(false) ? tensor(whole) : tensor(one);
-    return copy_(from.as_strided(sizes(), std::vector<int64_t>(size_t(dim()), 0)));
-}
-inline Tensor full(IntArrayRef sizes, const Scalar& value, const TensorOptions& options = {}) { return empty(sizes, options).fill_(value); }
-inline Tensor ones(IntArrayRef sizes, const TensorOptions& options = {}) { return full(sizes, 1, options); }
-inline Tensor ones_like(const Tensor& like) { return ones(like.sizes(), like.options()); }
-inline Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.sizes(), value, like.options()); }
+private:
+    Tensor tensor_;
+};
+inline Storage TensorBase::storage() const { return Storage(Tensor(*this)); }
 
 }  // inline namespace tkjit_stand_in
 }  // namespace at
 
 #include "accessor.h"
-#include "operators.h"
-
-namespace torch {
-inline namespace tkjit_stand_in {
-using namespace at::tkjit_stand_in;
-using c10::BFloat16;
-using c10::Half;
-}  // inline namespace tkjit_stand_in
-}  // namespace torch
+#include "values.h"
+#include "tensor_values.h"
+#include "calls.h"
+#include "functions.h"
+#include "indexing.h"

@@ -1,4 +1,7 @@
 // What a source needs of torch; see tkjit/torch/tensor.h.
 #pragma once
 
-#include <tkjit/torch/dispatch.h>
+#include <ATen/Dispatch.h>
+#include <tkjit/torch/parallel.h>
+#include <tkjit/torch/tensor.h>
+#include <tkjit/torch/tensor_utils.h>

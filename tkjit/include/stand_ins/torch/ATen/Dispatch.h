@@ -1,4 +1,12 @@
-// What a source needs of torch; see tkjit/torch/tensor.h.
+// torch's own macros, over tkjit's dtypes; and dtypes of ``x.type()``, as older sources pass it.
 #pragma once
 
-#include <tkjit/torch/dispatch.h>
+#include <tkjit/torch/tensor.h>
+
+namespace detail {
+inline c10::ScalarType scalar_type(const at::DeprecatedTypeProperties& type) { return type.scalarType(); }
+inline c10::ScalarType scalar_type(const at::Tensor& tensor) { return tensor.scalar_type(); }
+inline c10::ScalarType scalar_type(caffe2::TypeMeta meta) { return meta.toScalarType(); }
+}  // namespace detail
+
+#include_next <ATen/Dispatch.h>

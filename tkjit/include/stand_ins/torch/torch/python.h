@@ -1,5 +1,9 @@
 // What a source needs of torch and pybind11; see tkjit/torch/tensor.h.
 #pragma once
 
-#include <tkjit/torch/dispatch.h>
+#include <ATen/Dispatch.h>
+#include <tkjit/torch/library.h>
 #include <tkjit/torch/module.h>
+#include <tkjit/torch/parallel.h>
+#include <tkjit/torch/tensor.h>
+#include <tkjit/torch/tensor_utils.h>

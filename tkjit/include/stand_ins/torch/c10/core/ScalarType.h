@@ -1,4 +1,7 @@
-// What a source needs of torch; see tkjit/torch/tensor.h.
+// torch's own, after tkjit's checks and complex numbers.
 #pragma once
 
-#include <tkjit/torch/dispatch.h>
+#include <tkjit/torch/check.h>
+#include <tkjit/torch/complex.h>
+
+#include_next <c10/core/ScalarType.h>

@@ -1,4 +1,6 @@
-// What a source needs of torch; see tkjit/torch/tensor.h.
+// What a source needs of torch; see tkjit/torch/check.h.
 #pragma once
 
-#include <tkjit/torch/dispatch.h>
+#include <tkjit/torch/check.h>
+
+#include <torch/headeronly/macros/Macros.h>

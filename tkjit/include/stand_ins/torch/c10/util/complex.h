@@ -1,13 +1,14 @@
-// torch's own complex numbers, which need nothing else of it.
+// torch's own complex numbers. Their mathematical functions need Thrust, so they are there where a source mentions complex
+// numbers.
 #pragma once
 
-#include <tkjit/torch/scalar_type.h>
+#include <tkjit/torch/complex.h>
 
-#ifdef TKJIT_SIM  // which has none of Thrust's
-#pragma push_macro("__CUDACC__")
-#undef __CUDACC__
-#endif
+#if defined(TKJIT_TORCH_COMPLEX) && !defined(TKJIT_SIM)
 #include_next <c10/util/complex.h>
-#ifdef TKJIT_SIM
-#pragma pop_macro("__CUDACC__")
+#else
+#include <complex>
+#define C10_INTERNAL_INCLUDE_COMPLEX_REMAINING_H
+#include <c10/util/complex_utils.h>
+#undef C10_INTERNAL_INCLUDE_COMPLEX_REMAINING_H
 #endif

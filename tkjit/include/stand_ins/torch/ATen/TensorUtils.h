@@ -1,0 +1,4 @@
+// What a source needs of torch; see tkjit/torch/tensor_utils.h.
+#pragma once
+
+#include <tkjit/torch/tensor_utils.h>

@@ -1,0 +1,178 @@
+// Functions and operators of tensors that are not torch's operators under the same name.
+#pragma once
+
+#include "calls.h"
+
+namespace at {
+inline namespace tkjit_stand_in {
+
+inline Tensor Tensor::to_options(const c10::TensorOptions& wanted) const {
+    const c10::Device device = wanted.device(), own = this->device();
+    const bool is_there = device.type() == own.type() && (!device.has_index() || device == own);
+    if (is_there && wanted.dtype() == scalar_type()) return *this;
+    return call<Tensor>("aten::to", "dtype_layout", *this, std::optional<c10::ScalarType>(wanted.dtype().toScalarType()),
+                        std::optional<c10::Layout>(), std::optional<c10::Device>(device), std::optional<bool>(), false, false,
+                        std::optional<c10::MemoryFormat>());
+}
+inline c10::Scalar Tensor::item() const { return call<c10::Scalar>("aten::item", "", *this); }
+inline Tensor Tensor::operator[](const Tensor& index) const {
+    TORCH_CHECK_INDEX(index.dim() == 0, "Can only index with tensors that are scalars (zero-dim)");
+    return (*this)[index.item().toLong()];
+}
+template <class Other>
+Tensor& Tensor::add_to(Tensor& to, const Other& other, int factor) {
+    const bool is_tensor = std::is_same<Other, Tensor>::value;
+    call<void>("aten::add_", is_tensor ? "Tensor" : "Scalar", to, other, c10::Scalar(factor));
+    return to;
+}
+
+/// ``a - factor * b``, for which torch's C ABI has a function of its own.
+inline Tensor minus(const Tensor& a, const Tensor& b, double factor) {
+    AtenTensorHandle made = nullptr;
+    c10::check_call(aoti_torch_aten_subtract_Tensor(a.handle(), b.handle(), factor, &made), "subtract");
+    return Tensor(made);
+}
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return minus(a, b, -1); }
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return minus(a, b, 1); }
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return call<Tensor>("aten::mul", "Tensor", a, b); }
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return call<Tensor>("aten::div", "Tensor", a, b); }
+inline Tensor operator+(const Tensor& a, const c10::Scalar& b) { return call<Tensor>("aten::add", "Scalar", a, b, c10::Scalar(1)); }
+inline Tensor operator-(const Tensor& a, const c10::Scalar& b) { return call<Tensor>("aten::sub", "Scalar", a, b, c10::Scalar(1)); }
+inline Tensor operator*(const Tensor& a, const c10::Scalar& b) { return call<Tensor>("aten::mul", "Scalar", a, b); }
+inline Tensor operator/(const Tensor& a, const c10::Scalar& b) { return call<Tensor>("aten::div", "Scalar", a, b); }
+inline Tensor operator+(const c10::Scalar& a, const Tensor& b) { return b + a; }
+inline Tensor operator*(const c10::Scalar& a, const Tensor& b) { return b * a; }
+inline Tensor operator-(const c10::Scalar& a, const Tensor& b) { return call<Tensor>("aten::rsub", "Scalar", b, a, c10::Scalar(1)); }
+inline Tensor operator/(const c10::Scalar& a, const Tensor& b) { return call<Tensor>("aten::reciprocal", "", b) * a; }
+#define TKJIT_TORCH_COMPARISON(sign, name, mirrored)                                                                        \
+    inline Tensor operator sign(const Tensor& a, const Tensor& b) { return call<Tensor>("aten::" name, "Tensor", a, b); }     \
+    inline Tensor operator sign(const Tensor& a, const c10::Scalar& b) { return call<Tensor>("aten::" name, "Scalar", a, b); } \
+    inline Tensor operator sign(const c10::Scalar& a, const Tensor& b) { return call<Tensor>("aten::" mirrored, "Scalar", b, a); }
+TKJIT_TORCH_COMPARISON(<, "lt", "gt")
+TKJIT_TORCH_COMPARISON(<=, "le", "ge")
+TKJIT_TORCH_COMPARISON(>, "gt", "lt")
+TKJIT_TORCH_COMPARISON(>=, "ge", "le")
+TKJIT_TORCH_COMPARISON(==, "eq", "eq")
+TKJIT_TORCH_COMPARISON(!=, "ne", "ne")
+TKJIT_TORCH_COMPARISON(&, "bitwise_and", "bitwise_and")
+TKJIT_TORCH_COMPARISON(|, "bitwise_or", "bitwise_or")
+TKJIT_TORCH_COMPARISON(^, "bitwise_xor", "bitwise_xor")
+#undef TKJIT_TORCH_COMPARISON
+inline std::ostream& operator<<(std::ostream& to, const Tensor& shown) {
+    if (!shown.defined()) return to << "[ Tensor (undefined) ]";
+    return to << "[ " << shown.toString() << shown.sizes() << " ]";
+}
+
+inline Tensor with_options(Tensor made, const c10::TensorOptions& options) {
+    return options.requires_grad() ? made.set_requires_grad(true) : made;
+}
+
+#ifdef TKJIT_TORCH_FUNCTIONS
+TKJIT_TORCH_FUNCTIONS
+#endif
+
+inline int64_t size(const Tensor& of, int64_t dim) { return of.size(dim); }
+inline int64_t numel(const Tensor& of) { return of.numel(); }
+inline bool is_floating_point(const Tensor& of) { return of.is_floating_point(); }
+inline bool is_complex(const Tensor& of) { return of.is_complex(); }
+
+inline Tensor empty_strided_on(IntArrayRef sizes, IntArrayRef strides, c10::ScalarType dtype, c10::Device device) {
+    AtenTensorHandle made = nullptr;
+    const c10::Device there = c10::where_memory_is(device);
+    c10::check_call(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), int32_t(dtype), int32_t(there.type()),
+                                             there.index(), &made),
+                    "empty_strided");
+    return Tensor(made);
+}
+/// A tensor of given elements.
+template <class T>
+Tensor tensor(c10::ArrayRef<T> values, const c10::TensorOptions& options = c10::CppTypeToScalarType<T>::value) {
+    const Tensor made = empty_strided_on({int64_t(values.size())}, {1}, c10::CppTypeToScalarType<T>::value, c10::kCPU);
+    std::copy(values.begin(), values.end(), made.template data_ptr<T>());
+    const auto wanted = options.has_dtype() ? options : options.dtype(c10::CppTypeToScalarType<T>::value);
+    return with_options(made.to_options(wanted), options);
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values, const c10::TensorOptions& options = c10::CppTypeToScalarType<T>::value) {
+    return tensor(c10::ArrayRef<T>(values), options);
+}
+template <class T>
+Tensor tensor(std::initializer_list<T> values, const c10::TensorOptions& options = c10::CppTypeToScalarType<T>::value) {
+    return tensor(c10::ArrayRef<T>(values), options);
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
+Tensor tensor(T value, const c10::TensorOptions& options = c10::CppTypeToScalarType<T>::value) {
+    return call<Tensor>("aten::select", "int", tensor(c10::ArrayRef<T>(&value, 1), options), int64_t(0), int64_t(0));
+}
+
+/// A tensor over memory that somebody else owns; ``free`` is called when torch lets go of it.
+inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const c10::TensorOptions& options = {}) {
+    const c10::Device there = c10::where_memory_is(options.device());
+    AtenTensorHandle made = nullptr;
+    c10::check_call(aoti_torch_create_tensor_from_blob(data, int64_t(sizes.size()), sizes.data(), strides.data(), 0,
+                                                       int32_t(options.dtype().toScalarType()), int32_t(there.type()),
+                                                       there.index(), &made),
+                    "from_blob");
+    return with_options(Tensor(made), options);
+}
+inline std::vector<int64_t> contiguous_strides(IntArrayRef sizes) {
+    std::vector<int64_t> strides(sizes.size(), 1);
+    for (size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * (sizes[i] ? sizes[i] : 1);
+    return strides;
+}
+inline Tensor from_blob(void* data, IntArrayRef sizes, const c10::TensorOptions& options = {}) {
+    return from_blob(data, sizes, contiguous_strides(sizes), options);
+}
+
+inline std::vector<Tensor> tensors_of(TensorList list) { return list.vec(); }
+
+/// Whether gradients are recorded; off until the end of the scope.
+struct NoGradGuard {
+    NoGradGuard() : before_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(false); }
+    NoGradGuard(const NoGradGuard&) = delete;
+    ~NoGradGuard() { aoti_torch_grad_mode_set_enabled(before_); }
+
+private:
+    bool before_;
+};
+struct AutoGradMode {
+    explicit AutoGradMode(bool enabled) : before_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(enabled); }
+    AutoGradMode(const AutoGradMode&) = delete;
+    ~AutoGradMode() { aoti_torch_grad_mode_set_enabled(before_); }
+
+private:
+    bool before_;
+};
+struct GradMode {
+    static bool is_enabled() { return aoti_torch_grad_mode_is_enabled(); }
+    static void set_enabled(bool enabled) { aoti_torch_grad_mode_set_enabled(enabled); }
+};
+/// Operators' implementations run below autograd; there is nothing to turn off in a handle of the C ABI.
+struct AutoDispatchBelowAutograd {
+    NoGradGuard guard;
+};
+using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
+
+}  // inline namespace tkjit_stand_in
+}  // namespace at
+
+namespace torch {
+using namespace at;
+using Dtype = at::ScalarType;
+constexpr auto kUInt8 = c10::kByte;
+constexpr auto kInt8 = c10::kChar, kI8 = c10::kChar;
+constexpr auto kInt16 = c10::kShort, kI16 = c10::kShort;
+constexpr auto kInt32 = c10::kInt, kI32 = c10::kInt;
+constexpr auto kInt64 = c10::kLong, kI64 = c10::kLong;
+constexpr auto kFloat16 = c10::kHalf, kF16 = c10::kHalf;
+constexpr auto kFloat32 = c10::kFloat, kF32 = c10::kFloat;
+constexpr auto kFloat64 = c10::kDouble, kF64 = c10::kDouble;
+using std::nullopt;
+using std::optional;
+namespace autograd {
+using at::GradMode;
+using at::Variable;
+using variable_list = std::vector<at::Tensor>;
+}  // namespace autograd
+namespace indexing = at::indexing;
+}  // namespace torch

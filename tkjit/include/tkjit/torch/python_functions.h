@@ -1,0 +1,302 @@
+// C++ functions as Python calls them: arguments by position and name, defaults, overloads, exceptions.
+#pragma once
+
+#include "python_values.h"
+
+#ifdef TKJIT_SIM
+#include <cuda_runtime.h>
+#endif
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace pybind11 {
+inline namespace tkjit_stand_in {
+
+/// The name of an argument, and its default.
+struct arg {
+    explicit arg(const char* name) : name(name) {}
+    arg none(bool = true) const { return *this; }       // the argument's type says whether it may be None
+    arg noconvert(bool = true) const { return *this; }  // nothing is converted
+    template <class T>
+    arg operator=(const T& value) const {
+        arg made = *this;
+        made.value = cast(value);
+        return made;
+    }
+    arg operator=(std::nullopt_t) const {
+        arg made = *this;
+        made.value = pybind11::none();
+        return made;
+    }
+    std::string name;
+    object value;
+};
+inline namespace literals {
+inline arg operator""_a(const char* name, size_t) { return arg(name); }
+}  // namespace literals
+
+template <class... T>
+struct call_guard {};
+template <class... T>
+struct keep_alive {};
+enum class return_value_policy { automatic, automatic_reference, take_ownership, copy, move, reference, reference_internal };
+struct kw_only {};
+struct pos_only {};
+struct is_operator {};
+struct doc {
+    const char* text;
+};
+
+/// What ``def`` is told besides a function.
+struct Extras {
+    std::string doc;
+    std::vector<arg> arguments;
+    bool releases_gil = false;
+
+    void take(const char* text) { doc = text; }
+    void take(const std::string& text) { doc = text; }
+    void take(const pybind11::doc& text) { doc = text.text; }
+    void take(const arg& one) { arguments.push_back(one); }
+    template <class... T>
+    void take(call_guard<T...>) {
+        releases_gil = (std::is_same<T, gil_scoped_release>::value || ...);
+    }
+    template <int... i>
+    void take(std::integer_sequence<int, i...>) {}
+    template <class... T>
+    void take(keep_alive<T...>) {}
+    void take(return_value_policy) {}
+    void take(kw_only) {}
+    void take(pos_only) {}
+    void take(is_operator) {}
+};
+
+/// What the launches of one call have come to. On a GPU a launch goes on after the call, and torch reports what fails.
+struct Launches {
+#ifdef TKJIT_SIM
+    Launches() { cudaGetLastError(); }  // what an earlier call left behind must not be blamed on this one
+    void check() const {
+        const cudaError_t error = cudaGetLastError();
+        if (error == cudaSuccess) return;
+        if (PyErr_Occurred()) throw error_already_set();  // Ctrl-C
+        const object errors = pybind11::check(PyImport_ImportModule("tkjit.errors"));
+        const object type = pybind11::check(PyObject_GetAttrString(errors.ptr(), "LaunchError"));
+        PyErr_SetString(type.ptr(), cudaGetErrorString(error));
+        throw error_already_set();
+    }
+#else
+    void check() const {}
+#endif
+};
+
+/// One C++ function, and the next of the same name.
+class Function {
+public:
+    Function(std::string name, Extras extras, size_t count, bool has_self) : name(std::move(name)), extras(std::move(extras)) {
+        auto& arguments = this->extras.arguments;
+        if (arguments.empty())
+            for (size_t i = has_self; i < count; ++i) arguments.emplace_back(("arg" + std::to_string(i - has_self)).c_str());
+        if (has_self) arguments.insert(arguments.begin(), arg("self"));
+        if (arguments.size() != count) throw c10::Error(this->name + ": as many names as arguments are needed");
+    }
+    virtual ~Function() = default;
+    /// The result; none where an argument is of another type, which ``refusal`` then names.
+    virtual std::optional<object> call(PyObject* const* given, std::string& refusal) const = 0;
+
+    const std::string name;
+    Extras extras;
+    std::unique_ptr<Function> next;
+};
+
+template <class F, class R, class... A>
+class FunctionOf final : public Function {
+public:
+    FunctionOf(std::string name, F function, Extras extras, bool has_self)
+        : Function(std::move(name), std::move(extras), sizeof...(A), has_self), function_(std::move(function)) {}
+
+    std::optional<object> call(PyObject* const* given, std::string& refusal) const override {
+        return call_with(given, refusal, std::index_sequence_for<A...>());
+    }
+
+private:
+    template <size_t... i>
+    std::optional<object> call_with([[maybe_unused]] PyObject* const* given, [[maybe_unused]] std::string& refusal,
+                                    std::index_sequence<i...>) const {
+        std::tuple<typename Kept<std::decay_t<A>>::type...> read{};
+        if (!(read_one(given[i], std::get<i>(read), i, refusal) && ...)) return std::nullopt;
+        const Launches launches;
+        const auto run = [&]() -> R {
+            std::optional<gil_scoped_release> released;
+            if (extras.releases_gil) released.emplace();
+            return function_(static_cast<A>(std::get<i>(read))...);
+        };
+        if constexpr (std::is_void<R>::value) {
+            run();
+            launches.check();
+            return none();
+        } else {
+            object made = cast<std::decay_t<R>>(run());
+            launches.check();
+            return made;
+        }
+    }
+    template <class T>
+    bool read_one(PyObject* given, T& to, size_t position, std::string& refusal) const {
+        if (Reader<T>::read(given, to)) return true;
+        refusal = extras.arguments[position].name + ": expected " + Reader<T>::name() + ", got " + type_name(given);
+        return false;
+    }
+    static std::string type_name(PyObject* given) {
+        const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(given)), "__name__"));
+        return PyUnicode_AsUTF8(name.ptr());
+    }
+
+    mutable F function_;
+};
+
+/// Sets the exception that is being handled as Python's, by the types that torch gives them.
+inline void translate() {
+    try {
+        throw;
+    } catch (const error_already_set&) {
+    } catch (const c10::IndexError& error) {
+        PyErr_SetString(PyExc_IndexError, error.what());
+    } catch (const c10::ValueError& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const c10::TypeError& error) {
+        PyErr_SetString(PyExc_TypeError, error.what());
+    } catch (const c10::NotImplementedError& error) {
+        PyErr_SetString(PyExc_NotImplementedError, error.what());
+    } catch (const std::bad_alloc& error) {
+        PyErr_SetString(PyExc_MemoryError, error.what());
+    } catch (const std::out_of_range& error) {
+        PyErr_SetString(PyExc_IndexError, error.what());
+    } catch (const std::invalid_argument& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const std::domain_error& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    } catch (const std::exception& error) {
+        PyErr_SetString(PyExc_RuntimeError, error.what());
+    } catch (...) {
+        PyErr_SetString(PyExc_RuntimeError, "a C++ exception of a type that is not std::exception");
+    }
+}
+
+/// The arguments in their order: by position or name, and defaults; the reason where they do not fit.
+inline std::string put_in_order(const Function& function, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& found) {
+    const std::vector<arg>& arguments = function.extras.arguments;
+    const size_t count = arguments.size(), given = size_t(PyTuple_Size(args));
+    found.assign(count, nullptr);
+    if (given > count) return "() takes " + std::to_string(count) + " arguments, but " + std::to_string(given) + " were given";
+    for (size_t i = 0; i < given; ++i) found[i] = PyTuple_GetItem(args, Py_ssize_t(i));
+    size_t used = 0;
+    for (size_t i = 0; i < count; ++i) {
+        PyObject* const named = kwargs ? PyDict_GetItemString(kwargs, arguments[i].name.c_str()) : nullptr;
+        used += named != nullptr;
+        if (named && found[i]) return "() got " + arguments[i].name + " twice";
+        if (!found[i]) found[i] = named ? named : arguments[i].value.ptr();
+        if (!found[i]) return "(): " + arguments[i].name + " is missing";
+    }
+    if (!kwargs || used == size_t(PyDict_Size(kwargs))) return "";
+    const object shown = check(PyObject_Str(kwargs));
+    return "() has no such argument: " + std::string(PyUnicode_AsUTF8(shown.ptr()));
+}
+
+inline constexpr const char* capsule_name = "tkjit.torch.function";
+
+/// Calls the first overload that takes the arguments.
+inline PyObject* call_function(PyObject* capsule, PyObject* args, PyObject* kwargs) noexcept {
+    try {
+        const auto* const first = static_cast<const Function*>(PyCapsule_GetPointer(capsule, capsule_name));
+        std::string refusals;
+        for (const Function* function = first; function; function = function->next.get()) {
+            std::vector<PyObject*> given;
+            std::string refusal = put_in_order(*function, args, kwargs, given);
+            if (refusal.empty()) {
+                if (std::optional<object> made = function->call(given.data(), refusal)) return made->release();
+                refusal = "(): " + refusal;
+            }
+            refusals += (refusals.empty() ? "" : "; ") + function->name + refusal;
+        }
+        PyErr_SetString(PyExc_TypeError, refusals.c_str());
+        return nullptr;
+    } catch (...) {
+        translate();
+        return nullptr;
+    }
+}
+
+/// A Python function, which lives as long as the process, as modules do; ``first`` has the overloads.
+inline object python_function(Function* first) {
+    auto* const definition = new PyMethodDef{first->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_function)),
+                                             METH_VARARGS | METH_KEYWORDS, first->extras.doc.c_str()};
+    const object capsule = check(PyCapsule_New(first, capsule_name, nullptr));
+    return check(PyCFunction_New(definition, capsule.ptr()));
+}
+/// Makes a function an attribute of a module or a class; another overload where it has one of that name.
+inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bool is_method) {
+    static auto* const known = new std::vector<std::pair<std::pair<PyObject*, std::string>, Function*>>;
+    for (auto& [where, first] : *known)
+        if (where.first == owner && where.second == function->name) {
+            Function* last = first;
+            while (last->next) last = last->next.get();
+            last->next = std::move(function);
+            return;
+        }
+    Function* const first = function.release();
+    known->push_back({{owner, first->name}, first});
+    object made = python_function(first);
+    if (is_method) made = check(PyInstanceMethod_New(made.ptr()));
+    if (PyObject_SetAttrString(owner, first->name.c_str(), made.ptr()) != 0) throw error_already_set();
+}
+
+/// The signature of a lambda or another callable.
+template <class F>
+struct SignatureOf : SignatureOf<decltype(&F::operator())> {};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...)> {
+    template <class F>
+    using function = FunctionOf<F, R, A...>;
+    /// ``__init__`` of what makes an object.
+    template <class Self, class F>
+    static auto init(F make) {
+        return [make](Self self, A... arguments) { self.set(make(std::forward<A>(arguments)...)); };
+    }
+};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...)> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class C, class... A>
+struct SignatureOf<R (C::*)(A...) const noexcept> : SignatureOf<R (*)(A...)> {};
+template <class R, class... A>
+struct SignatureOf<R (*)(A...) noexcept> : SignatureOf<R (*)(A...)> {};
+
+template <class F, class... Extra>
+std::unique_ptr<Function> make_function(const char* name, F function, bool has_self, const Extra&... extra) {
+    Extras extras;
+    (extras.take(extra), ...);
+    return std::make_unique<typename SignatureOf<F>::template function<F>>(name, std::move(function), std::move(extras), has_self);
+}
+
+/// ``py::overload_cast<int>(&f)``.
+template <class... A>
+struct overload_cast_of {
+    template <class R>
+    constexpr auto operator()(R (*function)(A...)) const {
+        return function;
+    }
+    template <class R, class C>
+    constexpr auto operator()(R (C::*function)(A...)) const {
+        return function;
+    }
+};
+template <class... A>
+constexpr overload_cast_of<A...> overload_cast{};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace pybind11

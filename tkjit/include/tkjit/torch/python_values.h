@@ -1,0 +1,430 @@
+// Python objects, and their conversion to and from numbers, texts and lists; tensor_values.h adds tensors.
+#pragma once
+
+#include "check.h"
+#include "shim.h"
+
+#include <Python.h>
+
+#include <array>
+#include <complex>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <typeindex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace pybind11 {
+inline namespace tkjit_stand_in {
+
+/// A Python exception is set.
+struct error_already_set : std::exception {
+    const char* what() const noexcept override { return "a Python exception"; }
+};
+
+/// A reference, which is given up at the end of its scope.
+class object {
+public:
+    object() = default;
+    explicit object(PyObject* owned) : object_(owned) {}
+    object(object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+    object(const object& other) : object_(other.object_) { Py_XINCREF(object_); }
+    object& operator=(object other) noexcept {
+        std::swap(object_, other.object_);
+        return *this;
+    }
+    ~object() { Py_XDECREF(object_); }
+    PyObject* ptr() const { return object_; }
+    PyObject* release() { return std::exchange(object_, nullptr); }
+
+private:
+    PyObject* object_ = nullptr;
+};
+inline object none() { return object(Py_NewRef(Py_None)); }
+inline object check(PyObject* owned) {
+    if (!owned) throw error_already_set();
+    return object(owned);
+}
+
+struct gil_scoped_acquire {
+    gil_scoped_acquire() : state_(PyGILState_Ensure()) {}
+    gil_scoped_acquire(const gil_scoped_acquire&) = delete;
+    ~gil_scoped_acquire() { PyGILState_Release(state_); }
+
+private:
+    PyGILState_STATE state_;
+};
+struct gil_scoped_release {
+    gil_scoped_release() : state_(PyEval_SaveThread()) {}
+    gil_scoped_release(const gil_scoped_release&) = delete;
+    ~gil_scoped_release() { PyEval_RestoreThread(state_); }
+
+private:
+    PyThreadState* state_;
+};
+
+/// An attribute of the torch module, for the life of the process.
+inline PyObject* of_torch(const char* name) {
+    const object torch = check(PyImport_ImportModule("torch"));
+    return check(PyObject_GetAttrString(torch.ptr(), name)).release();
+}
+inline bool is_instance(PyObject* given, PyObject* type) {
+    const int is = PyObject_IsInstance(given, type);
+    if (is < 0) throw error_already_set();
+    return is;
+}
+/// A function of torch's Python module that turns tensors into handles, or back.
+inline PyObject* tensor_function(const char* name) {
+    const object module = check(PyImport_ImportModule("torch._C"));
+    const object functions = check(PyObject_GetAttrString(module.ptr(), "_aoti"));
+    return check(PyObject_GetAttrString(functions.ptr(), name)).release();  // for the life of the process
+}
+/// A handle that the caller owns; null for what is no tensor.
+inline AtenTensorHandle handle_of(PyObject* given) {
+    static PyObject* const function = tensor_function("unsafe_alloc_void_ptr_from_tensor");
+    static PyObject* const type = of_torch("Tensor");
+    if (!is_instance(given, type)) return nullptr;
+    const object capsule = check(PyObject_CallOneArg(function, given));
+    return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+}
+/// The tensor of a handle, which stays the caller's.
+inline object object_of(AtenTensorHandle handle) {
+    static PyObject* const function = tensor_function("alloc_tensor_by_stealing_from_void_ptr");
+    AtenTensorHandle stolen = nullptr;
+    c10::check_call(aoti_torch_new_tensor_handle(handle, &stolen), "new_tensor_handle");
+    const object capsule = check(PyCapsule_New(stolen, nullptr, nullptr));
+    return check(PyObject_CallOneArg(function, capsule.ptr()));
+}
+
+/// Gives `take` a tensor of a dtype, whose number is that of its tensors; false for what is none.
+template <class Take>
+bool read_dtype(PyObject* given, const Take& take) {
+    static PyObject* const type = of_torch("dtype");
+    static PyObject* const empty = of_torch("empty");
+    if (!is_instance(given, type)) return false;
+    const object arguments = check(Py_BuildValue("(i)", 0)), options = check(Py_BuildValue("{s:O}", "dtype", given));
+    const object tensor = check(PyObject_Call(empty, arguments.ptr(), options.ptr()));
+    take(handle_of(tensor.ptr()));
+    return true;
+}
+/// The numbers of a device's type and of itself, -1 for the current one; false for what is none.
+inline bool read_device(PyObject* given, int& type, int& index) {
+    static PyObject* const device = of_torch("device");
+    if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;
+    const object made = check(PyObject_CallOneArg(device, given));
+    const object kind = check(PyObject_GetAttrString(made.ptr(), "type")), at = check(PyObject_GetAttrString(made.ptr(), "index"));
+    const std::string name = PyUnicode_AsUTF8(kind.ptr());
+    type = name == "cpu" ? 0 : name == "cuda" ? 1 : name == "meta" ? 12 : -1;
+    index = at.ptr() == Py_None ? -1 : int(PyLong_AsLong(at.ptr()));
+    return type >= 0;
+}
+
+/// What is kept of an argument while the function runs.
+template <class T, class = void>
+struct Kept {
+    using type = T;
+};
+
+template <class T>
+struct Kept<std::optional<T>> {
+    using type = std::optional<typename Kept<T>::type>;
+};
+
+// ---- arguments -----------------------------------------------------------------------------------------------------
+
+/// Reads an argument of a type: ``name`` says what it expects, ``read`` returns false where it is something else.
+template <class T, class = void>
+struct Reader {
+    using unknown = void;  // a class that the source binds itself; see python_classes.h
+};
+template <class T, class = void>
+constexpr bool is_bound_type = false;
+template <class T>
+constexpr bool is_bound_type<T, std::void_t<typename Reader<T>::unknown>> = std::is_class<T>::value;
+
+inline std::unordered_map<std::type_index, PyObject*>& bound_enums() {
+    static auto* const all = new std::unordered_map<std::type_index, PyObject*>;
+    return *all;
+}
+
+template <>
+struct Reader<bool> {
+    static std::string name() { return "bool"; }
+    static bool read(PyObject* given, bool& to) {
+        if (!PyBool_Check(given)) return false;
+        to = given == Py_True;
+        return true;
+    }
+};
+template <class T>
+struct Reader<T, std::enable_if_t<std::is_integral<T>::value && !std::is_same<T, bool>::value>> {
+    static std::string name() { return "int"; }
+    static bool read(PyObject* given, T& to) {
+        if (PyFloat_Check(given) || !PyIndex_Check(given)) return false;
+        const object number = check(PyNumber_Index(given));
+        const long long value = PyLong_AsLongLong(number.ptr());
+        if (value == -1 && PyErr_Occurred()) throw error_already_set();
+        to = static_cast<T>(value);
+        if (static_cast<long long>(to) == value && (value < 0) == (to < T(0))) return true;
+        PyErr_Format(PyExc_OverflowError, "%S does not fit into %d bytes", given, int(sizeof(T)));
+        throw error_already_set();
+    }
+};
+template <class T>
+struct Reader<T, std::enable_if_t<std::is_floating_point<T>::value>> {
+    static std::string name() { return "float"; }
+    static bool read(PyObject* given, T& to) {
+        const double value = PyFloat_AsDouble(given);
+        if (value == -1 && PyErr_Occurred()) {
+            if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw error_already_set();
+            PyErr_Clear();
+            return false;
+        }
+        to = static_cast<T>(value);
+        return true;
+    }
+};
+/// A value of an enumeration, by its number.
+template <class T>
+struct Reader<T, std::enable_if_t<std::is_enum<T>::value>> {
+    static std::string name() { return "int"; }
+    static bool read(PyObject* given, T& to) {
+        int64_t number = 0;
+        if (!Reader<int64_t>::read(given, number)) return false;
+        to = T(number);
+        return true;
+    }
+};
+template <>
+struct Reader<std::string> {
+    static std::string name() { return "str"; }
+    static bool read(PyObject* given, std::string& to) {
+        if (!PyUnicode_Check(given)) return false;
+        Py_ssize_t size = 0;
+        const char* const text = PyUnicode_AsUTF8AndSize(given, &size);
+        if (!text) throw error_already_set();
+        to.assign(text, size_t(size));
+        return true;
+    }
+};
+template <class T>
+struct Reader<std::optional<T>> {
+    static std::string name() { return Reader<T>::name() + " | None"; }
+    static bool read(PyObject* given, std::optional<T>& to) {
+        if (given == Py_None) {
+            to.reset();
+            return true;
+        }
+        to.emplace();
+        return Reader<T>::read(given, *to);
+    }
+};
+template <class T>
+struct Reader<std::vector<T>> {
+    static std::string name() { return "list[" + Reader<T>::name() + "]"; }
+    static bool read(PyObject* given, std::vector<T>& to) {
+        if (!PyList_Check(given) && !PyTuple_Check(given)) return false;
+        const object items = check(PySequence_Tuple(given));
+        to.clear();
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
+            T item{};
+            if (!Reader<T>::read(PyTuple_GET_ITEM(items.ptr(), i), item)) return false;
+            to.push_back(std::move(item));
+        }
+        return true;
+    }
+};
+
+template <>
+struct Kept<std::string_view> {
+    using type = std::string;
+};
+template <>
+struct Reader<std::string_view> {};
+template <>
+struct Kept<const char*> {
+    struct type {
+        std::string text;
+        operator const char*() const { return text.c_str(); }
+    };
+};
+template <>
+struct Reader<Kept<const char*>::type> {
+    static std::string name() { return "str"; }
+    static bool read(PyObject* given, Kept<const char*>::type& to) { return Reader<std::string>::read(given, to.text); }
+};
+
+/// A list of a known length.
+template <class T, size_t N>
+struct Reader<std::array<T, N>> {
+    static std::string name() { return "list[" + Reader<T>::name() + "] of " + std::to_string(N); }
+    static bool read(PyObject* given, std::array<T, N>& to) {
+        std::vector<T> items;
+        if (!Reader<std::vector<T>>::read(given, items) || items.size() != N) return false;
+        std::move(items.begin(), items.end(), to.begin());
+        return true;
+    }
+};
+template <class A, class B>
+struct Reader<std::pair<A, B>> {
+    static std::string name() { return "tuple[" + Reader<A>::name() + ", " + Reader<B>::name() + "]"; }
+    static bool read(PyObject* given, std::pair<A, B>& to) {
+        std::tuple<A, B> items;
+        if (!Reader<std::tuple<A, B>>::read(given, items)) return false;
+        to = {std::move(std::get<0>(items)), std::move(std::get<1>(items))};
+        return true;
+    }
+};
+template <class... T>
+struct Reader<std::tuple<T...>> {
+    static std::string name() { return "tuple of " + std::to_string(sizeof...(T)); }
+    static bool read(PyObject* given, std::tuple<T...>& to) {
+        if (!PyTuple_Check(given) && !PyList_Check(given)) return false;
+        return PySequence_Size(given) == Py_ssize_t(sizeof...(T)) && read(given, to, std::index_sequence_for<T...>());
+    }
+
+private:
+    template <size_t... i>
+    static bool read([[maybe_unused]] PyObject* given, std::tuple<T...>& to, std::index_sequence<i...>) {
+        return (Reader<T>::read(check(PySequence_GetItem(given, Py_ssize_t(i))).ptr(), std::get<i>(to)) && ...);
+    }
+};
+template <class Map>
+struct MapReader {
+    using Key = typename Map::key_type;
+    using Value = typename Map::mapped_type;
+    static std::string name() { return "dict[" + Reader<Key>::name() + ", " + Reader<Value>::name() + "]"; }
+    static bool read(PyObject* given, Map& to) {
+        if (!PyDict_Check(given)) return false;
+        to.clear();
+        PyObject *key = nullptr, *value = nullptr;
+        for (Py_ssize_t i = 0; PyDict_Next(given, &i, &key, &value);) {
+            Key read_key{};
+            Value read_value{};
+            if (!Reader<Key>::read(key, read_key) || !Reader<Value>::read(value, read_value)) return false;
+            to.emplace(std::move(read_key), std::move(read_value));
+        }
+        return true;
+    }
+};
+template <class K, class V>
+struct Reader<std::map<K, V>> : MapReader<std::map<K, V>> {};
+template <class K, class V>
+struct Reader<std::unordered_map<K, V>> : MapReader<std::unordered_map<K, V>> {};
+/// Any object, as it is.
+template <>
+struct Reader<object> {
+    static std::string name() { return "object"; }
+    static bool read(PyObject* given, object& to) {
+        to = object(Py_NewRef(given));
+        return true;
+    }
+};
+
+// ---- results -------------------------------------------------------------------------------------------------------
+
+/// Makes an object of a result of a type.
+template <class T, class = void>
+struct Writer;
+template <class T>
+object cast(const T& value) {
+    return Writer<T>::write(value);
+}
+
+template <>
+struct Writer<bool> {
+    static object write(bool value) { return object(PyBool_FromLong(value)); }
+};
+template <class T>
+struct Writer<T, std::enable_if_t<std::is_integral<T>::value && !std::is_same<T, bool>::value>> {
+    static object write(T value) {
+        return check(std::is_signed<T>::value ? PyLong_FromLongLong(static_cast<long long>(value))
+                                              : PyLong_FromUnsignedLongLong(static_cast<unsigned long long>(value)));
+    }
+};
+template <class T>
+struct Writer<T, std::enable_if_t<std::is_floating_point<T>::value>> {
+    static object write(T value) { return check(PyFloat_FromDouble(double(value))); }
+};
+template <class T>
+struct Writer<T, std::enable_if_t<std::is_enum<T>::value>> {
+    static object write(T value) {
+        const auto bound = bound_enums().find(typeid(T));
+        object number = Writer<int64_t>::write(int64_t(value));
+        return bound == bound_enums().end() ? std::move(number) : check(PyObject_CallOneArg(bound->second, number.ptr()));
+    }
+};
+template <>
+struct Writer<std::string> {
+    static object write(const std::string& text) {
+        return check(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), nullptr));
+    }
+};
+template <>
+struct Writer<const char*> {
+    static object write(const char* text) { return text ? cast(std::string(text)) : none(); }
+};
+inline object cast(const char* text) { return Writer<const char*>::write(text); }
+template <>
+struct Writer<std::string_view> {
+    static object write(std::string_view text) { return cast(std::string(text)); }
+};
+template <>
+struct Writer<object> {
+    static object write(const object& value) { return value; }
+};
+template <class T>
+struct Writer<std::complex<T>> {
+    static object write(const std::complex<T>& value) { return check(PyComplex_FromDoubles(double(value.real()), double(value.imag()))); }
+};
+template <class T>
+struct Writer<std::optional<T>> {
+    static object write(const std::optional<T>& value) { return value ? cast(*value) : none(); }
+};
+template <class T>
+struct Writer<std::vector<T>> {
+    static object write(const std::vector<T>& values) {
+        object list = check(PyList_New(Py_ssize_t(values.size())));
+        for (size_t i = 0; i < values.size(); ++i) PyList_SET_ITEM(list.ptr(), Py_ssize_t(i), cast(T(values[i])).release());
+        return list;
+    }
+};
+template <class Map>
+struct MapWriter {
+    static object write(const Map& values) {
+        object made = check(PyDict_New());
+        for (const auto& [key, value] : values)
+            if (PyDict_SetItem(made.ptr(), cast(key).ptr(), cast(value).ptr()) != 0) throw error_already_set();
+        return made;
+    }
+};
+template <class K, class V>
+struct Writer<std::map<K, V>> : MapWriter<std::map<K, V>> {};
+template <class K, class V>
+struct Writer<std::unordered_map<K, V>> : MapWriter<std::unordered_map<K, V>> {};
+template <class T, size_t N>
+struct Writer<std::array<T, N>> {
+    static object write(const std::array<T, N>& values) { return cast(std::vector<T>(values.begin(), values.end())); }
+};
+template <class Tuple, size_t... i>
+object cast_tuple(const Tuple& values, std::index_sequence<i...>) {
+    object items[] = {cast<std::decay_t<std::tuple_element_t<i, Tuple>>>(std::get<i>(values))..., object()};
+    object tuple = check(PyTuple_New(Py_ssize_t(sizeof...(i))));
+    for (size_t at = 0; at < sizeof...(i); ++at) PyTuple_SET_ITEM(tuple.ptr(), Py_ssize_t(at), items[at].release());
+    return tuple;
+}
+template <class... T>
+struct Writer<std::tuple<T...>> {
+    static object write(const std::tuple<T...>& values) { return cast_tuple(values, std::index_sequence_for<T...>()); }
+};
+template <class A, class B>
+struct Writer<std::pair<A, B>> {
+    static object write(const std::pair<A, B>& values) { return cast_tuple(values, std::index_sequence_for<A, B>()); }
+};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace pybind11
