@@ -1,0 +1,152 @@
+"""Loads one extension with tkjit or with torch, as a process of ``benchmarks.real_extensions``.
+
+``python -m benchmarks.real_extension_loading WAY JSON`` prints how it went as a line of JSON. WAY is ``tkjit``,
+``tkjit-fallback`` or ``torch``; JSON holds the arguments of ``load``, and a scratch directory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+STAND_INS, TORCH, FAILED = "stand-ins", "torch's headers", "failed"
+_FALLS_BACK = re.compile(r"is compiled with torch's own headers.*: tkjit's lack (?P<name>.*)", re.DOTALL)
+_ERROR = re.compile(r"\berror\b[ :]|\bfatal\b.*:|undefined reference")
+_COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
+_LIBRARIES_OF_TORCH = "-lc10_cuda", "-ltorch_cuda"
+_HEADERS_OF_CUDA_BUILDS = {
+    "c10/cuda/impl/cuda_cmake_macros.h": "#define C10_CUDA_BUILD_SHARED_LIBS",
+    "THC/THCAtomics.cuh": "#include <ATen/cuda/Atomic.cuh>",
+    "THC/THCDeviceUtils.cuh": "#include <ATen/cuda/DeviceUtils.cuh>",
+}
+
+
+def load_with_tkjit(arguments: Mapping[str, Any], *, falls_back: bool) -> dict[str, Any]:
+    """Load an extension, and say with which headers, or what stopped it.
+
+    Parameters
+    ----------
+    falls_back : bool
+        Whether to go on with torch's own headers where tkjit's stand-ins lack a name.
+    """
+    from tkjit import cpp_extension
+    from tkjit.errors import CompileError, TkjitWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if not falls_back:
+            warnings.filterwarnings("error", ".*is compiled with torch's own headers", TkjitWarning)
+        try:
+            cpp_extension.load(**arguments)
+        except TkjitWarning as warning:
+            compiling = warning.__context__
+            log = compiling.log if isinstance(compiling, CompileError) else ""
+            found = {"lacks": _lacking(str(warning)), "missing": _missing_names(log), "error": _first_error(log)}
+            return {"outcome": FAILED, **found}
+        except CompileError as error:
+            return {"outcome": FAILED, "error": _first_error(error.log) or _first_line(error)}
+        except Exception as error:
+            return {"outcome": FAILED, "error": f"{type(error).__name__}: {_first_line(error)}"}
+    lacking = [name for each in caught if (name := _lacking(str(each.message)))]
+    return {"outcome": TORCH, "lacks": lacking[0]} if lacking else {"outcome": STAND_INS}
+
+
+def load_with_torch(arguments: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
+    """Compile and link an extension with ``torch.utils.cpp_extension``.
+
+    A CPU build of torch lacks a generated header and the CUDA libraries, so that these are stubbed. The module links
+    against them but does not import.
+    """
+    import torch.utils.cpp_extension as peer
+
+    from tkjit.compile.flags import CUDA_LIBRARIES
+    from tkjit.config import Settings
+    from tkjit.loader import loader_for
+
+    peer.CUDA_HOME = str(loader_for(Settings.from_environment()).env.toolchain.cuda_root)
+    headers = [*arguments["extra_include_paths"], _headers_of_cuda_builds(scratch), CUDA_LIBRARIES]
+    given = {
+        **arguments,
+        "extra_include_paths": list(map(str, headers)),
+        "extra_ldflags": [*arguments["extra_ldflags"], *stub_libraries(scratch, _LIBRARIES_OF_TORCH)],
+    }
+    build = scratch / "build"
+    build.mkdir(exist_ok=True)
+    try:
+        peer.load(**given, build_directory=str(build))
+    except (ImportError, OSError) as error:
+        if not any(build.glob("*.so")):
+            return {"outcome": FAILED, "error": _first_line(error)}
+    except Exception as error:
+        return {"outcome": FAILED, "error": _first_error(str(error)) or _first_line(error)}
+    return {"outcome": TORCH}
+
+
+def stub_libraries(scratch: Path, ldflags: tuple[str, ...] | list[str]) -> list[str]:
+    """Write an empty archive for each ``-lNAME`` that the linker would not find, and return the flags to find them."""
+    directory = scratch / "libraries"
+    directory.mkdir(exist_ok=True)
+    for name in (flag.removeprefix("-l") for flag in ldflags if flag.startswith("-l")):
+        asked = ["g++", f"-print-file-name=lib{name}.so"]
+        if not Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()).is_absolute():
+            subprocess.run(["ar", "rcs", directory / f"lib{name}.a"], check=True)
+    return [f"-L{directory}"]
+
+
+def _headers_of_cuda_builds(scratch: Path) -> Path:
+    """The directory of the headers that only a CUDA build of torch has."""
+    directory = scratch / "headers"
+    for name, text in _HEADERS_OF_CUDA_BUILDS.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#pragma once\n{text}\n")
+    return directory
+
+
+def _lacking(warning: str) -> str:
+    found = _FALLS_BACK.search(warning)
+    return found["name"] if found else ""
+
+
+def _missing_names(log: str) -> list[str]:
+    """Every name that a log says the stand-ins lack, in the order of the log."""
+    from tkjit.extensions.fallback import lacking_in
+
+    return list(dict.fromkeys(name for line in log.splitlines() if (name := lacking_in(line))))
+
+
+def _first_error(log: str) -> str:
+    lines = _COLOUR.sub("", log).splitlines()
+    return next((line.strip() for line in lines if _ERROR.search(line)), "")
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _main(way: str, given: str) -> None:
+    options = json.loads(given)
+    scratch = Path(options.pop("scratch"))
+    options["extra_ldflags"] = [*options["extra_ldflags"], *stub_libraries(scratch, options["extra_ldflags"])]
+    try:
+        if way == "torch":
+            found = load_with_torch(options, scratch)
+        else:
+            found = load_with_tkjit(options, falls_back=way == "tkjit-fallback")
+    except Exception as error:  # the runner's own mistake is worth a traceback
+        traceback.print_exc()
+        found = {"outcome": FAILED, "error": f"{type(error).__name__}: {_first_line(error)}"}
+    print(json.dumps(found), flush=True)
+    os._exit(0)  # a stranger's module may crash while Python takes it down
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

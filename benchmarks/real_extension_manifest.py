@@ -1,0 +1,130 @@
+"""The manifest of ``benchmarks.real_extensions``: how repositories build their torch extensions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+_FIELDS = {
+    *("name", "module", "repository", "sources", "include_dirs", "needs", "defines", "cflags", "cuda_flags"),
+    *("ldflags", "arch", "operators", "torch_fails"),
+}
+
+
+@dataclass(frozen=True)
+class RealExtension:
+    """One extension of a repository.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the manifest, which is unique.
+    module : str
+        The name of the Python module.
+    repository : str
+        ``owner/name`` on GitHub.
+    sources, include_dirs : tuple of Path
+        Absolute paths.
+    cflags, cuda_flags, ldflags : tuple of str
+        As the repository passes them.
+    arch : str
+        As in ``TORCH_CUDA_ARCH_LIST``.
+    registers_operators : bool
+        Whether it is loaded for the operators that it registers, with ``is_python_module=False``.
+    torch_fails : str
+        Why the current torch cannot build it; empty if it can.
+    """
+
+    name: str
+    module: str
+    repository: str
+    sources: tuple[Path, ...]
+    include_dirs: tuple[Path, ...]
+    cflags: tuple[str, ...]
+    cuda_flags: tuple[str, ...]
+    ldflags: tuple[str, ...]
+    arch: str
+    registers_operators: bool
+    torch_fails: str
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of ``torch.utils.cpp_extension.load``."""
+        return {
+            "name": self.module,
+            "sources": list(map(str, self.sources)),
+            "extra_cflags": list(self.cflags),
+            "extra_cuda_cflags": list(self.cuda_flags),
+            "extra_ldflags": list(self.ldflags),
+            "extra_include_paths": list(map(str, self.include_dirs)),
+            "is_python_module": not self.registers_operators,
+        }
+
+
+def read_manifest(path: Path, directory: Path, headers: Sequence[Path] = ()) -> list[RealExtension]:
+    """The extensions of a manifest.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the repositories lie, as ``owner+name``.
+    headers : sequence of Path
+        Directories of headers that every extension may include.
+
+    Raises
+    ------
+    ValueError
+        If a name is listed twice, a field is unknown, or a repository has no commit.
+    """
+    import tomllib  # type: ignore[import-not-found]  # Python 3.11
+
+    manifest = tomllib.loads(path.read_text())
+    extensions: dict[str, RealExtension] = {}
+    for fields in manifest["extension"]:
+        if unknown := set(fields) - _FIELDS:
+            raise ValueError(f"{path}: {fields['name']}: unknown field {', '.join(sorted(unknown))}")
+        if fields["name"] in extensions:
+            raise ValueError(f"{path}: {fields['name']} is listed twice")
+        if fields["repository"] not in manifest["repositories"]:
+            raise ValueError(f"{path}: {fields['name']}: no commit for {fields['repository']}")
+        extensions[fields["name"]] = _extension(fields, directory.absolute(), headers)
+    return list(extensions.values())
+
+
+def _extension(fields: Mapping[str, Any], directory: Path, headers: Sequence[Path]) -> RealExtension:
+    root = _checkout(directory, fields["repository"])
+    include_dirs = [root / name for name in fields.get("include_dirs", [])]
+    include_dirs += [_checkout(directory, needed) for needed in fields.get("needs", [])]
+    defines = [f"-D{name}" for name in fields.get("defines", [])]
+    return RealExtension(
+        name=fields["name"],
+        module=fields.get("module", fields["name"]),
+        repository=fields["repository"],
+        sources=_sources(root, fields["sources"]),
+        include_dirs=(*include_dirs, *(each.absolute() for each in headers)),
+        cflags=(*defines, *fields.get("cflags", [])),
+        cuda_flags=(*defines, *fields.get("cuda_flags", [])),
+        ldflags=tuple(fields.get("ldflags", [])),
+        arch=fields.get("arch", "9.0a"),
+        registers_operators=fields.get("operators", False),
+        torch_fails=fields.get("torch_fails", ""),
+    )
+
+
+def _checkout(directory: Path, name: str) -> Path:
+    """The directory of a repository, or of a part of it: ``NVIDIA/cutlass/include``."""
+    owner, repository, *parts = name.split("/")
+    return directory.joinpath(f"{owner}+{repository}", *parts)
+
+
+def _sources(root: Path, patterns: Sequence[str]) -> tuple[Path, ...]:
+    """The files that some patterns match; ``!`` before a pattern leaves its files out."""
+    found: dict[Path, None] = {}
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            found = {path: None for path in found if path not in set(root.glob(pattern[1:]))}
+        else:
+            found.update(dict.fromkeys(sorted(root.glob(pattern))))
+    return tuple(found)
