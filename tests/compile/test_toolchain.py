@@ -15,6 +15,7 @@ from tkjit.cache import fingerprints
 from tkjit.compile import toolchain
 from tkjit.compile.flags import Flags
 from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
+from tkjit.compile.tool_memo import script_of
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 
@@ -363,8 +364,8 @@ def test_a_compiler_whose_text_changes_and_whose_version_does_not_is_another(fin
 def test_only_a_scripts_text_is_read(tmp_path):
     (tmp_path / "program").write_bytes(b"\x7fELF")
     (tmp_path / "script").write_text("#!/bin/sh\n")
-    assert toolchain._script(tmp_path / "program") == toolchain._script(tmp_path / "none") == b""
-    assert toolchain._script(tmp_path / "script") == b"#!/bin/sh\n"
+    assert script_of(tmp_path / "program") == script_of(tmp_path / "none") == b""
+    assert script_of(tmp_path / "script") == b"#!/bin/sh\n"
 
 
 @pytest.mark.parametrize("digest", ["0123456789abcdef", "c1a0b8f3d2e45f60"])

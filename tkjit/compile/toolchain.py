@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tkjit.compile.flags import PACKAGE, Flags
 from tkjit.compile.targets import Target
+from tkjit.compile.tool_memo import ToolMemo, script_of
 from tkjit.config import Settings
-from tkjit.errors import CacheError, ToolchainError
+from tkjit.errors import ToolchainError
 from tkjit.system import files
 from tkjit.system.install import pip_install, system_install
-from tkjit.system.trust import Trust
 
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
@@ -57,7 +57,7 @@ class Toolchain:
 
     def __init__(self, settings: Settings, memo: Path) -> None:
         self._settings = settings
-        self._memo = _Memo(memo, settings)
+        self._memo = ToolMemo(memo, settings)
 
     @property
     def cxx(self) -> Tool:
@@ -113,7 +113,7 @@ class Toolchain:
     def cuda_root(self) -> Path:
         """The toolkit's root, above ``bin``; nvcc itself knows it, since what is on ``PATH`` may be a script."""
         nvcc = self.nvcc.path
-        return Path(self._cached_fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
+        return Path(self._memo.fact(nvcc, "root", lambda: _toolkit_root(nvcc)))
 
     @property
     def nvrtc(self) -> Nvrtc:
@@ -132,7 +132,7 @@ class Toolchain:
             if not library.is_file():
                 continue
             try:
-                version, *archs = self._cached_fact(library, "nvrtc", partial(nvrtc.described, library)).split()
+                version, *archs = self._memo.fact(library, "nvrtc", partial(nvrtc.described, library)).split()
                 headers = nvrtc.include_dirs(library, version, [root / "include"] if root else [])
             except ToolchainError as error:
                 failed = failed or str(error)
@@ -150,7 +150,7 @@ class Toolchain:
     def gpu_archs(self) -> frozenset[str]:
         """The architectures that nvcc can compile for; it lists them without those of one generation's own features."""
         nvcc = self.nvcc.path
-        listed = self._cached_fact(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
+        listed = self._memo.fact(nvcc, "archs", lambda: _output([nvcc, "--list-gpu-code"]))
         plain = re.findall(r"sm_(\d+)\b", listed)
         own = [f"{arch}a" for arch in plain if int(arch) >= 90]
         family = [f"{arch}f" for arch in plain if int(arch) >= 100]
@@ -302,63 +302,8 @@ class Toolchain:
 
     def _version(self, path: Path, ask: Callable[[], str], fact: str = "version") -> str:
         """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
-        version, text = self._cached_fact(path, fact, ask), _script(path)
+        version, text = self._memo.fact(path, fact, ask), script_of(path)
         return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
-
-    def _cached_fact(self, path: Path, fact: str, ask: Callable[[], str]) -> str:
-        """What a tool says of itself, asked once for a file that does not change."""
-        real = path.resolve()
-        stat = real.stat()
-        # a script may be written anew within a tick of the clock
-        identity = [stat.st_size, stat.st_mtime_ns, files.sha256_of(_script(path))[:16]]
-        known = self._memo.read()
-        # by the name it is called by too, which some compilers' wrappers look at
-        key = f"{path.absolute()} -> {real}"
-        entry: Any = known.get(key)
-        if not isinstance(entry, dict) or entry.get("identity") != identity:
-            entry = {"identity": identity}
-        if fact not in entry:
-            entry[fact] = ask()
-            self._memo.write({**known, key: entry})
-        return str(entry[fact])
-
-
-class _Memo:
-    """A file in the cache that other processes read and replace; where it cannot be used, each asks for itself.
-
-    That of a cache which untrusted users can write to is neither read nor written: a build there is refused.
-    """
-
-    def __init__(self, path: Path, settings: Settings) -> None:
-        self._path = path
-        self._shared = settings.cache_shared
-        self._trust = Trust(path.parents[1], shared=self._shared)
-
-    def read(self) -> dict[str, object]:
-        try:
-            self._trust.check(str(self._path.parent))
-            known = files.read_json(self._path)
-        except (OSError, ValueError, CacheError):
-            return {}
-        return known if isinstance(known, dict) else {}
-
-    def write(self, content: Mapping[str, object]) -> None:
-        directory = self._path.parent
-        with suppress(OSError, CacheError):
-            self._trust.check(str(directory))
-            files.make_directory(directory, shared=self._shared)
-            self._trust.check(str(directory))  # now that it is there: somebody else may have been first
-            files.write(self._path, files.to_json(content, indent=1), shared=self._shared)
-
-
-def _script(path: Path) -> bytes:
-    """The text of a program that is a script; empty for any other."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(2)
-            return first + file.read() if first == b"#!" else b""
-    except OSError:
-        return b""
 
 
 def address_sanitizer(cxx: Tool) -> Path | None:
