@@ -20,6 +20,7 @@ from tkjit.cache import DEPENDENCIES, MANIFEST, DamagedError, bundle, eviction, 
 from tkjit.cache.entry import read_manifest
 from tkjit.cache.listing import list_entries
 from tkjit.compile import toolchain
+from tkjit.compile.tool_memo import ToolMemo
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
 from tkjit.errors import CacheError
@@ -379,7 +380,7 @@ def test_what_is_made_in_a_shared_cache_is_as_open_as_its_root(
     failing = recipe_with_part("flags", "-O0")
     with pytest.raises(Exception, match="no"):
         cache.build(failing, Builder(header, error=compile_error(cache, failing)))
-    Toolchain(Settings(root, cache_shared=True, search_path="/usr/bin:/bin"), cache.tools_memo)._memo.write({"a": 1})
+    ToolMemo(cache.tools_memo, Settings(root, cache_shared=True)).fact(Path("/bin/sh"), "name", lambda: "sh")
     root.chmod(mode & ~0o1000)
     found = modes(root / "v1")
     assert found["directories"] == {mode & 0o2777}

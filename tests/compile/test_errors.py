@@ -162,7 +162,7 @@ def test_compiler_that_is_too_old(cache, tmp_path, monkeypatch):
     old.chmod(0o755)
     monkeypatch.setenv("CXX", str(old))
     with pytest.raises(
-        ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed; install one, and name it in CXX"
+        ToolchainError, match=r"is version 9; g\+\+ 11 or newer is needed; name another compiler in CXX, or unset it"
     ):
         tkjit.load("axpy")
 

@@ -25,7 +25,7 @@ from tkjit.loader import loader_for
 from tkjit.system import trust
 from tkjit.system.install import pip_install, system_install
 
-FOUND, MISSING, ABSENT = "ok", "MISSING", "none"
+FOUND, MISSING, ABSENT, SKIPPED = "ok", "MISSING", "none", "skipped"
 OLDEST_TORCH = (2, 11)
 
 
@@ -36,7 +36,8 @@ class Finding:
     Parameters
     ----------
     state : str
-        ``"ok"``; ``"MISSING"`` for what has to be mended; ``"none"`` for what a machine may do without.
+        ``"ok"``; ``"MISSING"`` for what has to be mended; ``"none"`` for what a machine may do without; ``"skipped"``
+        for a compiler that cannot be used.
     """
 
     what: str
@@ -77,7 +78,7 @@ def examine(settings: Settings, tools: Toolchain, driver: tuple[int, int] | None
         _tool("Python.h", lambda: str(tools.check_python_headers())),
         _torch(),
         _ninja(),
-        _tool("C++", lambda: f"{tools.cxx.version}, {tools.cxx.path} ({tools.cxx.origin})"),
+        *_cxx(tools),
         _nvcc(tools, driver, settings.cuda_home, needed=bool(gpus) and nvrtc.state == ABSENT),
         nvrtc,
         Finding("GPU", FOUND if gpus else ABSENT, ", ".join(gpus) or _why_no_gpu(driver)),
@@ -95,6 +96,16 @@ def _tool(what: str, find: Callable[[], str]) -> Finding:
         return Finding(what, FOUND, find())
     except ToolchainError as error:
         return Finding(what, MISSING, str(error))
+
+
+def _cxx(tools: Toolchain) -> list[Finding]:
+    """The C++ compiler, after those that were rejected."""
+    skipped = [Finding("C++", SKIPPED, str(one)) for one in tools.rejected_cxx]
+    try:
+        found = tools.cxx
+    except ToolchainError as error:
+        return [*skipped, Finding("C++", MISSING, str(error).partition("\n")[0])]  # its other lines are the list
+    return [*skipped, Finding("C++", FOUND, f"{found.version}, {found.path} ({found.origin})")]
 
 
 def _torch() -> Finding:

@@ -33,6 +33,11 @@ class ToolMemo:
             self._write({**known, key: facts})
         return str(facts[name])
 
+    def version(self, tool: Path, ask: Callable[[], str], name: str = "version") -> str:
+        """What a tool says of its version. A script runs another program, so its own text is part of its version."""
+        version, text = self.fact(tool, name, ask), script_of(tool)
+        return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
+
     def known(self, tool: Path) -> dict[str, Any]:
         """All facts that are known about a tool as it is now."""
         return self._look_up(tool)[2]

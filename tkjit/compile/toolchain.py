@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tkjit.compile import cxx_search
+from tkjit.compile.cxx_search import Rejected
 from tkjit.compile.flags import PACKAGE, Flags
 from tkjit.compile.targets import Target
-from tkjit.compile.tool_memo import ToolMemo, script_of
+from tkjit.compile.tool_memo import ToolMemo
 from tkjit.config import Settings
-from tkjit.errors import ToolchainError
-from tkjit.system import files
+from tkjit.errors import TkjitWarning, ToolchainError
 from tkjit.system.install import pip_install, system_install
 
 if TYPE_CHECKING:
     from tkjit.compile.nvrtc import Nvrtc
-
-OLDEST_GXX = 11
 
 
 @dataclass(frozen=True)
@@ -58,29 +57,52 @@ class Toolchain:
     def __init__(self, settings: Settings, memo: Path) -> None:
         self._settings = settings
         self._memo = ToolMemo(memo, settings)
+        self._cxx_search = cxx_search.CxxSearch(settings.search_path, self._memo)
 
     @property
     def cxx(self) -> Tool:
-        """The C++ compiler.
+        """The C++ compiler: ``CXX``, or the first on ``PATH`` that can be used.
 
         Raises
         ------
         ToolchainError
-            If there is none, or it is too old.
-        """
-        given = _compiler_alone(self._settings.cxx)
-        for name in self._cxx_names():
-            if path := self._which(name):
-                # the age is looked at when the version is asked for; an old compiler is asked each time
-                version = self._version(path, partial(_checked_version, path), "checked version")
-                return Tool(path, version, "CXX" if given else "PATH")
-        if given:
-            raise ToolchainError(f"no C++ compiler {given!r} (CXX); name a program, or unset CXX")
-        raise ToolchainError(f"no C++ compiler; install one: {system_install('g++')}")
+            If there is none; the text lists the compilers that were rejected.
 
-    def _cxx_names(self) -> list[str]:
-        given = _compiler_alone(self._settings.cxx)
-        return [given] if given else ["g++", "c++", "clang++"]
+        Warns
+        -----
+        TkjitWarning
+            If a compiler on ``PATH`` was passed over, once for each state of its file.
+        """
+        if given := _compiler_alone(self._settings.cxx):
+            return self._cxx_of_user(given)
+        found = self._cxx_search.find()
+        if found.path is None:
+            raise ToolchainError(_no_compiler(found.rejected))
+        if first := self._cxx_search.not_told_yet(found):
+            _warn_of_rejected(first, found.path)
+        return Tool(found.path, found.version, "PATH")
+
+    def _cxx_of_user(self, given: str) -> Tool:
+        path = self._which(given)
+        if path is None:
+            raise ToolchainError(f"no C++ compiler {given!r} (CXX); name a program, or unset CXX")
+        try:
+            return Tool(path, cxx_search.version(path, self._memo), "CXX")
+        except ToolchainError as error:
+            raise ToolchainError(f"{path} {error}; name another compiler in CXX, or unset it") from None
+
+    @property
+    def rejected_cxx(self) -> list[Rejected]:
+        """The compilers on ``PATH`` that come before ``cxx`` and cannot be used; none if ``CXX`` is set.
+
+        Each is asked again, so that one that was repaired is used from now on. The caller lists them, so ``cxx`` no
+        longer warns about them.
+        """
+        if self._settings.cxx:
+            return []
+        found = self._cxx_search.find(again=True)
+        self._cxx_search.not_told_yet(found)
+        return found.rejected
 
     @property
     def nvcc(self) -> Tool:
@@ -93,7 +115,7 @@ class Toolchain:
         """
         for origin, path in self._nvcc_candidates():
             if path is not None and os.access(path, os.X_OK):
-                return Tool(path.absolute(), self._version(path, partial(_version_output, path)), origin)
+                return Tool(path.absolute(), self._memo.version(path, partial(_version_output, path)), origin)
         raise ToolchainError(
             f"no nvcc in CUDA_HOME, on PATH, in /usr/local/cuda or from PyPI; install it: {pip_install('tkjit[nvcc]')}"
         )
@@ -265,25 +287,26 @@ class Toolchain:
 
     def searched_paths(self, target: Target | None = None) -> list[str]:
         """Every file that, if it came, went or changed, could make another compiler the one that is found."""
-        found = self._searched_paths(self._cxx_names())
+        if given := _compiler_alone(self._settings.cxx):
+            found = self._searched_paths(given)
+        else:
+            found = cxx_search.searched(self._settings.search_path, self._cxx_search.find().path)
         if target is not None and not target.is_cpu:
             from tkjit.compile import nvrtc
 
-            found += self._searched_paths(["nvcc"]) + [
-                str(path) for _, path in self._nvcc_candidates() if path is not None
-            ]
+            found += self._searched_paths("nvcc")
+            found += [str(path) for _, path in self._nvcc_candidates() if path is not None]
             found += map(str, nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, self._toolkit_or_none())))
         return found
 
-    def _searched_paths(self, names: list[str]) -> list[str]:
-        """The paths at which the search for a program of one of these names looks, up to the one that it finds."""
+    def _searched_paths(self, name: str) -> list[str]:
+        """The paths at which the search for a program looks, up to the one that it finds."""
         tried = []
-        for name in names:
-            end = self._which(name)
-            for directory in self._settings.search_path.split(os.pathsep):
-                tried.append(str(Path(directory, name)))
-                if end is not None and Path(tried[-1]) == end:
-                    return tried
+        end = self._which(name)
+        for directory in self._settings.search_path.split(os.pathsep):
+            tried.append(str(Path(directory, name)))
+            if end is not None and Path(tried[-1]) == end:
+                break
         return tried
 
     def anchors(self, target: Target | None = None) -> dict[str, Path]:
@@ -299,11 +322,6 @@ class Toolchain:
 
         found = shutil.which(name, path=self._settings.search_path)
         return Path(found) if found else None
-
-    def _version(self, path: Path, ask: Callable[[], str], fact: str = "version") -> str:
-        """What a compiler says of itself; a script's text is part of it, since what it says is another program's."""
-        version, text = self._memo.fact(path, fact, ask), script_of(path)
-        return f"{version} (script:{files.sha256_of(text)[:16]})" if text else version
 
 
 def address_sanitizer(cxx: Tool) -> Path | None:
@@ -348,19 +366,22 @@ def _version_output(compiler: Path) -> str:
     return _version_text(_output([compiler, "--version"]))
 
 
-def _checked_version(cxx: Path) -> str:
-    """A C++ compiler's version, if it is not too old, and has the C++ library that a process shares."""
-    from tkjit.compile.cxx_library import check_is_shared  # a warm process has no use for it
+def _no_compiler(rejected: list[Rejected]) -> str:
+    install = f"install one: {system_install('g++')}"
+    if not rejected:
+        return f"no C++ compiler; {install}"
+    listed = "".join(f"\n  {one}" for one in rejected)
+    return f"no C++ compiler on PATH can be used; {install}{listed}"
 
-    version = _version_output(cxx)
-    # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
-    gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
-    if gcc and int(gcc[1]) < OLDEST_GXX:
-        raise ToolchainError(
-            f"{cxx} is version {gcc[1]}; g++ {OLDEST_GXX} or newer is needed; install one, and name it in CXX"
-        )
-    check_is_shared(cxx)
-    return version
+
+def _warn_of_rejected(first: Rejected, taken: Path) -> None:
+    import warnings
+
+    warnings.warn(
+        f"{first}; tkjit compiles with {taken} instead (set CXX to choose another compiler)",
+        TkjitWarning,
+        stacklevel=2,
+    )
 
 
 def _toolkit_root(nvcc: Path) -> str:

@@ -188,7 +188,8 @@ def rendering_files() -> list[str]:
             "warm_start",
         )
     )
-    in_compile = (f"compile/{name}" for name in ("cubin", "flags", "includes", "nvrtc", "targets", "toolchain"))
+    names = ("cubin", "cxx_search", "flags", "includes", "nvrtc", "targets", "toolchain")
+    in_compile = (f"compile/{name}" for name in names)
     alone = ["packages", "registry", "cache/recipe", *in_compile, *in_loader]
     patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "ptx/*.py", "source/*.py", "render/*.py"]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))

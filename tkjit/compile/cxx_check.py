@@ -1,0 +1,102 @@
+"""Checks that a C++ compiler can be used: it runs, is recent enough, and links with a shared C++ library."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tkjit.errors import ToolchainError
+
+OLDEST_GXX, OLDEST_CLANG = 11, 13
+PATIENCE_S = 30.0  # a compiler on a slow network disk takes seconds; one that waits for a licence server never ends
+_SHARED, _STATIC = "libstdc++.so", "libstdc++.a"
+_TRIAL = "#include <new>\nvoid* trial() { throw std::bad_alloc(); }\n"
+
+
+def checked_version(cxx: Path) -> str:
+    """The first line that a compiler prints about its version.
+
+    Raises
+    ------
+    ToolchainError
+        If the compiler cannot be used. The text has the reason alone, ``is version 9; g++ 11 or newer is needed``, so
+        that a caller can put the compiler's path in front.
+    """
+    done = _run(cxx, ["--version"])
+    if done.returncode != 0:
+        raise ToolchainError(f"does not run: {_why(done)}")
+    version = next(filter(None, map(str.strip, done.stdout.splitlines())), "unknown")
+    _check_age(version)
+    _check_linking(cxx)
+    return version
+
+
+def _check_age(version: str) -> None:
+    # the name it is called by, what its distributor says in brackets, the version: g++-10 (Debian 10.2.1-6) 10.2.1
+    gcc = re.match(r"\S*(?:g\+\+|c\+\+|gcc)\S* \(.*\) (\d+)\.\d+", version)
+    clang = re.search(r"\bclang version (\d+)\.", version)
+    for found, name, oldest in ((gcc, "g++", OLDEST_GXX), (clang, "clang++", OLDEST_CLANG)):
+        if found and int(found[1]) < oldest:
+            raise ToolchainError(f"is version {found[1]}; {name} {oldest} or newer is needed")
+
+
+def _check_linking(cxx: Path) -> None:
+    """Link a shared object, and see which C++ library the linker reads.
+
+    With a static one, each kernel would bring a copy. A process with two copies crashes, or loses exceptions, as soon
+    as an object of one library reaches the other. A compiler that has the shared library and links the static one was
+    told to by a flag, and whoever set the flag has their reasons.
+    """
+    with suppress(OSError), tempfile.TemporaryDirectory() as directory:
+        output = f"{directory}/trial.so"
+        linked = _run(cxx, ["-shared", "-fPIC", "-x", "c++", "-", "-o", output, "-Wl,--trace"], _TRIAL)
+        if linked.returncode != 0:
+            if os.strerror(errno.ENOSPC) in linked.stderr:
+                return  # the fault is the disk's; a build that meets it says what to do
+            raise ToolchainError(f"cannot link a shared object: {_why(linked)}")
+        if _STATIC not in linked.stdout + linked.stderr:
+            return
+        shared = _run(cxx, [f"-print-file-name={_SHARED}"]).stdout.strip()
+        if not Path(shared).is_absolute():  # only a file that exists is printed with its directory
+            raise ToolchainError(
+                f"finds no {_SHARED} and links {_STATIC}: each kernel would bring its own copy of the C++ library, "
+                "which crashes a process"
+            )
+
+
+def _run(cxx: Path, arguments: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a compiler with a text as its standard input; it and its children end after ``PATIENCE_S``."""
+    command = [str(cxx), *arguments]
+    pipe = subprocess.PIPE
+    try:
+        # in a session of its own, which can be ended as one
+        process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", start_new_session=True
+        )
+    except OSError as error:
+        raise ToolchainError(f"does not run: {error.strerror}") from None
+    with process:
+        try:
+            out, err = process.communicate(text, timeout=PATIENCE_S)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise ToolchainError(f"did not end within {PATIENCE_S:.0f} s ({' '.join(arguments[:1])})") from None
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _why(done: subprocess.CompletedProcess[str]) -> str:
+    """The line of a failed compiler's output that tells the most."""
+    lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    return next(iter([*errors, *lines[-1:]]), status)

@@ -1,0 +1,177 @@
+"""Searches ``PATH`` for a C++ compiler that can be used."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tkjit.compile.tool_memo import ToolMemo
+from tkjit.errors import ToolchainError
+
+_NAMES = ("g++", "c++", "clang++")
+_VERSIONED = r"(g\+\+|c\+\+|clang\+\+)-(\d+(?:\.\d+)*)"
+# facts about a compiler in the memo: its version if it can be used, why it cannot, and whether the user knows that
+_USABLE, _REJECTED, _TOLD = "usable version", "rejected", "told"
+
+
+class Rejected(NamedTuple):
+    """A compiler that cannot be used.
+
+    Parameters
+    ----------
+    reason : str
+        ``is version 9; g++ 11 or newer is needed``.
+    """
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.reason}"
+
+
+class Found(NamedTuple):
+    """The result of a search.
+
+    Parameters
+    ----------
+    path : Path or None
+        The first compiler that can be used.
+    rejected : list of Rejected
+        Those that come before it.
+    """
+
+    path: Path | None
+    version: str
+    rejected: list[Rejected]
+
+
+class CxxSearch:
+    """Takes the first candidate that can be used.
+
+    A compiler is asked once: the memo keeps its version, or the reason for which it was rejected. A compiler whose file
+    changes is asked again, and so are all of them while none can be used: what they lack may have been installed.
+    """
+
+    def __init__(self, search_path: str, memo: ToolMemo) -> None:
+        self._search_path, self._memo = search_path, memo
+
+    def find(self, *, again: bool = False) -> Found:
+        """Search, and ask also those that were rejected before if ``again`` is true."""
+        ask = _checked_version if again else self._ask
+        rejected: list[Rejected] = []
+        for path in candidates(self._search_path):
+            try:
+                if reason := why_not_a_program(path):
+                    raise ToolchainError(reason)
+                found = Found(path, self._memo.version(path, partial(ask, path), _USABLE), rejected)
+            except ToolchainError as error:
+                rejected.append(Rejected(path, str(error)))
+                continue
+            for one in _programs(rejected):
+                self._memo.fact(one.path, _REJECTED, partial(str, one.reason))
+            return found
+        return Found(None, "", rejected)
+
+    def _ask(self, path: Path) -> str:
+        """The version of a compiler that was neither accepted nor rejected before."""
+        if _REJECTED in (known := self._memo.known(path)):
+            raise ToolchainError(str(known[_REJECTED]))
+        return _checked_version(path)
+
+    def not_told_yet(self, found: Found) -> Rejected | None:
+        """The first rejected program, if this is the first time that anybody asks, in this process or another one."""
+        first = next(iter(_programs(found.rejected)), None)
+        if found.path is None or first is None or _TOLD in self._memo.known(first.path):
+            return None
+        self._memo.fact(first.path, _TOLD, lambda: "yes")
+        return first
+
+
+def version(path: Path, memo: ToolMemo) -> str:
+    """A compiler's version, asked once for a file that does not change.
+
+    Raises
+    ------
+    ToolchainError
+        If it cannot be used, with the reason alone.
+    """
+    return memo.version(path, partial(_checked_version, path), _USABLE)
+
+
+def _checked_version(path: Path) -> str:
+    from tkjit.compile.cxx_check import checked_version  # a warm process has no use for it
+
+    return checked_version(path)
+
+
+def _programs(rejected: list[Rejected]) -> list[Rejected]:
+    """Those that can be run. A shell passes over the others without a word, and so does tkjit outside of ``doctor``."""
+    return [one for one in rejected if not why_not_a_program(one.path)]
+
+
+def candidates(search_path: str) -> Iterator[Path]:
+    """Every file on ``PATH`` with the name of a C++ compiler, by its absolute path, and each file once.
+
+    Names without a version come first, each in all directories. Then come versioned ones, newest first; directories
+    are listed only if a caller gets that far.
+    """
+    seen = set()
+    for path in _places(search_path):
+        # Path.is_dir raises an error for a link into a directory that is closed to this user
+        if os.path.lexists(path) and not os.path.isdir(path):  # noqa: PTH112
+            real = os.path.realpath(path)
+            # ccache is one file with many names, and runs the compiler whose name it is called by
+            identity = real if "++" in Path(real).name else (real, path.name)
+            if identity not in seen:
+                seen.add(identity)
+                yield path.absolute()
+
+
+def why_not_a_program(path: Path) -> str:
+    """Why a file cannot be run at all; empty if it can."""
+    if os.access(path, os.X_OK):
+        return ""
+    is_there = os.access(path, os.F_OK)
+    return "is not executable" if is_there else f"is a link to {os.path.realpath(path)}, which cannot be found"
+
+
+def searched(search_path: str, taken: Path | None) -> list[str]:
+    """Every path that, if it came, went or changed, could make ``candidates`` lead to another file than ``taken``."""
+    tried = []
+    for path in _unversioned(search_path):
+        tried.append(str(path))
+        if taken is not None and path.name == taken.name and path.absolute() == taken:
+            return tried
+    # a directory changes when a name comes or goes
+    return [*tried, *_directories(search_path), *map(str, _versioned(search_path))]
+
+
+def _directories(search_path: str) -> list[str]:
+    """The directories of ``PATH``; an empty one is the working directory, as for a shell."""
+    return [directory or "." for directory in search_path.split(os.pathsep)] if search_path else []
+
+
+def _places(search_path: str) -> Iterator[Path]:
+    yield from _unversioned(search_path)
+    yield from _versioned(search_path)
+
+
+def _unversioned(search_path: str) -> Iterator[Path]:
+    return (Path(directory, name) for name in _NAMES for directory in _directories(search_path))
+
+
+def _versioned(search_path: str) -> list[Path]:
+    found = []
+    for directory in _directories(search_path):
+        with suppress(OSError):
+            for path in Path(directory).iterdir():
+                if match := re.fullmatch(_VERSIONED, path.name):
+                    newest_first = [-int(part) for part in match[2].split(".")]
+                    found.append((_NAMES.index(match[1]), newest_first, path))
+    return [path for *_, path in sorted(found, key=lambda one: one[:2])]
