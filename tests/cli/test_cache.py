@@ -22,6 +22,7 @@ from tkjit.cache import checked_json
 from tkjit.cache.entry import MANIFEST, read_manifest
 from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.targets import cpu_target
+from tkjit.system.start_time import start_time
 
 pytestmark = pytest.mark.compiles
 CPU = cpu_target().name
@@ -336,6 +337,15 @@ def test_a_recorded_command_keeps_its_exit_code(fresh, cache, tmp_path):
     (tmp_path / "used").write_text("x\n")
     refused = fresh.tkjit("warmup", "--from-file", tmp_path / "used")
     assert refused.code == 1 and f"{tmp_path / 'used'}:1 is not a line that TKJIT_RECORD" in refused.stderr
+
+
+def test_a_recorded_command_ends_with_a_warmup_that_is_killed(cache, tmp_path):
+    program = ["sh", "-c", "echo $$; exec sleep 60"]
+    command = [sys.executable, "-m", "tkjit", "warmup", "--record", tmp_path / "used", "--", *program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recording:
+        pid = int(recording.stdout.readline())
+        recording.kill()
+    wait_until(lambda: start_time(pid) is None, 5, "the command ends")
 
 
 @pytest.mark.parametrize("bound", [("--jobs", "2"), ("--jobs", "4", "--memory", "600M")], ids=" ".join)

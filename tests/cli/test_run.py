@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
+from support.waiting import wait_until
 
 from tkjit.cli import main
+from tkjit.system.start_time import start_time
 
 pytestmark = pytest.mark.compiles
 HEADER = """#pragma once
@@ -101,3 +106,24 @@ int main() {
 """)
     assert main(["run", str(tmp_path / "faulty.cu")]) == 3
     assert "it has failed" in capfd.readouterr().out
+
+
+WAITS = """
+#include <cstdio>
+#include <unistd.h>
+int main() {
+    std::printf("%d\\n", getpid());
+    std::fflush(stdout);
+    sleep(60);
+}
+"""
+
+
+def test_a_program_ends_with_the_command_that_is_killed(tmp_path, session_cache):
+    (tmp_path / "waits.cu").write_text(WAITS)
+    command = [sys.executable, "-m", "tkjit", "run", str(tmp_path / "waits.cu")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        program = int(running.stdout.readline())
+        assert start_time(program) is not None
+        running.kill()
+    wait_until(lambda: start_time(program) is None, 5, "the program ends")

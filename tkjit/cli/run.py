@@ -11,6 +11,7 @@ from tkjit.cli.output import add_model_arch
 from tkjit.config import Settings
 from tkjit.errors import SpecError
 from tkjit.loader import loader_for
+from tkjit.system.die_with_parent import dying_with_parent
 
 
 def register(commands: Any) -> None:
@@ -45,5 +46,5 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.build:
         print(program)
         return 0
-    done = subprocess.run([program, *arguments.args], check=False)
+    done = subprocess.run(dying_with_parent([program, *arguments.args]), check=False)
     return done.returncode if done.returncode >= 0 else 128 - done.returncode

@@ -31,6 +31,7 @@ from tkjit.headers import bundled_sources
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.record import Used, read_record
+from tkjit.system.die_with_parent import dying_with_parent
 from tkjit.system.machine import available_memory_bytes, usable_cores
 from tkjit.used import plans_of_kernels
 
@@ -148,10 +149,7 @@ def _run_recorded(path: Path, command: Sequence[str]) -> int:
     """Run a command whose processes write down the variants that they use."""
     if not command:
         raise SpecError(f"--record runs a command: python -m tkjit warmup --record {path} -- python train.py")
-    try:
-        done = subprocess.run(command, env=environment_with(TKJIT_RECORD=str(path.absolute())))
-    except OSError as error:
-        raise SpecError(f"{command[0]} does not run: {error.strerror}") from None
+    done = subprocess.run(dying_with_parent(command), env=environment_with(TKJIT_RECORD=str(path.absolute())))
     used = read_record(path) if path.exists() else []
     calls = sum(map(len, read_calls(path).values())) if path.exists() else 0
     bound = f" and {calls} calls of bound libraries" if calls else ""
