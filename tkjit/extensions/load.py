@@ -12,13 +12,15 @@ from types import ModuleType
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, TkjitWarning, ToolchainError
+from tkjit.extensions import needed_headers
 from tkjit.extensions.by_device import take_each_device
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
 from tkjit.extensions.modules import defines_module, with_module
-from tkjit.extensions.plans import LACKING, FunctionsPlan, LinkPlan, ObjectPlan
+from tkjit.extensions.plans import LACKING, FunctionsPlan, LinkPlan, ObjectPlan, PreprocessedPlan
 from tkjit.extensions.record import Loaded, record_extension
 from tkjit.extensions.registrations import check_registrations, note_registrations
+from tkjit.extensions.side_by_side import find_or_build_all
 from tkjit.extensions.sources import CPU, Extension
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.modules import ModulePlan
@@ -58,23 +60,54 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
     if (found := _find_with_any_headers(loader, loaded)) is not None:
         return found
     extension = loaded.extension
+    if lacking := _lacking(loader, extension):
+        return _build_with_torch(loader, loaded, lacking)
     try:
         return _build(loader, loaded)
     except CompileError as error:
-        if not (lacking := lacking_in(error.log)):
+        if not (lacking := lacking_in(error.log)) or not extension.has_stand_ins:
             raise
-        if extension.is_simulated:
-            raise ToolchainError(
-                f"{extension.name} cannot run on the CPU: it needs {lacking} of torch's own headers, with which sources"
-                f" are for GPUs alone; give one: TORCH_CUDA_ARCH_LIST=9.0a\n{error}"
-            ) from None
-        warnings.warn(
-            f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
-            TkjitWarning,
-            stacklevel=5,
+        return _build_with_torch(loader, loaded, lacking, error)
+
+
+def _lacking(loader: Loader, extension: Extension) -> str:
+    """The first header or name of torch's that the stand-ins lack; empty where nothing is known to be missing.
+
+    The sources are read as they are. Where a name seems to be missing the preprocessor says whether it counts: it may
+    stand in a branch for another version of torch.
+    """
+    if not extension.has_stand_ins:
+        return ""
+    texts = [needed_headers.text_of(source.content, extension.directories_of(source)) for source in extension.own_sources]
+    if not needed_headers.first_lacking(texts):
+        return ""
+    plans = [PreprocessedPlan(loader.env, extension, source) for source in extension.own_sources]
+    entries = find_or_build_all(loader, plans)
+    texts = [
+        needed_headers.text_of_preprocessed(
+            entry.shared_object.read_text(encoding="utf-8", errors="replace"), plan.own_directories
         )
-        real = replace(extension, has_stand_ins=False, lacking=lacking)
-        return _build(loader, replace(loaded, extension=real))
+        for entry, plan in zip(entries, plans, strict=True)
+    ]
+    return needed_headers.first_lacking(texts)
+
+
+def _build_with_torch(
+    loader: Loader, loaded: Loaded, lacking: str, error: CompileError | None = None
+) -> list[Entry]:
+    extension = loaded.extension
+    if extension.is_simulated:
+        raise ToolchainError(
+            f"{extension.name} cannot run on the CPU: it needs {lacking} of torch's own headers, with which sources"
+            " are for GPUs alone; give one: TORCH_CUDA_ARCH_LIST=9.0a" + (f"\n{error}" if error else "")
+        ) from None
+    warnings.warn(
+        f"{extension.name} is compiled with torch's own headers, which takes minutes: tkjit's lack {lacking}",
+        TkjitWarning,
+        stacklevel=6,
+    )
+    real = replace(extension, has_stand_ins=False, lacking=lacking)
+    return _build(loader, replace(loaded, extension=real))
 
 
 def plans_of(loader: Loader, loaded: Loaded) -> list[Plan]:
@@ -122,7 +155,7 @@ def functions_of_extension(extension: Extension) -> list[HostFunction]:
     """
     loader = loader_for(Settings.from_environment())
     plans = [FunctionsPlan(loader.env, extension, source) for source in extension.own_sources]
-    return [made for plan in plans for made in read_functions(loader.find_or_build(plan).shared_object)]
+    return [made for entry in find_or_build_all(loader, plans) for made in read_functions(entry.shared_object)]
 
 
 def load_extension(
@@ -199,7 +232,7 @@ def _find(loader: Loader, loaded: Loaded) -> list[Entry] | None:
 
 
 def _build(loader: Loader, loaded: Loaded) -> list[Entry]:
-    listed = [loader.find_or_build(plan) for plan in _functions_plans(loader, loaded)]
+    listed = find_or_build_all(loader, _functions_plans(loader, loaded))
     try:
         extension = _with_functions(loaded.extension, listed)
     except ArgumentError:
@@ -233,7 +266,7 @@ def _with_functions(extension: Extension, listed: Sequence[Entry]) -> Extension:
 
 
 def _build_objects(loader: Loader, extension: Extension) -> list[Entry]:
-    return [loader.find_or_build(ObjectPlan(loader.env, extension, source)) for source in extension.sources]
+    return find_or_build_all(loader, [ObjectPlan(loader.env, extension, source) for source in extension.sources])
 
 
 def _functions_plans(loader: Loader, loaded: Loaded) -> list[FunctionsPlan]:

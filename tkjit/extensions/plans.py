@@ -13,6 +13,7 @@ from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, names, operators, sources
+from tkjit.extensions.needed_headers import torch_include
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
+PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
 LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
 
 
@@ -123,10 +125,9 @@ class _SourcePlan(_ExtensionPlan):
     @cached_property
     def _text(self) -> str:
         """What is compiled: the operators of torch that the source mentions, and the source."""
-        own = (self._source.directory,) if self._source.directory else ()
         if not self._extension.has_stand_ins or self._source == CUDA_SYMBOLS:
             return self._source_text
-        return declarations(self._source.content, (*own, *self._extension.include_dirs)) + self._source_text
+        return declarations(self._source.content, self._extension.directories_of(self._source)) + self._source_text
 
     @property
     def _source_text(self) -> str:
@@ -159,12 +160,11 @@ class _SourcePlan(_ExtensionPlan):
 
     @cached_property
     def _include_dirs(self) -> tuple[Path, ...]:
-        own = (self._source.directory,) if self._source.directory else ()
+        own = self._extension.directories_of(self._source)
         torch = _torch_headers(self._extension)
         if self._extension.is_simulated:
-            return (SIMULATOR, *own, *self._extension.include_dirs, *torch, CUDA_LIBRARIES)
-        libraries = (CUDA_LIBRARIES,) if self._target is not None else ()
-        return (*own, *self._extension.include_dirs, *torch, *libraries)
+            return (SIMULATOR, *own, *torch, CUDA_LIBRARIES)
+        return (*own, *torch, *((CUDA_LIBRARIES,) if self._extension.arch else ()))
 
 
 class ObjectPlan(_SourcePlan):
@@ -183,7 +183,30 @@ class ObjectPlan(_SourcePlan):
         return replace(made, facts={**made.facts, **lacking})
 
 
-class FunctionsPlan(_SourcePlan):
+class PreprocessedPlan(_SourcePlan):
+    """One source after the preprocessor, with the lines that say which file each comes from."""
+
+    kind = PREPROCESSED
+
+    def make(self, staging: Path) -> Product:
+        from tkjit.compile import compiler
+
+        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+            listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
+            is_nvcc = self._target is not None and not self._is_simulated
+            dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
+            return [[*self._compiler(), "-E", *dependencies, str(source), "-o", str(output)]]
+
+        return compiler.compile_binary(self._unit_of_source, staging, _PREPROCESSED_FILE, commands)
+
+    @property
+    def own_directories(self) -> list[Path]:
+        """The directories of headers that are not the user's."""
+        toolkit = [self._env.toolchain.cuda_root] if self._target is not None and not self._is_simulated else []
+        return [INCLUDE.parent, *_torch_headers(self._extension), Path("/usr"), *toolkit]
+
+
+class FunctionsPlan(PreprocessedPlan):
     """The functions of one source that a module can have; they are found after the preprocessor."""
 
     kind = FUNCTIONS
@@ -197,17 +220,8 @@ class FunctionsPlan(_SourcePlan):
         return replace(made, parts=tuple(sorted((*made.parts, ("parser", parser)))))
 
     def make(self, staging: Path) -> Product:
-        from tkjit.compile import compiler
-
-        preprocessed = staging / "preprocessed.ii"
-
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
-            is_nvcc = self._target is not None and not self._is_simulated
-            dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
-            return [[*self._compiler(), "-E", *dependencies, str(source), "-o", str(output)]]
-
-        product = compiler.compile_binary(self._unit_of_source, staging, preprocessed.name, commands)
+        product = super().make(staging)
+        preprocessed = staging / _PREPROCESSED_FILE
         main = self._source.path or staging / self._unit_of_source.file
         text = functions.lines_of(main, preprocessed.read_text(encoding="utf-8", errors="replace"))
         preprocessed.unlink()
@@ -281,14 +295,13 @@ class LinkPlan(_ExtensionPlan):
 def declarations(source: str, include_dirs: Sequence[Path]) -> str:
     """What the stand-ins for torch's headers declare for a source: its operators, and complex numbers."""
     words = names.words_of(source, include_dirs)
-    has_complex = any("complex" in word.lower() for word in words)
-    return ("#define TKJIT_TORCH_COMPLEX\n" if has_complex else "") + operators.declarations_for(words)
+    everything = " ".join(words).lower()
+    defines = [f"#define TKJIT_TORCH_{name.upper()}\n" for name in ("complex", "cublas") if name in everything]
+    return "".join(defines) + operators.declarations_for(words)
 
 
 def _torch_headers(extension: Extension) -> tuple[Path, ...]:
-    import torch
-
-    include = Path(torch.__file__).parent / "include"
+    include = torch_include()
     if extension.has_stand_ins:
         return (INCLUDE, STAND_INS / "torch", include)
-    return (INCLUDE, include, include / "torch/csrc/api/include")
+    return (INCLUDE, include, include / "torch/csrc/api/include", STAND_INS / "torch_cuda_build")

@@ -134,6 +134,10 @@ class Extension:
         """Those that a user gave."""
         return tuple(source for source in self.sources if source != CUDA_SYMBOLS)
 
+    def directories_of(self, source: Source) -> tuple[Path, ...]:
+        """Where a source's own headers are looked for: next to it, and in the directories that the user named."""
+        return (*((source.directory,) if source.directory else ()), *self.include_dirs)
+
     def flags_of(self, source: Source) -> tuple[str, ...]:
         """The flags that the compiler is given for a source, without directories."""
         common = (*_COMMON, f"-DTORCH_EXTENSION_NAME={self.name}")

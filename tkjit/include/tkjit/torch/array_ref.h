@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <optional>
 #include <ostream>
+#include <string_view>
 #include <vector>
 
 namespace c10 {
@@ -25,7 +26,7 @@ public:
     constexpr ArrayRef(const T* begin, const T* end) : data_(begin), size_(size_t(end - begin)) {}
     constexpr ArrayRef(const T& one) : data_(&one), size_(1) {}
     ArrayRef(const std::vector<T>& from) : data_(from.data()), size_(from.size()) {}
-    constexpr ArrayRef(const std::initializer_list<T>& from) : data_(from.begin()), size_(from.size()) {}
+    constexpr ArrayRef(const std::initializer_list<T>& from) : size_(from.size()) { data_ = std::begin(from); }
     template <size_t N>
     constexpr ArrayRef(const std::array<T, N>& from) : data_(from.data()), size_(N) {}
     template <size_t N>
@@ -106,6 +107,10 @@ public:
 template <class T, unsigned N = 0>
 using SmallVector = std::vector<T>;
 using DimVector = std::vector<int64_t>;
+
+using SymInt = int64_t;
+using SymIntArrayRef = IntArrayRef;
+using string_view = std::string_view;
 
 template <class T>
 using optional = std::optional<T>;

@@ -68,7 +68,7 @@ inline PyObject* python_function_class() {
         PyDict_SetItemString(names.ptr(), "__builtins__", builtins.ptr());
         const auto code = pybind11::check(Py_CompileString(text, "<torch::autograd::Function>", Py_file_input));
         pybind11::check(PyEval_EvalCode(code.ptr(), names.ptr(), names.ptr()));
-        return Py_NewRef(PyDict_GetItemString(names.ptr(), "Function"));
+        return pybind11::new_reference(PyDict_GetItemString(names.ptr(), "Function"));
     }();
     return made;
 }
@@ -106,7 +106,7 @@ struct Function {
                 return pybind11::cast(std::make_tuple(as_tuple(made), backward));
             });
             const auto all = pybind11::check(PyTuple_New(Py_ssize_t(tensors.size()) + 1));
-            PyTuple_SetItem(all.ptr(), 0, Py_NewRef(run.ptr()));
+            PyTuple_SetItem(all.ptr(), 0, pybind11::new_reference(run.ptr()));
             for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SetItem(all.ptr(), Py_ssize_t(i + 1), pybind11::cast(tensors[i]).release());
             const auto apply = pybind11::check(PyObject_GetAttrString(python_function_class(), "apply"));
             const auto made = pybind11::check(PyObject_CallObject(apply.ptr(), all.ptr()));

@@ -107,6 +107,7 @@ inline void warn(const char* file, int line, const char* function, const std::st
     } while (false)
 #define AT_INDEX_ERROR(...) throw c10::IndexError(c10::str(__VA_ARGS__))
 #define AT_ASSERTM(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
+#define AT_CHECK(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 
 #define TORCH_WARN(...) c10::warn(__FILE__, __LINE__, __func__, c10::str(__VA_ARGS__))

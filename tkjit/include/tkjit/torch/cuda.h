@@ -19,6 +19,14 @@ inline DeviceIndex current_device() {
     return DeviceIndex(device);
 }
 inline void set_device(DeviceIndex device) { check_cuda(cudaSetDevice(device)); }
+inline cudaError_t SetDevice(DeviceIndex device) { return cudaSetDevice(device); }
+inline cudaError_t MaybeSetDevice(DeviceIndex device) { return cudaSetDevice(device); }
+inline cudaError_t GetDevice(DeviceIndex* device) {
+    int found = 0;
+    const cudaError_t status = cudaGetDevice(&found);
+    *device = DeviceIndex(found);
+    return status;
+}
 inline DeviceIndex device_count() {
     int count = 0;
     return cudaGetDeviceCount(&count) == cudaSuccess ? DeviceIndex(count) : 0;
@@ -151,19 +159,9 @@ inline void raw_delete(void* memory) {
 
 }  // inline namespace tkjit_stand_in
 }  // namespace cuda
-using DeviceGuard = cuda::OptionalCUDAGuard;
-using OptionalDeviceGuard = cuda::OptionalCUDAGuard;
 }  // namespace c10
 
 namespace at {
-inline namespace tkjit_stand_in {
-using c10::DeviceGuard;
-using c10::OptionalDeviceGuard;
-inline std::optional<c10::Device> device_of(const Tensor& tensor) {
-    if (!tensor.defined()) return std::nullopt;
-    return tensor.device();
-}
-}  // inline namespace tkjit_stand_in
 namespace cuda {
 inline namespace tkjit_stand_in {
 using namespace c10::cuda::tkjit_stand_in;
@@ -180,10 +178,6 @@ inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
 inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
 inline int64_t getNumGPUs() { return c10::cuda::device_count(); }
 inline bool is_available() { return getNumGPUs() > 0; }
-template <class T>
-T ATenCeilDiv(T a, T b) {
-    return (a + b - 1) / b;
-}
 
 /// An event of CUDA's, which is made when it is first recorded.
 class CUDAEvent {
@@ -219,7 +213,9 @@ private:
 }  // namespace cuda
 }  // namespace at
 
-// a handle's type is known to sources that include cuBLAS's header
+#ifdef TKJIT_TORCH_CUBLAS  // the source mentions it, and may rely on torch's header to include it
+#include <cublas_v2.h>
+#endif
 struct cublasContext;
 namespace at {
 namespace cuda {

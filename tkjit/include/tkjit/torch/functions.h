@@ -126,6 +126,35 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, const c10::TensorOptions&
 
 inline std::vector<Tensor> tensors_of(TensorList list) { return list.vec(); }
 
+inline std::optional<c10::Device> device_of(const Tensor& tensor) {
+    if (!tensor.defined()) return std::nullopt;
+    return tensor.device();
+}
+
+/// Makes a device the current one until the end of the scope; the CPU changes nothing.
+class OptionalDeviceGuard {
+public:
+    OptionalDeviceGuard() = default;
+    explicit OptionalDeviceGuard(std::optional<c10::Device> device) {
+        if (device) reset_device(*device);
+    }
+    explicit OptionalDeviceGuard(c10::Device device) { reset_device(device); }
+    OptionalDeviceGuard(const OptionalDeviceGuard&) = delete;
+    ~OptionalDeviceGuard() {
+        if (guard_) aoti_torch_delete_device_guard(guard_);
+    }
+    void reset_device(c10::Device device) {
+        if (!device.is_cuda() || !device.has_index()) return;
+        if (guard_) c10::check_call(aoti_torch_device_guard_set_index(guard_, device.index()), "DeviceGuard");
+        else c10::check_call(aoti_torch_create_device_guard(device.index(), &guard_), "DeviceGuard");
+    }
+    void set_index(c10::DeviceIndex index) { reset_device({c10::kCUDA, index}); }
+
+private:
+    DeviceGuardOpaque* guard_ = nullptr;
+};
+using DeviceGuard = OptionalDeviceGuard;
+
 /// Whether gradients are recorded; off until the end of the scope.
 struct NoGradGuard {
     NoGradGuard() : before_(aoti_torch_grad_mode_is_enabled()) { aoti_torch_grad_mode_set_enabled(false); }
@@ -155,6 +184,13 @@ using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
 
 }  // inline namespace tkjit_stand_in
 }  // namespace at
+
+namespace c10 {
+inline namespace tkjit_stand_in {
+using at::DeviceGuard;
+using at::OptionalDeviceGuard;
+}  // inline namespace tkjit_stand_in
+}  // namespace c10
 
 namespace torch {
 using namespace at;

@@ -46,7 +46,7 @@ inline uint64_t CUDAGeneratorImpl::ask(const char* name) const {
     return in_python([&]() -> uint64_t {
         if (std::string(name) == "get_offset") return std::exchange(offset, offset + 4096);
         static PyObject* const initial_seed = pybind11::of_torch("initial_seed");
-        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallNoArgs(initial_seed)));
+        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallObject(initial_seed, nullptr)));
     });
 }
 inline void CUDAGeneratorImpl::tell(const char*, uint64_t) const {}
@@ -55,13 +55,13 @@ inline Generator default_cuda_generator(c10::DeviceIndex) { return {}; }
 inline uint64_t CUDAGeneratorImpl::ask(const char* name) const {
     return in_python([&] {
         const auto method = pybind11::check(PyObject_GetAttrString(static_cast<PyObject*>(generator_.object()), name));
-        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallNoArgs(method.ptr())));
+        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallObject(method.ptr(), nullptr)));
     });
 }
 inline void CUDAGeneratorImpl::tell(const char* name, uint64_t value) const {
     in_python([&] {
         const auto method = pybind11::check(PyObject_GetAttrString(static_cast<PyObject*>(generator_.object()), name));
-        pybind11::check(PyObject_CallOneArg(method.ptr(), pybind11::cast(value).ptr()));
+        pybind11::check(PyObject_CallFunctionObjArgs(method.ptr(), pybind11::cast(value).ptr(), nullptr));
     });
 }
 /// ``torch.cuda.default_generators[device]``.

@@ -38,7 +38,7 @@ public:
     }
     module_ def_submodule(const char* name, const char* doc = nullptr) {
         const object own = check(PyObject_GetAttrString(ptr(), "__name__"));
-        const std::string whole = std::string(PyUnicode_AsUTF8(own.ptr())) + "." + name;
+        const std::string whole = std::string(pybind11::utf8(own.ptr())) + "." + name;
         module_ made(PyImport_AddModule(whole.c_str()));
         if (!made.ptr()) throw error_already_set();
         if (doc) made.doc() = doc;

@@ -27,7 +27,10 @@ inline PyTypeObject* bound_class(std::type_index type) {
 
 template <class T>
 struct Reader<std::shared_ptr<T>> {
-    static std::string name() { return bound_class(typeid(T))->tp_name; }
+    static std::string name() {
+        const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(bound_class(typeid(T))), "__name__"));
+        return utf8(name.ptr());
+    }
     static bool read(PyObject* given, std::shared_ptr<T>& to) {
         if (!PyObject_TypeCheck(given, bound_class(typeid(T)))) return false;
         to = std::static_pointer_cast<T>(reinterpret_cast<Instance*>(given)->held);
@@ -39,7 +42,7 @@ struct Writer<std::shared_ptr<T>> {
     static object write(const std::shared_ptr<T>& value) {
         if (!value) return none();
         PyTypeObject* const type = bound_class(typeid(T));
-        object made = check(type->tp_alloc(type, 0));
+        object made = check(PyType_GenericAlloc(type, 0));
         new (&reinterpret_cast<Instance*>(made.ptr())->held) std::shared_ptr<void>(value);
         return made;
     }
@@ -117,7 +120,7 @@ public:
     class_(const Module& module, const char* name, const Extra&...) {
         static std::string whole;  // the type refers to it
         const object in = check(PyObject_GetAttrString(module.ptr(), "__name__"));
-        whole = std::string(PyUnicode_AsUTF8(in.ptr())) + "." + name;
+        whole = std::string(pybind11::utf8(in.ptr())) + "." + name;
         PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&free)}, {Py_tp_new, reinterpret_cast<void*>(&make)}, {0, nullptr}};
         PyType_Spec spec{whole.c_str(), int(sizeof(Instance)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
         type_ = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&spec)).release());
@@ -195,14 +198,14 @@ private:
         return *this;
     }
     static PyObject* make(PyTypeObject* type, PyObject*, PyObject*) {
-        PyObject* const made = type->tp_alloc(type, 0);
+        PyObject* const made = PyType_GenericAlloc(type, 0);
         if (made) new (&reinterpret_cast<Instance*>(made)->held) std::shared_ptr<void>();
         return made;
     }
     static void free(PyObject* self) {
         PyTypeObject* const type = Py_TYPE(self);
         reinterpret_cast<Instance*>(self)->held.~shared_ptr();
-        type->tp_free(self);
+        reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
         Py_DECREF(type);
     }
 
@@ -214,7 +217,7 @@ template <class T>
 class enum_ {
 public:
     template <class Module, class... Extra>
-    enum_(const Module& module, const char* name, const Extra&...) : module_(Py_NewRef(module.ptr())), name_(name), values_(check(PyDict_New())) {}
+    enum_(const Module& module, const char* name, const Extra&...) : module_(pybind11::new_reference(module.ptr())), name_(name), values_(check(PyDict_New())) {}
     enum_(const enum_&) = delete;
     enum_& value(const char* name, T value, const char* = nullptr) {
         if (PyDict_SetItemString(values_.ptr(), name, cast(int64_t(value)).ptr()) != 0) throw error_already_set();
@@ -226,7 +229,7 @@ public:
     }
     ~enum_() {
         const object type = pybind11::object(make());
-        if (type.ptr()) bound_enums()[typeid(T)] = Py_NewRef(type.ptr());
+        if (type.ptr()) bound_enums()[typeid(T)] = pybind11::new_reference(type.ptr());
         else PyErr_WriteUnraisable(module_.ptr());
     }
 
@@ -240,7 +243,7 @@ private:
             const object member(PyObject_GetAttr(made.ptr(), key));
             if (!member.ptr() || PyObject_SetAttr(module_.ptr(), key, member.ptr()) != 0) return nullptr;
         }
-        return Py_NewRef(made.ptr());
+        return pybind11::new_reference(made.ptr());
     }
 
     object module_;

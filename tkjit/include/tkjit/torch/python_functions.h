@@ -148,10 +148,6 @@ private:
         refusal = extras.arguments[position].name + ": expected " + Reader<T>::name() + ", got " + type_name(given);
         return false;
     }
-    static std::string type_name(PyObject* given) {
-        const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(given)), "__name__"));
-        return PyUnicode_AsUTF8(name.ptr());
-    }
 
     mutable F function_;
 };
@@ -201,7 +197,7 @@ inline std::string put_in_order(const Function& function, PyObject* args, PyObje
     }
     if (!kwargs || used == size_t(PyDict_Size(kwargs))) return "";
     const object shown = check(PyObject_Str(kwargs));
-    return "() has no such argument: " + std::string(PyUnicode_AsUTF8(shown.ptr()));
+    return "() has no such argument: " + std::string(pybind11::utf8(shown.ptr()));
 }
 
 inline constexpr const char* capsule_name = "tkjit.torch.function";
@@ -248,7 +244,10 @@ inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bo
     Function* const first = function.release();
     known->push_back({{owner, first->name}, first});
     object made = python_function(first);
-    if (is_method) made = check(PyInstanceMethod_New(made.ptr()));
+    if (is_method) {  // which a built-in function is not by itself
+        const object functools = check(PyImport_ImportModule("functools"));
+        made = check(PyObject_CallMethod(functools.ptr(), "partialmethod", "O", made.ptr()));
+    }
     if (PyObject_SetAttrString(owner, first->name.c_str(), made.ptr()) != 0) throw error_already_set();
 }
 

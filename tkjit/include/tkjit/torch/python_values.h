@@ -21,6 +21,13 @@
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 
+// CPython's limited API alone, since some sources define Py_LIMITED_API.
+
+inline PyObject* new_reference(PyObject* object) {
+    Py_XINCREF(object);
+    return object;
+}
+
 /// A Python exception is set.
 struct error_already_set : std::exception {
     const char* what() const noexcept override { return "a Python exception"; }
@@ -44,7 +51,7 @@ public:
 private:
     PyObject* object_ = nullptr;
 };
-inline object none() { return object(Py_NewRef(Py_None)); }
+inline object none() { return object(pybind11::new_reference(Py_None)); }
 inline object check(PyObject* owned) {
     if (!owned) throw error_already_set();
     return object(owned);
@@ -67,6 +74,20 @@ private:
     PyThreadState* state_;
 };
 
+/// The text of a str.
+inline std::string utf8(PyObject* text) {
+    const object bytes = check(PyUnicode_AsUTF8String(text));
+    char* found = nullptr;
+    Py_ssize_t size = 0;
+    if (PyBytes_AsStringAndSize(bytes.ptr(), &found, &size) != 0) throw error_already_set();
+    return {found, size_t(size)};
+}
+/// ``type(given).__name__``
+inline std::string type_name(PyObject* given) {
+    const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(given)), "__name__"));
+    return utf8(name.ptr());
+}
+
 /// An attribute of the torch module, for the life of the process.
 inline PyObject* of_torch(const char* name) {
     const object torch = check(PyImport_ImportModule("torch"));
@@ -88,7 +109,7 @@ inline AtenTensorHandle handle_of(PyObject* given) {
     static PyObject* const function = tensor_function("unsafe_alloc_void_ptr_from_tensor");
     static PyObject* const type = of_torch("Tensor");
     if (!is_instance(given, type)) return nullptr;
-    const object capsule = check(PyObject_CallOneArg(function, given));
+    const object capsule = check(PyObject_CallFunctionObjArgs(function, given, nullptr));
     return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
 }
 /// The tensor of a handle, which stays the caller's.
@@ -97,7 +118,7 @@ inline object object_of(AtenTensorHandle handle) {
     AtenTensorHandle stolen = nullptr;
     c10::check_call(aoti_torch_new_tensor_handle(handle, &stolen), "new_tensor_handle");
     const object capsule = check(PyCapsule_New(stolen, nullptr, nullptr));
-    return check(PyObject_CallOneArg(function, capsule.ptr()));
+    return check(PyObject_CallFunctionObjArgs(function, capsule.ptr(), nullptr));
 }
 
 /// Gives `take` a tensor of a dtype, whose number is that of its tensors; false for what is none.
@@ -115,9 +136,9 @@ bool read_dtype(PyObject* given, const Take& take) {
 inline bool read_device(PyObject* given, int& type, int& index) {
     static PyObject* const device = of_torch("device");
     if (!is_instance(given, device) && !PyUnicode_Check(given)) return false;
-    const object made = check(PyObject_CallOneArg(device, given));
+    const object made = check(PyObject_CallFunctionObjArgs(device, given, nullptr));
     const object kind = check(PyObject_GetAttrString(made.ptr(), "type")), at = check(PyObject_GetAttrString(made.ptr(), "index"));
-    const std::string name = PyUnicode_AsUTF8(kind.ptr());
+    const std::string name = pybind11::utf8(kind.ptr());
     type = name == "cpu" ? 0 : name == "cuda" ? 1 : name == "meta" ? 12 : -1;
     index = at.ptr() == Py_None ? -1 : int(PyLong_AsLong(at.ptr()));
     return type >= 0;
@@ -204,10 +225,7 @@ struct Reader<std::string> {
     static std::string name() { return "str"; }
     static bool read(PyObject* given, std::string& to) {
         if (!PyUnicode_Check(given)) return false;
-        Py_ssize_t size = 0;
-        const char* const text = PyUnicode_AsUTF8AndSize(given, &size);
-        if (!text) throw error_already_set();
-        to.assign(text, size_t(size));
+        to = utf8(given);
         return true;
     }
 };
@@ -230,9 +248,9 @@ struct Reader<std::vector<T>> {
         if (!PyList_Check(given) && !PyTuple_Check(given)) return false;
         const object items = check(PySequence_Tuple(given));
         to.clear();
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.ptr()); ++i) {
+        for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) {
             T item{};
-            if (!Reader<T>::read(PyTuple_GET_ITEM(items.ptr(), i), item)) return false;
+            if (!Reader<T>::read(PyTuple_GetItem(items.ptr(), i), item)) return false;
             to.push_back(std::move(item));
         }
         return true;
@@ -320,7 +338,7 @@ template <>
 struct Reader<object> {
     static std::string name() { return "object"; }
     static bool read(PyObject* given, object& to) {
-        to = object(Py_NewRef(given));
+        to = object(pybind11::new_reference(given));
         return true;
     }
 };
@@ -355,7 +373,7 @@ struct Writer<T, std::enable_if_t<std::is_enum<T>::value>> {
     static object write(T value) {
         const auto bound = bound_enums().find(typeid(T));
         object number = Writer<int64_t>::write(int64_t(value));
-        return bound == bound_enums().end() ? std::move(number) : check(PyObject_CallOneArg(bound->second, number.ptr()));
+        return bound == bound_enums().end() ? std::move(number) : check(PyObject_CallFunctionObjArgs(bound->second, number.ptr(), nullptr));
     }
 };
 template <>
@@ -389,7 +407,7 @@ template <class T>
 struct Writer<std::vector<T>> {
     static object write(const std::vector<T>& values) {
         object list = check(PyList_New(Py_ssize_t(values.size())));
-        for (size_t i = 0; i < values.size(); ++i) PyList_SET_ITEM(list.ptr(), Py_ssize_t(i), cast(T(values[i])).release());
+        for (size_t i = 0; i < values.size(); ++i) PyList_SetItem(list.ptr(), Py_ssize_t(i), cast(T(values[i])).release());
         return list;
     }
 };
@@ -414,7 +432,7 @@ template <class Tuple, size_t... i>
 object cast_tuple(const Tuple& values, std::index_sequence<i...>) {
     object items[] = {cast<std::decay_t<std::tuple_element_t<i, Tuple>>>(std::get<i>(values))..., object()};
     object tuple = check(PyTuple_New(Py_ssize_t(sizeof...(i))));
-    for (size_t at = 0; at < sizeof...(i); ++at) PyTuple_SET_ITEM(tuple.ptr(), Py_ssize_t(at), items[at].release());
+    for (size_t at = 0; at < sizeof...(i); ++at) PyTuple_SetItem(tuple.ptr(), Py_ssize_t(at), items[at].release());
     return tuple;
 }
 template <class... T>

@@ -30,6 +30,10 @@ AOTITorchError aoti_torch_empty_strided(int64_t ndim, const int64_t* sizes, cons
 AOTITorchError aoti_torch_create_tensor_from_blob(void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides,
                                                   int64_t storage_offset, int32_t dtype, int32_t device_type, int32_t device_index,
                                                   AtenTensorHandle* made);
+struct DeviceGuardOpaque;
+AOTITorchError aoti_torch_create_device_guard(int32_t device, DeviceGuardOpaque** guard);
+AOTITorchError aoti_torch_delete_device_guard(DeviceGuardOpaque* guard);
+AOTITorchError aoti_torch_device_guard_set_index(DeviceGuardOpaque* guard, int32_t device);
 void aoti_torch_warn(const char* function, const char* file, uint32_t line, const char* text);
 void aoti_torch_print_tensor_handle(AtenTensorHandle tensor, const char* message);
 bool aoti_torch_grad_mode_is_enabled();

@@ -32,8 +32,24 @@ inline namespace tkjit_stand_in {
 
 template <class T>
 struct Kept<c10::ArrayRef<T>> {
-    using type = std::vector<T>;
+    struct type {
+        std::vector<T> owned;
+        c10::ArrayRef<T> view;
+        operator c10::ArrayRef<T>&() { return view = owned; }
+    };
 };
+template <class T>
+struct KeptArray {
+    using Kept = typename pybind11::Kept<c10::ArrayRef<T>>::type;
+    static std::string name() { return Reader<std::vector<T>>::name(); }
+    static bool read(PyObject* given, Kept& to) { return Reader<std::vector<T>>::read(given, to.owned); }
+};
+template <>
+struct Reader<Kept<c10::ArrayRef<int64_t>>::type> : KeptArray<int64_t> {};
+template <>
+struct Reader<Kept<c10::ArrayRef<double>>::type> : KeptArray<double> {};
+template <>
+struct Reader<Kept<c10::ArrayRef<at::Tensor>>::type> : KeptArray<at::Tensor> {};
 template <class T>
 struct Kept<c10::OptionalArrayRef<T>> {
     using type = std::optional<std::vector<T>>;
@@ -93,7 +109,7 @@ struct Reader<at::Generator> {
     static bool read(PyObject* given, at::Generator& to) {
         static PyObject* const type = of_torch("Generator");
         if (!is_instance(given, type)) return false;
-        to = at::Generator(std::shared_ptr<void>(Py_NewRef(given), [](void* owned) { gil_scoped_acquire held; Py_DECREF(static_cast<PyObject*>(owned)); }));
+        to = at::Generator(std::shared_ptr<void>(pybind11::new_reference(given), [](void* owned) { gil_scoped_acquire held; Py_DECREF(static_cast<PyObject*>(owned)); }));
         return true;
     }
 };
@@ -130,7 +146,7 @@ struct Writer<c10::Device> {
 template <>
 struct Writer<at::Generator> {
     static object write(const at::Generator& generator) {
-        return generator.defined() ? object(Py_NewRef(static_cast<PyObject*>(generator.object()))) : none();
+        return generator.defined() ? object(pybind11::new_reference(static_cast<PyObject*>(generator.object()))) : none();
     }
 };
 template <class T>
@@ -149,7 +165,7 @@ template <class T>
 T value_of(const object& from) {
     T found{};
     if (!Reader<T>::read(from.ptr(), found))
-        throw c10::TypeError(c10::str("expected ", Reader<T>::name(), ", got ", Py_TYPE(from.ptr())->tp_name));
+        throw c10::TypeError(c10::str("expected ", Reader<T>::name(), ", got ", type_name(from.ptr())));
     return found;
 }
 
@@ -166,8 +182,7 @@ inline namespace tkjit_stand_in {
     PyErr_NormalizeException(&type, &value, &trace);
     const pybind11::object owned_type(type), owned_value(value), owned_trace(trace);
     const pybind11::object shown(value ? PyObject_Str(value) : nullptr);
-    const char* const utf8 = shown.ptr() ? PyUnicode_AsUTF8(shown.ptr()) : nullptr;
-    const std::string text = utf8 ? utf8 : "a Python exception";
+    const std::string text = shown.ptr() ? pybind11::utf8(shown.ptr()) : "a Python exception";
     PyErr_Clear();
     const auto is = [&](PyObject* expected) { return type && PyErr_GivenExceptionMatches(type, expected); };
     if (is(PyExc_IndexError)) throw c10::IndexError(text);
@@ -242,7 +257,7 @@ R call_in_python(const char* name, const char* overload, const A&... arguments) 
         const PythonOperator& called = python_operator(name, overload);
         const pybind11::object given[] = {pybind11::cast(arguments)...};
         const auto positional = pybind11::check(PyTuple_New(Py_ssize_t(called.positional)));
-        for (size_t i = 0; i < called.positional; ++i) PyTuple_SetItem(positional.ptr(), Py_ssize_t(i), Py_NewRef(given[i].ptr()));
+        for (size_t i = 0; i < called.positional; ++i) PyTuple_SetItem(positional.ptr(), Py_ssize_t(i), pybind11::new_reference(given[i].ptr()));
         const auto named = pybind11::check(PyDict_New());
         for (size_t i = 0; i < called.names.size(); ++i)
             if (PyDict_SetItemString(named.ptr(), called.names[i].c_str(), given[called.positional + i].ptr()) != 0) throw pybind11::error_already_set();
@@ -278,7 +293,7 @@ private:
         return in_python([&] {
             const auto owner = pybind11::check(PyImport_ImportModule(module));
             const auto asked = pybind11::check(PyObject_GetAttrString(owner.ptr(), function));
-            return pybind11::check(PyObject_CallNoArgs(asked.ptr())).ptr() == Py_True;
+            return pybind11::check(PyObject_CallObject(asked.ptr(), nullptr)).ptr() == Py_True;
         });
     }
 };

@@ -1,0 +1,149 @@
+"""Decides from the names in a source, before anything is compiled, whether it needs torch's own headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from tkjit.compile.flags import INCLUDE, STAND_INS
+from tkjit.compile.includes import closure
+from tkjit.extensions.operators import operators_by_name
+from tkjit.system import files
+
+TORCH_STAND_INS = STAND_INS / "torch"
+# torch's own headers that need nothing of its C++ ABI, so that they compile with the stand-ins
+# (tests/extensions/test_torch_headers.py compiles each)
+USABLE_DIRECTORIES = ("torch/headeronly/", "torch/csrc/stable/", "torch/csrc/inductor/aoti_torch/c/")
+USABLE_HEADERS = frozenset(
+    """
+    ATen/AccumulateType.h ATen/Config.h ATen/Dispatch.h ATen/Dispatch_v2.h ATen/NumericUtils.h ATen/OpMathType.h
+    ATen/CollapseDims.h ATen/ceil_div.h ATen/core/PhiloxRNGEngine.h ATen/cuda/ApplyGridUtils.cuh ATen/cuda/AsmUtils.cuh ATen/cuda/Atomic.cuh ATen/cuda/DeviceUtils.cuh
+    ATen/cuda/NumericLimits.cuh ATen/cuda/PhiloxCudaState.h ATen/cuda/PhiloxUtils.cuh ATen/cuda/cub_definitions.cuh
+    ATen/cuda/detail/IndexUtils.cuh ATen/cuda/detail/TensorInfo.cuh
+    ATen/cuda/detail/IntegerDivider.cuh ATen/cuda/detail/KernelUtils.h ATen/cuda/detail/PhiloxCudaStateRaw.cuh
+    ATen/cuda/detail/UnpackRaw.cuh ATen/detail/FunctionTraits.h ATen/div_rtn.h ATen/native/SharedReduceOps.h
+    ATen/native/cuda/DeviceSqrt.cuh ATen/native/cuda/KernelUtils.cuh ATen/native/cuda/block_reduce.cuh
+    c10/core/MemoryFormat.h c10/core/ScalarType.h c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h
+    c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h
+    c10/util/Float8_e4m3fn.h c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h
+    c10/util/Float8_e8m0fnu.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h c10/util/Unroll.h
+    c10/util/accumulate.h c10/util/bit_cast.h c10/util/bits.h c10/util/complex.h c10/util/complex_utils.h
+    c10/util/complex_math.h c10/util/floating_point_utils.h c10/util/irange.h c10/util/qint32.h c10/util/qint8.h
+    c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
+    """.split()
+)
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2|THC|pybind11)/[\w./+-]+")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+_QUALIFIED = re.compile(r"(?<![\w:])(?:at|torch|c10|caffe2|py|pybind11)((?:\s*::\s*[A-Za-z_]\w*)+)")
+_MACRO = re.compile(r"(?<![\w:.])(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_[A-Z0-9_]+\b")
+_MEMBER = re.compile(r"(?:\.|->)\s*([A-Za-z_]\w*)\s*\(")
+_DECLARED = re.compile(
+    r"(?:\b(?:struct|class|enum|union|namespace|using|typename|define)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_MARK = re.compile(r'^# \d+ "([^"]*)"')
+
+
+class Text(NamedTuple):
+    """What a user wrote, and the headers of torch that it includes."""
+
+    code: str
+    headers: frozenset[str]
+
+
+def first_lacking(texts: Iterable[Text]) -> str:
+    """The first header or name of torch's that some sources use and the stand-ins lack; empty if there is none."""
+    texts = list(texts)
+    for text in texts:
+        for header in sorted(text.headers):
+            if not _is_usable(header):
+                return header
+    declared = frozenset(name for text in texts for name in _DECLARED.findall(text.code))
+    known = _names_of_stand_ins() | operators_by_name().keys() | declared
+    for text in texts:
+        for found in _QUALIFIED.finditer(text.code):
+            for name in _WORD.findall(found[1]):
+                if name not in known:
+                    return name
+        for name in _MACRO.findall(text.code):
+            if name not in known:
+                return str(name)
+        for name in _MEMBER.findall(text.code):
+            if name in _members_of_torch() and name not in known:
+                return str(name)
+    return ""
+
+
+def text_of(content: str, search: Sequence[Path]) -> Text:
+    """A source with those of its headers that lie in some directories, whatever their conditions say."""
+    parts = [content, *(_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, trusted=search))]
+    code = _COMMENT.sub(" ", "\n".join(parts))
+    return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
+
+
+def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
+    """The lines of a preprocessed text that come from a user's files, and the headers of torch that were read.
+
+    Parameters
+    ----------
+    own : sequence of Path
+        The directories whose files are tkjit's own or the compiler's: their lines do not count.
+    """
+    beginnings = tuple(f"{directory}/" for directory in own)
+    code, headers, is_own = [], set(), False
+    for line in preprocessed.splitlines():
+        if mark := _MARK.match(line):
+            is_own = mark[1].startswith(beginnings) or mark[1].startswith("<")
+            if "/torch/include/" in mark[1]:
+                headers.add(mark[1].rpartition("/torch/include/")[2])
+        elif not is_own:
+            code.append(line)
+    return Text("\n".join(code), frozenset(headers))
+
+
+def _is_usable(header: str) -> bool:
+    return (
+        header.startswith(USABLE_DIRECTORIES)
+        or header in USABLE_HEADERS
+        or (TORCH_STAND_INS / header).is_file()
+    )
+
+
+@cache
+def _names_of_stand_ins() -> frozenset[str]:
+    """Every identifier in the stand-ins, and in those of torch's headers that are used with them."""
+    torch = torch_include()
+    usable = [torch / header for header in USABLE_HEADERS]
+    directories = [INCLUDE / "tkjit/torch", TORCH_STAND_INS, *(torch / directory for directory in USABLE_DIRECTORIES)]
+    every = [*usable, *(path for directory in directories for path in directory.rglob("*"))]
+    return frozenset(word for path in every if path.is_file() for word in _WORD.findall(_content(path)))
+
+
+@cache
+def _members_of_torch() -> frozenset[str]:
+    """The names that torch's own class of tensors has."""
+    return frozenset(_MEMBER_DECLARED.findall(_content(torch_include() / "ATen/core/TensorBase.h")))
+
+
+_MEMBER_DECLARED = re.compile(r"^  [^\n/]*?\b(\w+)\([^\n]*(?:const|\{|;)", re.MULTILINE)
+
+
+def torch_include() -> Path:
+    """The directory of torch's headers."""
+    import torch
+
+    return Path(torch.__file__).parent / "include"
+
+
+def _content(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+@lru_cache(maxsize=4096)
+def _read(path: str, _time_ns: int) -> str:
+    return files.read(Path(path), follow=True).decode(errors="replace")

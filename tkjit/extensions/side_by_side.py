@@ -1,0 +1,35 @@
+"""Builds the objects of an extension side by side, as many as there are cores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+
+from tkjit.cache import Entry
+from tkjit.loader import Loader, Plan
+from tkjit.system.machine import usable_cores
+
+
+def find_or_build_all(loader: Loader, plans: Sequence[Plan]) -> list[Entry]:
+    """The entry of each plan, built where it is missing.
+
+    Raises
+    ------
+    TkjitError
+        The error of the first plan that failed. Builds that had not begun are left out; those that had are waited for.
+    """
+    if len(plans) < 2:
+        return [loader.find_or_build(plan) for plan in plans]
+    with ThreadPoolExecutor(min(usable_cores(), len(plans)), thread_name_prefix="tkjit-object") as pool:
+        builds = [pool.submit(loader.find_or_build, plan) for plan in plans]
+        try:
+            wait(builds, return_when=FIRST_EXCEPTION)
+        except BaseException:  # Ctrl-C: the compilers end, and nothing is left half done
+            pool.shutdown(wait=False, cancel_futures=True)
+            loader.cache.interrupt(lambda: not any(build.running() for build in builds))
+            raise
+        pool.shutdown(wait=True, cancel_futures=True)
+        failed = [error for build in builds if not build.cancelled() and (error := build.exception()) is not None]
+        if failed:
+            raise failed[0]
+    return [build.result() for build in builds]
