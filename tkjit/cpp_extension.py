@@ -40,8 +40,10 @@ def load(
     ----------
     build_directory : str or Path, optional
         A directory for a copy of the shared object. What is kept lies in tkjit's cache.
-    verbose, keep_intermediates : bool
-        Nothing depends on them: TKJIT_QUIET says whether progress is shown, and the cache keeps sources and logs.
+    verbose : bool
+        Whether to print each compiler's command and output, also of what the cache has.
+    keep_intermediates : bool
+        False is refused: the cache keeps objects and logs, which ``tkjit cache prune`` removes.
     with_cuda : bool, optional
         Whether a source is CUDA's is told by its name; True without such a source is refused.
     is_python_module : bool
@@ -59,7 +61,12 @@ def load(
     from tkjit.extensions.load import load_extension
     from tkjit.extensions.sources import extension_of, files_of
 
-    _refuse({"extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl, "is_standalone": is_standalone})
+    _refuse(
+        extra_sycl_cflags=extra_sycl_cflags,
+        with_sycl=with_sycl,
+        is_standalone=is_standalone,
+        keep_intermediates=not keep_intermediates,
+    )
     extension = extension_of(
         name,
         files_of(sources),
@@ -69,7 +76,7 @@ def load(
         extra_include_paths,
         with_cuda=with_cuda,
     )
-    return load_extension(extension, build_directory, is_python_module=is_python_module)
+    return load_extension(extension, build_directory, is_python_module=is_python_module, verbose=verbose)
 
 
 def load_inline(
@@ -101,15 +108,24 @@ def load_inline(
     ----------
     functions : str, sequence or mapping, optional
         The functions that the module has; with their documentation. Without it the sources define the module.
-    use_pch, with_pytorch_error_handling : bool
-        Nothing depends on them: there is no large header to precompile, and exceptions are always Python's.
+    use_pch : bool
+        True is refused: there is no large header to precompile.
+    with_pytorch_error_handling : bool
+        False is refused: C++ exceptions always become Python's.
     no_implicit_headers : bool
         Whether ``torch/extension.h`` and, for CUDA, ``torch/types.h`` are not included by themselves.
     """
     from tkjit.extensions.load import load_extension
     from tkjit.extensions.sources import Source, extension_of
 
-    _refuse({"sycl_sources": sycl_sources, "extra_sycl_cflags": extra_sycl_cflags, "with_sycl": with_sycl})
+    _refuse(
+        sycl_sources=sycl_sources,
+        extra_sycl_cflags=extra_sycl_cflags,
+        with_sycl=with_sycl,
+        keep_intermediates=not keep_intermediates,
+        use_pch=use_pch,
+        with_pytorch_error_handling=not with_pytorch_error_handling,
+    )
     cpp, cuda = _texts(cpp_sources), _texts(cuda_sources)
     if not cpp:
         raise ArgumentError("cpp_extension: no cpp_sources")
@@ -123,7 +139,11 @@ def load_inline(
         name, sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda=with_cuda
     )
     return load_extension(
-        extension, build_directory, is_python_module=is_python_module, defines_functions=functions is not None
+        extension,
+        build_directory,
+        is_python_module=is_python_module,
+        defines_functions=functions is not None,
+        verbose=verbose,
     )
 
 
@@ -144,7 +164,17 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _refuse(options: Mapping[str, Any]) -> None:
-    for option, value in options.items():
-        if value:
-            raise ArgumentError(f"cpp_extension: {option}= is not supported; leave it out")
+_REASONS = {
+    "keep_intermediates": "keep_intermediates=False is not supported, because the cache keeps objects and logs",
+    "use_pch": "use_pch=True is not supported, because there is no large header to precompile",
+    "with_pytorch_error_handling": "with_pytorch_error_handling=False is not supported, because C++ exceptions always"
+    " become Python's",
+}
+
+
+def _refuse(**options: Any) -> None:
+    """Refuse options that are given."""
+    for option, is_given in options.items():
+        if is_given:
+            reason = _REASONS.get(option, f"{option}= is not supported")
+            raise ArgumentError(f"cpp_extension: {reason}; leave it out")

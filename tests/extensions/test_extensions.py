@@ -112,7 +112,7 @@ def test_tensors_and_defaults(module):
     assert torch.equal(module.scaled(x), 2 * x)
     assert torch.allclose(module.scaled(x, plus=x, factor=0.5), 1.5 * x)
     assert module.scaled.__doc__ == "A scaled tensor."
-    assert module.about(torch.ones(2, 5, dtype=torch.float16).t()) == (2, [1, 5], "Half")
+    assert module.about(torch.ones(2, 5, dtype=torch.float16).t()) == (2, [1, 5], "c10::Half")
     first, second = torch.ones(1), torch.zeros(2)
     again = module.both([first, second])
     assert again[0].data_ptr() == second.data_ptr() and again[1].shape == (1,)
@@ -134,7 +134,7 @@ def test_views(module, first):
     for got, view in zip(module.views(x), expected, strict=True):
         assert got.shape == view.shape and torch.equal(got, view)
         assert got.numel() == 0 or got.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    with pytest.raises(RuntimeError, match="permute: expected 2 dims, got 3"):
+    with pytest.raises(RuntimeError, match=r"permute.*input.dim\(\) = 2 is not equal to len\(dims\) = 3"):
         module.views(x[0])
 
 
@@ -232,15 +232,15 @@ def test_without_a_compiler_what_was_built_is_found(tmp_path, fresh):
 def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers(tmp_path, monkeypatch, capsys):
     record = tmp_path / "record"
     monkeypatch.setenv("TKJIT_RECORD", str(record))
-    text = "torch::Tensor weights(torch::Tensor x) { return torch::softmax(x, 0); }"
-    with pytest.warns(TkjitWarning, match="tkjit's lack softmax"):
+    text = "torch::Tensor weights(torch::Tensor x) { return torch::nn::functional::softmax(x, 0); }"
+    with pytest.warns(TkjitWarning, match="tkjit's lack nn"):
         module = cpp_extension.load_inline("with_torch", text, functions=["weights"])
     assert torch.allclose(module.weights(torch.ones(4)), torch.full((4,), 0.25))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cpp_extension.load_inline("with_torch", text, functions=["weights"])
     assert main(["why", "--from-file", str(record)]) == 0
-    assert "compiled with torch's own headers: tkjit's lack softmax" in capsys.readouterr().out
+    assert "compiled with torch's own headers: tkjit's lack nn" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -187,8 +187,11 @@ def test_a_source_for_torchs_stable_api(stable):
 
 def test_what_needs_torchs_own_headers_is_for_gpus(tmp_path):
     path = tmp_path / "softmax.cu"
-    path.write_text("#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { return torch::softmax(x, 0); }\n")
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs softmax of torch's own headers"):
+    path.write_text(
+        "#include <torch/extension.h>\n"
+        "torch::Tensor f(torch::Tensor x) { return torch::nn::functional::softmax(x, 0); }\n"
+    )
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs nn of torch's own headers"):
         cpp_extension.load("only_for_gpus", path)
 
 

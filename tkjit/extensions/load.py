@@ -12,7 +12,6 @@ from types import ModuleType
 from tkjit.cache import Entry
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, CompileError, TkjitWarning, ToolchainError
-from tkjit.extensions import needed_headers
 from tkjit.extensions.by_device import take_each_device
 from tkjit.extensions.fallback import lacking_in
 from tkjit.extensions.functions import HostFunction, read_functions
@@ -24,6 +23,7 @@ from tkjit.extensions.side_by_side import find_or_build_all
 from tkjit.extensions.sources import CPU, Extension
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.loader.modules import ModulePlan
+from tkjit.torch_headers import needed
 
 
 def build(extension: Extension, *, is_python_module: bool = True) -> Path:
@@ -61,6 +61,8 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
         return found
     extension = loaded.extension
     if lacking := _lacking(loader, extension):
+        if not needed.torch_has(lacking):
+            raise ArgumentError(f"{extension.name} uses {lacking}, which the installed torch does not have")
         return _build_with_torch(loader, loaded, lacking)
     try:
         return _build(loader, loaded)
@@ -78,23 +80,21 @@ def _lacking(loader: Loader, extension: Extension) -> str:
     """
     if not extension.has_stand_ins:
         return ""
-    texts = [needed_headers.text_of(source.content, extension.directories_of(source)) for source in extension.own_sources]
-    if not needed_headers.first_lacking(texts):
+    texts = [needed.text_of(source.content, extension.directories_of(source)) for source in extension.own_sources]
+    if not needed.first_lacking(texts):
         return ""
     plans = [PreprocessedPlan(loader.env, extension, source) for source in extension.own_sources]
     entries = find_or_build_all(loader, plans)
     texts = [
-        needed_headers.text_of_preprocessed(
+        needed.text_of_preprocessed(
             entry.shared_object.read_text(encoding="utf-8", errors="replace"), plan.own_directories
         )
         for entry, plan in zip(entries, plans, strict=True)
     ]
-    return needed_headers.first_lacking(texts)
+    return needed.first_lacking(texts)
 
 
-def _build_with_torch(
-    loader: Loader, loaded: Loaded, lacking: str, error: CompileError | None = None
-) -> list[Entry]:
+def _build_with_torch(loader: Loader, loaded: Loaded, lacking: str, error: CompileError | None = None) -> list[Entry]:
     extension = loaded.extension
     if extension.is_simulated:
         raise ToolchainError(
@@ -164,6 +164,7 @@ def load_extension(
     *,
     is_python_module: bool = True,
     defines_functions: bool = False,
+    verbose: bool = False,
 ) -> ModuleType | str:
     """Build an extension, and import it, or load it for what it registers.
 
@@ -171,6 +172,8 @@ def load_extension(
     ----------
     defines_functions : bool
         Whether its module is made of functions, as of sources without one, and not written by a person.
+    verbose : bool
+        Whether to print each compiler's command and output.
 
     Raises
     ------
@@ -178,6 +181,11 @@ def load_extension(
         As ``build``; and if it registers an operator that this process has.
     """
     *objects, module_entry = _entries(extension, is_python_module=is_python_module)
+    if verbose:
+        from tkjit.compile.compiler import LOG
+
+        for entry in (*objects, module_entry):
+            print((entry.directory / LOG).read_text(errors="replace"), end="")
     path = module_entry.shared_object
     registered = check_registrations(extension, path)
     if build_directory is not None:

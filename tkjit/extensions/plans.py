@@ -12,8 +12,7 @@ from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.extensions import functions, names, operators, sources
-from tkjit.extensions.needed_headers import torch_include
+from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
 from tkjit.loader import environment
 from tkjit.loader.environment import Environment
@@ -21,6 +20,8 @@ from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.source import lexer, scopes, tokens
 from tkjit.system.fork_safe import cached_property
+from tkjit.torch_headers import declarations, operators
+from tkjit.torch_headers.needed import torch_include
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Unit
@@ -41,7 +42,7 @@ class _ExtensionPlan(Plan):
 
     def inputs(self) -> Iterable[str]:
         searched = self._env.toolchain.searched_paths(self._extension.target)
-        return [__file__, sources.__file__, names.__file__, operators.__file__, environment.__file__, *searched]
+        return [__file__, sources.__file__, declarations.__file__, operators.__file__, environment.__file__, *searched]
 
     def load(self, module: str, path: Path) -> Path:
         return path
@@ -127,7 +128,10 @@ class _SourcePlan(_ExtensionPlan):
         """What is compiled: the operators of torch that the source mentions, and the source."""
         if not self._extension.has_stand_ins or self._source == CUDA_SYMBOLS:
             return self._source_text
-        return declarations(self._source.content, self._extension.directories_of(self._source)) + self._source_text
+        return (
+            declarations.declarations(self._source.content, self._extension.directories_of(self._source))
+            + self._source_text
+        )
 
     @property
     def _source_text(self) -> str:
@@ -259,21 +263,14 @@ class LinkPlan(_ExtensionPlan):
         target = self._extension.target
         if self._extension.is_simulated and target is not None:
             objects.append(str(self._env.simulator(target, "")))
-        if self._is_linked_by_nvcc:
-            linker = [str(toolchain.nvcc.path), f"-ccbin={toolchain.cxx.path}", f"-L{toolchain.cuda_root / 'lib'}"]
-        else:
-            linker = [str(toolchain.cxx.path)]
+        linker = str(toolchain.cxx.path)
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
             depfile.write_text(f"{output}: {source}\n")
-            return [[*linker, "-shared", *objects, "-o", str(output), *self._flags]]
+            return [[linker, "-shared", *objects, "-o", str(output), *self._flags]]
 
         product = compiler.compile_binary(self._unit("objects.txt"), staging, f"{self._extension.name}.so", commands)
         return with_simulator_sources(product) if self._extension.is_simulated else product
-
-    @property
-    def _is_linked_by_nvcc(self) -> bool:
-        return bool(self._extension.arch) and not self._extension.is_simulated
 
     @property
     def _identities(self) -> tuple[str, ...]:
@@ -283,21 +280,18 @@ class LinkPlan(_ExtensionPlan):
     def _flags(self) -> tuple[str, ...]:
         import torch
 
-        has_cuda = self._is_linked_by_nvcc
+        has_cuda = bool(self._extension.arch) and not self._extension.is_simulated
         libraries = ["torch_cpu"] if self._extension.has_stand_ins else ["c10", "torch_cpu", "torch", "torch_python"]
         if has_cuda and not self._extension.has_stand_ins and torch.version.cuda:
             libraries += ["c10_cuda", "torch_cuda"]
-        as_needed = "-Xlinker=--no-as-needed" if has_cuda else "-Wl,--no-as-needed"
-        own = [f"-L{Path(torch.__file__).parent / 'lib'}", as_needed, *(f"-l{name}" for name in libraries)]
-        return (*(["-cudart=static"] if has_cuda else []), *own, *self._extension.ldflags)
+        own = [f"-L{Path(torch.__file__).parent / 'lib'}", "-Wl,--no-as-needed", *(f"-l{name}" for name in libraries)]
+        return (*own, *(self._cuda_runtime if has_cuda else ()), *self._extension.ldflags)
 
-
-def declarations(source: str, include_dirs: Sequence[Path]) -> str:
-    """What the stand-ins for torch's headers declare for a source: its operators, and complex numbers."""
-    words = names.words_of(source, include_dirs)
-    everything = " ".join(words).lower()
-    defines = [f"#define TKJIT_TORCH_{name.upper()}\n" for name in ("complex", "cublas") if name in everything]
-    return "".join(defines) + operators.declarations_for(words)
+    @property
+    def _cuda_runtime(self) -> tuple[str, ...]:
+        """The flags that nvcc links with; a toolkit has its libraries in one of two directories."""
+        root = self._env.toolchain.cuda_root
+        return (f"-L{root / 'lib64'}", f"-L{root / 'lib'}", "-lcudart_static", "-lrt", "-lpthread", "-ldl")
 
 
 def _torch_headers(extension: Extension) -> tuple[Path, ...]:

@@ -14,15 +14,17 @@ from tkjit.extensions.sources import WITHOUT_OPERATORS, Extension
 from tkjit.source.lexer import Token, closing, tokens_of
 
 _BLOCK = re.compile(r"(?:STABLE_)?TORCH_LIBRARY(?P<kind>_FRAGMENT|_IMPL)?(?:_EXPAND)?")
+_REGISTER_OPERATORS = "RegisterOperators"
 _loaded: dict[tuple[str, ...], Path] = {}  # by an extension's name and files
 _owners: dict[str, Path] = {}  # by an operator's name, or a namespace's with "::" behind it
 _failed: dict[Path, str] = {}  # what could not register: a second load of it would run nothing
 
 
 def registers_operators(extension: Extension) -> bool:
-    """Whether a source of an extension has a ``TORCH_LIBRARY`` of any kind, which is compiled."""
+    """Whether a source of an extension has a ``TORCH_LIBRARY`` of any kind, or ``RegisterOperators``."""
     is_left_out = WITHOUT_OPERATORS in (*extension.cflags, *extension.cuda_flags)
-    return not is_left_out and any(_BLOCK.search(source.content) for source in extension.own_sources)
+    contents = [source.content for source in extension.own_sources]
+    return not is_left_out and any(_BLOCK.search(text) or _REGISTER_OPERATORS in text for text in contents)
 
 
 def check_registrations(extension: Extension, shared_object: Path) -> list[str]:
@@ -103,7 +105,19 @@ def operators_of(extension: Extension) -> list[str]:
             found |= {} if kind else {f"{space}::": None}
             names = (text.partition("(")[0].strip() for text in definitions_in(body))
             found.update(dict.fromkeys(name if "::" in name else f"{space}::{name}" for name in names if name))
+        found.update(dict.fromkeys(_old_registrations(tokens)))
     return list(found)
+
+
+def _old_registrations(tokens: list[Token]) -> Iterator[str]:
+    """The names in ``torch::RegisterOperators("mine::f", &f).op("mine::g", &g)``."""
+    if all(token.text != _REGISTER_OPERATORS for token in tokens):
+        return
+    for word, bracket, text in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word.text in ("op", _REGISTER_OPERATORS) and bracket.text == "(" and text.kind == "string":
+            name = text.text.strip('"').partition("(")[0].strip()
+            if "::" in name:
+                yield name
 
 
 def _blocks(tokens: list[Token]) -> Iterator[tuple[str, str, list[Token]]]:

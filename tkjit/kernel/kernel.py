@@ -192,8 +192,16 @@ class Kernel:
         if source is None:
             raise SpecError(f"{self.name} has no source for {arch}")
         from tkjit.render import render_glue, render_launcher
+        from tkjit.torch_headers.declarations import declarations_of_spec
 
-        launcher = render_launcher(spec, variant, source.read(), source.name, on_cpu=arch == "cpu")
+        launcher = render_launcher(
+            spec,
+            variant,
+            source.read(),
+            source.name,
+            on_cpu=arch == "cpu",
+            preamble=declarations_of_spec(spec, source),
+        )
         return Rendered(render_glue(self.specs), launcher)
 
     def overload(

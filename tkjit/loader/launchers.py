@@ -25,6 +25,7 @@ from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.loader.torch_files import torch_files
 from tkjit.spec import Compilation, HeaderLibrary, Source, Spec, Variant
 from tkjit.system.fork_safe import cached_property
+from tkjit.torch_headers.declarations import declarations_of_spec
 
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step, Unit
@@ -86,7 +87,15 @@ class LauncherPlan(Plan):
         text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
         checks_bounds = self._checks_bounds
         parts = {
-            TEXT: render_launcher(self.spec, self.variant, text, name, on_cpu=on_cpu, checks_bounds=checks_bounds),
+            TEXT: render_launcher(
+                self.spec,
+                self.variant,
+                text,
+                name,
+                on_cpu=on_cpu,
+                checks_bounds=checks_bounds,
+                preamble=declarations_of_spec(self.spec, self._source),
+            ),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }

@@ -35,6 +35,7 @@ def render_launcher(
     *,
     on_cpu: bool = False,
     checks_bounds: bool = False,
+    preamble: str = "",
 ) -> str:
     """Render a launcher, the same text for every device but for what the source says to GPUs alone.
 
@@ -48,12 +49,14 @@ def render_launcher(
         Whether a C++ compiler and the simulator take it: what they have no words for is then said in others.
     checks_bounds : bool
         Whether its layouts check their indices, and so have names.
+    preamble : str
+        Lines that come first: what the stand-ins for torch's headers declare for this source.
     """
     if on_cpu:
         from tkjit.source.adapt import adapt  # a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
-    before = [*_opening(spec, variant), *_types(variant), *globals_struct(spec, variant)]
+    before = [*preamble.splitlines(), *_opening(spec, variant), *_types(variant), *globals_struct(spec, variant)]
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)

@@ -108,6 +108,7 @@ template <class T, unsigned N = 0>
 using SmallVector = std::vector<T>;
 using DimVector = std::vector<int64_t>;
 
+using IntList = IntArrayRef;
 using SymInt = int64_t;
 using SymIntArrayRef = IntArrayRef;
 using string_view = std::string_view;

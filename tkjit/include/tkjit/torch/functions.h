@@ -14,6 +14,7 @@ inline Tensor Tensor::to_options(const c10::TensorOptions& wanted) const {
                         std::optional<c10::Layout>(), std::optional<c10::Device>(device), std::optional<bool>(), false, false,
                         std::optional<c10::MemoryFormat>());
 }
+inline TensorBase TensorBase::contiguous(c10::MemoryFormat format) const { return Tensor(*this).contiguous(format); }
 inline c10::Scalar Tensor::item() const { return call<c10::Scalar>("aten::item", "", *this); }
 inline Tensor Tensor::operator[](const Tensor& index) const {
     TORCH_CHECK_INDEX(index.dim() == 0, "Can only index with tensors that are scalars (zero-dim)");
@@ -124,8 +125,6 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, const c10::TensorOptions&
     return from_blob(data, sizes, contiguous_strides(sizes), options);
 }
 
-inline std::vector<Tensor> tensors_of(TensorList list) { return list.vec(); }
-
 inline std::optional<c10::Device> device_of(const Tensor& tensor) {
     if (!tensor.defined()) return std::nullopt;
     return tensor.device();
@@ -206,9 +205,23 @@ constexpr auto kFloat64 = c10::kDouble, kF64 = c10::kDouble;
 using std::nullopt;
 using std::optional;
 namespace autograd {
+using at::AutoGradMode;
 using at::GradMode;
 using at::Variable;
 using variable_list = std::vector<at::Tensor>;
+inline namespace tkjit_stand_in {
+inline bool any_variable_requires_grad(const variable_list& variables) {
+    return std::any_of(variables.begin(), variables.end(), [](const at::Tensor& one) { return one.defined() && one.requires_grad(); });
+}
+}  // inline namespace tkjit_stand_in
 }  // namespace autograd
+namespace utils {
+inline namespace tkjit_stand_in {
+inline at::Tensor flatten_dense_tensors(at::TensorList tensors) { return at::call<at::Tensor>("aten::flatten_dense_tensors", "", tensors); }
+inline std::vector<at::Tensor> unflatten_dense_tensors(const at::Tensor& flat, at::TensorList tensors) {
+    return at::call<std::vector<at::Tensor>>("aten::unflatten_dense_tensors", "", flat, tensors);
+}
+}  // inline namespace tkjit_stand_in
+}  // namespace utils
 namespace indexing = at::indexing;
 }  // namespace torch

@@ -57,6 +57,14 @@ using module = module_;
 }  // namespace pybind11
 namespace py = pybind11;
 
+namespace torch {
+/// torch's ``load_inline`` writes it around each function; exceptions become Python's without it.
+template <class F>
+F wrap_pybind_function(F function) {
+    return function;
+}
+}  // namespace torch
+
 #define TKJIT_TORCH_JOIN(a, b) a##b
 #define TKJIT_TORCH_INIT(name) TKJIT_TORCH_JOIN(PyInit_, name)
 #define TKJIT_TORCH_TEXT_OF(name) #name

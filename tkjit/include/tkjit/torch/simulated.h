@@ -10,14 +10,10 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <torch/headeronly/util/BFloat16.h>
-#include <torch/headeronly/util/Half.h>
 
-// nvcc's compilers get Thrust's complex numbers too, which the simulator lacks
-#pragma push_macro("__CUDACC__")
-#undef __CUDACC__
-#include <torch/headeronly/util/complex.h>
-#pragma pop_macro("__CUDACC__")
+#include "scalar_type.h"
+
+#include <torch/headeronly/core/TensorAccessor.h>
 
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH

@@ -116,6 +116,7 @@ public:
             default: return ask<bool>(aoti_torch_is_contiguous, "is_contiguous");
         }
     }
+    TensorBase contiguous(c10::MemoryFormat format = c10::MemoryFormat::Contiguous) const;
     bool is_non_overlapping_and_dense() const { return is_dense(); }
     c10::MemoryFormat suggest_memory_format(bool = true) const {
         if (c10::is_channels_last_strides_2d(sizes(), strides())) return c10::MemoryFormat::ChannelsLast;

@@ -80,7 +80,9 @@ def operators_by_name() -> dict[str, tuple[Operator, ...]]:
         if re.search(_FACT.format("manual_cpp_binding"), facts) or _UNSUPPORTED.search(entry["schema"]):
             continue
         schema = " ".join(entry["schema"].split()).strip("'\"")
-        operator = Operator(schema, _listed(facts, "variants") or frozenset(["function"]), _listed(facts, "cpp_no_default_args"))
+        operator = Operator(
+            schema, _listed(facts, "variants") or frozenset(["function"]), _listed(facts, "cpp_no_default_args")
+        )
         base = _NAME.match(schema)
         assert base is not None, schema
         if base[0] not in _WRITTEN:
@@ -122,7 +124,6 @@ def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
 
 def _definition(operator: Operator, schema: FunctionSchema, *, is_method: bool, is_faithful: bool) -> str:
     from torchgen.api import cpp
-    from torchgen.api.types import Binding
 
     given: list[Binding] = cpp.arguments(
         schema.arguments,

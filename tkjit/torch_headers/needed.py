@@ -10,29 +10,29 @@ from typing import NamedTuple
 
 from tkjit.compile.flags import INCLUDE, STAND_INS
 from tkjit.compile.includes import closure
-from tkjit.extensions.operators import operators_by_name
 from tkjit.system import files
+from tkjit.torch_headers.operators import operators_by_name
 
 TORCH_STAND_INS = STAND_INS / "torch"
 # torch's own headers that need nothing of its C++ ABI, so that they compile with the stand-ins
-# (tests/extensions/test_torch_headers.py compiles each)
+# (tests/torch_headers/test_needed.py compiles each)
 USABLE_DIRECTORIES = ("torch/headeronly/", "torch/csrc/stable/", "torch/csrc/inductor/aoti_torch/c/")
 USABLE_HEADERS = frozenset(
     """
-    ATen/AccumulateType.h ATen/Config.h ATen/Dispatch.h ATen/Dispatch_v2.h ATen/NumericUtils.h ATen/OpMathType.h
-    ATen/CollapseDims.h ATen/ceil_div.h ATen/core/PhiloxRNGEngine.h ATen/cuda/ApplyGridUtils.cuh ATen/cuda/AsmUtils.cuh ATen/cuda/Atomic.cuh ATen/cuda/DeviceUtils.cuh
-    ATen/cuda/NumericLimits.cuh ATen/cuda/PhiloxCudaState.h ATen/cuda/PhiloxUtils.cuh ATen/cuda/cub_definitions.cuh
-    ATen/cuda/detail/IndexUtils.cuh ATen/cuda/detail/TensorInfo.cuh
+    ATen/AccumulateType.h ATen/CollapseDims.h ATen/Config.h ATen/Dispatch.h ATen/Dispatch_v2.h ATen/NumericUtils.h
+    ATen/OpMathType.h ATen/ceil_div.h ATen/core/PhiloxRNGEngine.h ATen/cuda/ApplyGridUtils.cuh ATen/cuda/AsmUtils.cuh
+    ATen/cuda/Atomic.cuh ATen/cuda/CUDAApplyUtils.cuh ATen/cuda/DeviceUtils.cuh ATen/cuda/NumericLimits.cuh
+    ATen/cuda/PhiloxCudaState.h ATen/cuda/PhiloxUtils.cuh ATen/cuda/cub_definitions.cuh ATen/cuda/detail/IndexUtils.cuh
     ATen/cuda/detail/IntegerDivider.cuh ATen/cuda/detail/KernelUtils.h ATen/cuda/detail/PhiloxCudaStateRaw.cuh
-    ATen/cuda/detail/UnpackRaw.cuh ATen/detail/FunctionTraits.h ATen/div_rtn.h ATen/native/SharedReduceOps.h
-    ATen/native/cuda/DeviceSqrt.cuh ATen/native/cuda/KernelUtils.cuh ATen/native/cuda/block_reduce.cuh
-    c10/core/MemoryFormat.h c10/core/ScalarType.h c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h
-    c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h
-    c10/util/Float8_e4m3fn.h c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h
-    c10/util/Float8_e8m0fnu.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h c10/util/Unroll.h
-    c10/util/accumulate.h c10/util/bit_cast.h c10/util/bits.h c10/util/complex.h c10/util/complex_utils.h
-    c10/util/complex_math.h c10/util/floating_point_utils.h c10/util/irange.h c10/util/qint32.h c10/util/qint8.h
-    c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
+    ATen/cuda/detail/TensorInfo.cuh ATen/cuda/detail/UnpackRaw.cuh ATen/detail/FunctionTraits.h ATen/div_rtn.h
+    ATen/native/SharedReduceOps.h ATen/native/cuda/DeviceSqrt.cuh ATen/native/cuda/KernelUtils.cuh
+    ATen/native/cuda/block_reduce.cuh c10/core/MemoryFormat.h c10/core/ScalarType.h c10/cuda/CUDAMathCompat.h
+    c10/macros/Export.h c10/macros/Macros.h c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h
+    c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h c10/util/Float8_e4m3fn.h c10/util/Float8_e4m3fnuz.h
+    c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h c10/util/Float8_e8m0fnu.h c10/util/Half.h
+    c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h c10/util/Unroll.h c10/util/accumulate.h c10/util/bit_cast.h
+    c10/util/bits.h c10/util/complex.h c10/util/complex_math.h c10/util/complex_utils.h c10/util/floating_point_utils.h
+    c10/util/irange.h c10/util/qint32.h c10/util/qint8.h c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
     """.split()
 )
 
@@ -45,6 +45,7 @@ _MEMBER = re.compile(r"(?:\.|->)\s*([A-Za-z_]\w*)\s*\(")
 _DECLARED = re.compile(
     r"(?:\b(?:struct|class|enum|union|namespace|using|typename|define)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
 )
+MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor)\b|\bat::")  # of headers: Eigen's 7 MB do not
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MARK = re.compile(r'^# \d+ "([^"]*)"')
 
@@ -64,12 +65,12 @@ def first_lacking(texts: Iterable[Text]) -> str:
             if not _is_usable(header):
                 return header
     declared = frozenset(name for text in texts for name in _DECLARED.findall(text.code))
-    known = _names_of_stand_ins() | operators_by_name().keys() | declared
+    known = _names_of_stand_ins() | operators_by_name().keys() | declared | {"TORCH_EXTENSION_NAME"}
     for text in texts:
         for found in _QUALIFIED.finditer(text.code):
             for name in _WORD.findall(found[1]):
                 if name not in known:
-                    return name
+                    return str(name)
         for name in _MACRO.findall(text.code):
             if name not in known:
                 return str(name)
@@ -79,10 +80,18 @@ def first_lacking(texts: Iterable[Text]) -> str:
     return ""
 
 
+def torch_has(name: str) -> bool:
+    """Whether torch has a header, or a header of torch's has a name."""
+    if "/" in name:
+        return any((directory / name).is_file() for directory in (torch_include(), _frontend_include()))
+    word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat of Float
+    return any(word.search(_content(path)) for path in torch_include().rglob("*.h"))
+
+
 def text_of(content: str, search: Sequence[Path]) -> Text:
-    """A source with those of its headers that lie in some directories, whatever their conditions say."""
-    parts = [content, *(_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, trusted=search))]
-    code = _COMMENT.sub(" ", "\n".join(parts))
+    """A source with its headers in some directories, as far as they mention torch, whatever their conditions say."""
+    headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, trusted=search)]
+    code = _COMMENT.sub(" ", "\n".join([content, *filter(MENTIONS_TORCH.search, headers)]))
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
 
 
@@ -107,11 +116,7 @@ def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
 
 
 def _is_usable(header: str) -> bool:
-    return (
-        header.startswith(USABLE_DIRECTORIES)
-        or header in USABLE_HEADERS
-        or (TORCH_STAND_INS / header).is_file()
-    )
+    return header.startswith(USABLE_DIRECTORIES) or header in USABLE_HEADERS or (TORCH_STAND_INS / header).is_file()
 
 
 @cache
@@ -121,7 +126,8 @@ def _names_of_stand_ins() -> frozenset[str]:
     usable = [torch / header for header in USABLE_HEADERS]
     directories = [INCLUDE / "tkjit/torch", TORCH_STAND_INS, *(torch / directory for directory in USABLE_DIRECTORIES)]
     every = [*usable, *(path for directory in directories for path in directory.rglob("*"))]
-    return frozenset(word for path in every if path.is_file() for word in _WORD.findall(_content(path)))
+    found = {word for path in every if path.is_file() for word in _WORD.findall(_content(path))}
+    return frozenset(found | {f"k{word}" for word in found if word[0].isupper()})  # macros make kFloat of Float
 
 
 @cache
@@ -131,6 +137,10 @@ def _members_of_torch() -> frozenset[str]:
 
 
 _MEMBER_DECLARED = re.compile(r"^  [^\n/]*?\b(\w+)\([^\n]*(?:const|\{|;)", re.MULTILINE)
+
+
+def _frontend_include() -> Path:
+    return torch_include() / "torch/csrc/api/include"
 
 
 def torch_include() -> Path:
