@@ -191,5 +191,12 @@ def rendering_files() -> list[str]:
     names = ("cubin", "cxx_search", "flags", "includes", "nvrtc", "targets", "toolchain")
     in_compile = (f"compile/{name}" for name in names)
     alone = ["packages", "registry", "cache/recipe", *in_compile, *in_loader]
-    patterns = [*(f"{room}.py" for room in alone), "spec/*.py", "ptx/*.py", "source/*.py", "render/*.py"]
+    patterns = [
+        *(f"{room}.py" for room in alone),
+        "spec/*.py",
+        "ptx/*.py",
+        "source/*.py",
+        "render/*.py",
+        "torch_headers/*.py",
+    ]
     return sorted(str(path) for name in patterns for path in flags.PACKAGE.glob(name))
