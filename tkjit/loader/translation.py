@@ -28,7 +28,7 @@ _TRANSLATOR = (
 _PREPROCESSED, _FOR_HOST = "preprocessed.ii", "preprocessed_for_host.ii"
 # what tkjit and the simulator have, and the standard library: names without a suffix, and those of C
 _OWN_HEADERS = re.compile(
-    r"tkjit/.*|cuda\w*\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
+    r"tkjit/.*|(?:cub|thrust)/.*|cuda\w*\.h|mma\.h|cooperative_groups\S*|device_launch_parameters\.h|library_types\.h|\w+"
     r"|(?:assert|float|inttypes|limits|math|stdbool|stddef|stdint|stdio|stdlib|string|time)\.h"
 )
 # what is copied or multiplied with these lies in the block's window, and of static variables only translated ones do

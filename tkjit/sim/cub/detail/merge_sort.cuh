@@ -1,0 +1,44 @@
+// What the merge sorts of a block and of a warp have in common. `Derived` has `sort(keys, values, before)`.
+#pragma once
+
+#include "../util_type.cuh"
+
+namespace cub::detail {
+
+template <class Derived, class KeyT, class ValueT, int N>
+class MergeSort {
+  public:
+    template <class CompareOp>
+    void Sort(KeyT (&keys)[N], CompareOp before) {
+        self().sort(keys, nullptr, before);
+    }
+    template <class CompareOp>
+    void Sort(KeyT (&keys)[N], ValueT (&values)[N], CompareOp before) {
+        self().sort(keys, &values, before);
+    }
+    /// Keys behind the first `valid_items` count as `oob_default`, which no valid key may come after.
+    template <class CompareOp>
+    void Sort(KeyT (&keys)[N], CompareOp before, int valid_items, KeyT oob_default) {
+        fill(keys, valid_items, oob_default);
+        self().sort(keys, nullptr, before);
+    }
+    template <class CompareOp, bool IsLastTile = true>
+    void Sort(KeyT (&keys)[N], ValueT (&values)[N], CompareOp before, int valid_items, KeyT oob_default) {
+        fill(keys, valid_items, oob_default);
+        self().sort(keys, &values, before);
+    }
+    template <class... Arguments>
+    void StableSort(KeyT (&keys)[N], Arguments&&... arguments) {
+        Sort(keys, static_cast<Arguments&&>(arguments)...);
+    }
+
+  private:
+    Derived& self() { return static_cast<Derived&>(*this); }
+    void fill(KeyT (&keys)[N], int valid_items, const KeyT& other) {
+        for (int i = 0; i < N; i++) {
+            if (self().first_item() + i >= valid_items) keys[i] = other;
+        }
+    }
+};
+
+}  // namespace cub::detail
