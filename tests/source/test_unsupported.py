@@ -72,13 +72,13 @@ def test_an_asm_of_a_header_is_named_by_the_headers_line():
 
 @pytest.mark.parametrize("log", ["a.cu:9:1: error: expected ';'", "", "b.cu:2:1: error: 'tex3D' was not declared"])
 def test_nothing_that_the_log_does_not_speak_of(log):
-    source = ASM.replace("OP", "bar.sync") + "// tex3D\ncudaTextureObject_t t;\n#include <cub/cub.cuh>\n"
+    source = ASM.replace("OP", "bar.sync") + "// tex3D\ncudaTextureObject_t t;\n#include <cub/grid/grid_queue.cuh>\n"
     assert why_not_on_the_cpu(source, "a.cu", log) == ""
 
 
 @pytest.mark.parametrize(
     "name, what",
-    [("this_cluster", "clusters"), ("tex2D", "textures"), ("wmma", "wmma")],
+    [("this_cluster", "clusters"), ("tex2D", "textures"), ("bmma_sync", "wmma")],
 )
 def test_a_name_that_the_simulator_does_not_have(name, what):
     log = f"a.cu:2:8: error: ‘{name}’ was not declared in this scope"  # noqa: RUF001
@@ -87,7 +87,7 @@ def test_a_name_that_the_simulator_does_not_have(name, what):
 
 
 @pytest.mark.parametrize(
-    "header, named", [("cub/cub.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)]
+    "header, named", [("cub/device/device_copy.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)]
 )
 def test_a_header_that_the_simulator_does_not_have(header, named):
     source = f"// first\n#include <{header}>\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
-from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, Flags, simulated_flags
+from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, Flags, common_flags, simulated_flags
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.loader import translation
@@ -31,16 +31,18 @@ class ProgramPlan(Plan):
     sources : sequence of Path
         Each is compiled alone, with its directory for its quoted includes; one of them has the ``main``.
     flags : sequence of str
-        The preprocessor's: ``-DN=4``, ``-Iinclude``.
+        The preprocessor's (``-DN=4``, ``-Iinclude``), the linker's (``-llapack``), and ``-fopenmp``.
     """
 
     def __init__(
         self, env: Environment, sources: Sequence[Path], target: Target, flags: Sequence[str], std: str
     ) -> None:
         self._env, self._sources, self._target = env, tuple(sources), target
-        own = [f"-std={std}", *simulated_flags(target, flags)]
+        openmp = [flag for flag in flags if flag == "-fopenmp"]
+        own = [f"-std={std}", *openmp, *simulated_flags(target, flags)]
+        linker = (*openmp, *common_flags(flags)[1])
         directories = [INCLUDE, SIMULATOR, *dict.fromkeys(path.parent for path in sources), CUDA_LIBRARIES]
-        self._flags = Flags(tuple(own), tuple(f"-I{directory}" for directory in directories))
+        self._flags = Flags(tuple(own), tuple(f"-I{directory}" for directory in directories), linker)
 
     @cached_property
     def warm_key(self) -> str:
@@ -62,7 +64,7 @@ class ProgramPlan(Plan):
         texts = [f"// {path.name}\n{self._adapted(path)}" for path in self._sources]
         parts = {
             TEXT: "\n".join(texts),
-            "flags": "\n".join(self._flags.compile),
+            "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
             "simulator": simulator_flags_of(self._target),
             "translator": translation.digest(),
@@ -113,7 +115,8 @@ class ProgramPlan(Plan):
                 files.write(depfile, translation.joined_rules(texts))
 
             objects = [str(staging / f"source_{i}.o") for i in range(len(self._sources))]
-            return [*made, join_dependencies, [cxx, *objects, str(simulator), "-pthread", "-o", str(output)]]
+            link = [cxx, *objects, str(simulator), *self._flags.link, "-pthread", "-o", str(output)]
+            return [*made, join_dependencies, link]
 
         return steps
 

@@ -58,7 +58,7 @@ _WRAPPERS = {
 _UNKNOWN = {
     r"this_cluster|cluster_group|cluster_dim\w*|map_shared_rank": "clusters of blocks",
     r"cudaTextureObject_t|cudaSurfaceObject_t|tex[123]D\w*|surf[123]D\w*": "textures and surfaces",
-    r"wmma|nvcuda": "nvcuda::wmma (tkjit::mma_m16n8k16 of <tkjit/mma.cuh> runs on both)",
+    r"[su]4|b1|bmma\w*|experimental": "sub-byte types of nvcuda::wmma",
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
     r"cudaIpc\w+|cudaMemPool\w+": "memory of several processes",
     r"cudaStreamFireAndForget|cudaStreamTailLaunch": "dynamic parallelism",

@@ -188,6 +188,8 @@ int histogram(const T* x, T*, std::int64_t* indices, N n) {
     EXPORT int select_##name(const T* x, T* y, std::int64_t* z, int n) { return select<T, N>(x, y, z, n); }         \
     EXPORT int histogram_##name(const T* x, T* y, std::int64_t* z, int n) { return histogram<T, N>(x, y, z, n); }
 TYPE(int32, int, int)
+#ifdef TKJIT_SIM  // each takes nvcc a minute
 TYPE(float32, float, std::int64_t)
 TYPE(uint8, unsigned char, int)
 TYPE(float64, double, unsigned)
+#endif

@@ -3,6 +3,17 @@
 
 #include <assert.h>
 #include <limits.h>
+// C++20's lerp becomes a global function too. nvcc's default, C++17, has none, and programs define their own.
+#if !defined(_GLIBCXX_CMATH) && !defined(_LIBCPP_CMATH)
+#define lerp tkjit_lerp
+#include <cmath>
+#include <math.h>
+#undef lerp
+namespace std {
+constexpr float lerp(float a, float b, float t) noexcept { return tkjit_lerp(a, b, t); }
+constexpr double lerp(double a, double b, double t) noexcept { return tkjit_lerp(a, b, t); }
+}  // namespace std
+#endif
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
