@@ -251,8 +251,8 @@ def test_what_the_simulator_lacks_is_named_by_its_line(body, said):
 def test_a_library_of_the_toolkit_is_named_by_its_line():
     said = refused("// first\n#include <cub/grid/grid_queue.cuh>\n" + KERNEL.replace("BODY", ""))
     assert said == (
-        "lacking cannot run on the CPU: inline.cu:2 includes <cub/grid/grid_queue.cuh>, which the simulator has no stand-in for;"
-        f" {CPU_SOURCE}"
+        "lacking cannot run on the CPU: inline.cu:2 includes <cub/grid/grid_queue.cuh>, which the simulator has no "
+        f"stand-in for; {CPU_SOURCE}"
     )
 
 

@@ -87,7 +87,8 @@ def test_a_name_that_the_simulator_does_not_have(name, what):
 
 
 @pytest.mark.parametrize(
-    "header, named", [("cub/device/device_copy.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)]
+    "header, named",
+    [("cub/device/device_copy.cuh", True), ("cuda/barrier", True), ("curand_kernel.h", True), ("custom.h", False)],
 )
 def test_a_header_that_the_simulator_does_not_have(header, named):
     source = f"// first\n#include <{header}>\n"

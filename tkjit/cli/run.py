@@ -21,7 +21,7 @@ def register(commands: Any) -> None:
     parser.add_argument("-D", dest="defines", action="append", default=[], metavar="NAME=VALUE", help="a macro")
     parser.add_argument("-I", dest="directories", action="append", default=[], metavar="DIR", help="a header directory")
     parser.add_argument("-l", dest="libraries", action="append", default=[], metavar="NAME", help="a library to link")
-    parser.add_argument("-L", dest="library_directories", action="append", default=[], metavar="DIR", help="where it is")
+    parser.add_argument("-L", dest="searched", action="append", default=[], metavar="DIR", help="a library directory")
     parser.add_argument("--openmp", action="store_true", help="compile host code with OpenMP")
     parser.add_argument("--std", default="c++20", choices=("c++20", "c++23"), help="the language (default: c++20)")
     parser.add_argument("--build", action="store_true", help="compile only, and print the program's path")
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
             )
     flags = [f"-D{name}" for name in arguments.defines]
     flags += [f"-I{Path(directory).resolve()}" for directory in arguments.directories]
-    flags += [f"-L{Path(directory).resolve()}" for directory in arguments.library_directories]
+    flags += [f"-L{Path(directory).resolve()}" for directory in arguments.searched]
     flags += [f"-l{name}" for name in arguments.libraries] + ["-fopenmp"] * arguments.openmp
     loader = loader_for(Settings.from_environment())
     sources = [path.resolve() for path in arguments.sources]

@@ -22,7 +22,7 @@
 //   detail/atomics.h, math_functions.h, integer_intrinsics.h, simd_intrinsics.h, float_intrinsics.h
 //       (directed_rounding.inc), memory_intrinsics.h
 //   detail/launch.h        a grid of blocks
-//   detail/host_errors.h, host_launch.h, host_memory.h, host_api.h  what a source's own host code calls
+//   detail/host_errors.h, host_launch.h, host_memory.h, host_pitched.h, host_api.h  what a source's own host code calls
 //
 // Inline PTX becomes calls of ptx/ before this is compiled (source/preprocessed.py). Not modelled: clusters, dynamic
 // parallelism, textures, missing memory fences, bank conflicts. A block is never preempted: a plain loop on a volatile
@@ -57,6 +57,7 @@
 #include "detail/host_errors.h"
 #include "detail/host_launch.h"
 #include "detail/host_memory.h"
+#include "detail/host_pitched.h"
 #include "detail/host_api.h"
 #include "library_types.h"
 

@@ -54,7 +54,7 @@ class BlockAdjacentDifference : public detail::NeighbourPrimitive<T, X, Y, Z> {
     void subtract_left(T (&input)[N], Output (&output)[N], DifferenceOp op, int valid, const T* predecessor) {
         T before = this->item_before(input, predecessor ? *predecessor : input[0]);
         for (int i = 0; i < N; i++) {
-            const T item = input[i];
+            T item = input[i];  // the operator may take references
             const int index = this->rank * N + i;
             const bool subtracts = index < valid && (index > 0 || predecessor);
             if (subtracts) output[i] = op(item, before);
@@ -65,9 +65,9 @@ class BlockAdjacentDifference : public detail::NeighbourPrimitive<T, X, Y, Z> {
 
     template <int N, class Output, class DifferenceOp>
     void subtract_right(T (&input)[N], Output (&output)[N], DifferenceOp op, int valid, const T* successor) {
-        const T behind = this->item_behind(input, successor ? *successor : input[N - 1]);
+        T behind = this->item_behind(input, successor ? *successor : input[N - 1]);
         for (int i = 0; i < N; i++) {
-            const T item = input[i];
+            T item = input[i];  // the operator may take references
             const int next = this->rank * N + i + 1;
             const bool subtracts = next < valid || (successor && next == valid);
             if (subtracts) output[i] = op(item, i == N - 1 ? behind : input[i + 1]);

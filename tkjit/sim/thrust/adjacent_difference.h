@@ -1,0 +1,4 @@
+// The simulator's `<thrust/adjacent_difference.h>`.
+#pragma once
+
+#include "detail/elementwise.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/advance.h>`.
+#pragma once
+
+#include "detail/iterators.h"

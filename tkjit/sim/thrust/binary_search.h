@@ -1,0 +1,4 @@
+// The simulator's `<thrust/binary_search.h>`.
+#pragma once
+
+#include "detail/orders.h"

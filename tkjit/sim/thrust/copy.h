@@ -1,0 +1,5 @@
+// The simulator's `<thrust/copy.h>`.
+#pragma once
+
+#include "detail/elementwise.h"
+#include "detail/orders.h"

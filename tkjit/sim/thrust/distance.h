@@ -1,0 +1,4 @@
+// The simulator's `<thrust/distance.h>`.
+#pragma once
+
+#include "detail/iterators.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/equal.h>`.
+#pragma once
+
+#include "detail/reductions.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/execution_policy.h>`.
+#pragma once
+
+#include "detail/execution.h"

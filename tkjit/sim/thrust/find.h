@@ -1,0 +1,4 @@
+// The simulator's `<thrust/find.h>`.
+#pragma once
+
+#include "detail/reductions.h"

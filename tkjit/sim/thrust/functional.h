@@ -1,0 +1,4 @@
+// The simulator's `<thrust/functional.h>`.
+#pragma once
+
+#include "detail/values.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/iterator/iterator_traits.h>`.
+#pragma once
+
+#include "../detail/iterators.h"

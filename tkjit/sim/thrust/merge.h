@@ -1,0 +1,4 @@
+// The simulator's `<thrust/merge.h>`.
+#pragma once
+
+#include "detail/orders.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/partition.h>`.
+#pragma once
+
+#include "detail/orders.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/reduce.h>`.
+#pragma once
+
+#include "detail/reductions.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/replace.h>`.
+#pragma once
+
+#include "detail/elementwise.h"

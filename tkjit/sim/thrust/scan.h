@@ -1,0 +1,4 @@
+// The simulator's `<thrust/scan.h>`.
+#pragma once
+
+#include "detail/reductions.h"

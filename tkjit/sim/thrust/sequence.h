@@ -1,0 +1,4 @@
+// The simulator's `<thrust/sequence.h>`.
+#pragma once
+
+#include "detail/elementwise.h"

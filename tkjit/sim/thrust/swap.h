@@ -1,0 +1,4 @@
+// The simulator's `<thrust/swap.h>`.
+#pragma once
+
+#include "detail/values.h"

@@ -1,0 +1,4 @@
+// The simulator's `<thrust/tabulate.h>`.
+#pragma once
+
+#include "detail/elementwise.h"

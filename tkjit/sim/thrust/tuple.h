@@ -1,0 +1,4 @@
+// The simulator's `<thrust/tuple.h>`.
+#pragma once
+
+#include "detail/values.h"

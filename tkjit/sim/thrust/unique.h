@@ -1,0 +1,4 @@
+// The simulator's `<thrust/unique.h>`.
+#pragma once
+
+#include "detail/orders.h"
