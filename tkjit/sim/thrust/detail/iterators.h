@@ -110,15 +110,18 @@ inline discard_iterator make_discard_iterator() { return {}; }
 template <class Function, class Iterator, class Reference = void, class Value = void>
 class transform_iterator
     : public detail::facade<transform_iterator<Function, Iterator, Reference, Value>,
-                            std::decay_t<std::invoke_result_t<const Function&, std::iter_reference_t<Iterator>>>,
-                            std::invoke_result_t<const Function&, std::iter_reference_t<Iterator>>> {
+                            std::decay_t<std::invoke_result_t<Function&, std::iter_reference_t<Iterator>>>,
+                            std::invoke_result_t<Function&, std::iter_reference_t<Iterator>>> {
   public:
     static constexpr bool is_on_device = detail::is_on_device<Iterator>;
 
     transform_iterator() = default;
     transform_iterator(Iterator input, Function function) : input(input), function(function) {}
     explicit transform_iterator(Iterator input) : input(input) {}
-    decltype(auto) at(std::ptrdiff_t n) const { return function(input[n]); }
+    std::invoke_result_t<Function&, std::iter_reference_t<Iterator>> at(std::ptrdiff_t n) const {
+        Function own = function;  // its operator() need not be const
+        return own(input[n]);
+    }
     std::ptrdiff_t origin() const { return detail::origin_of(input); }
     const Iterator& base() const { return input; }
 
@@ -214,8 +217,8 @@ struct iterator_difference {
 };
 template <class Iterator>
 using iterator_traits = std::iterator_traits<Iterator>;
-template <class Iterator>
-std::ptrdiff_t distance(Iterator first, Iterator last) {
+template <class First, class Last>
+std::ptrdiff_t distance(First first, Last last) {
     return last - first;
 }
 template <class Iterator, class Distance>
