@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from support.simulator.compiled import SOURCES
 
-pytestmark = pytest.mark.nvcc
+pytestmark = [pytest.mark.nvcc, pytest.mark.slow]  # nvcc takes minutes for CUB
 
 
 @pytest.mark.parametrize("source", ["cub_block", "cub_device", "wmma"])

@@ -43,8 +43,9 @@ _QUALIFIED = re.compile(r"(?<![\w:])(?:at|torch|c10|caffe2|py|pybind11)((?:\s*::
 _MACRO = re.compile(r"(?<![\w:.])(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_[A-Z0-9_]+\b")
 _MEMBER = re.compile(r"(?:\.|->)\s*([A-Za-z_]\w*)\s*\(")
 _DECLARED = re.compile(
-    r"(?:\b(?:struct|class|enum|union|namespace|using|typename|define)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
+    r"(?:\b(?:struct|class|enum|union|namespace|using|typename)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
 )
+_DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)")
 MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor)\b|\bat::")  # of headers: Eigen's 7 MB do not
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MARK = re.compile(r'^# \d+ "([^"]*)"')
@@ -65,14 +66,19 @@ def first_lacking(texts: Iterable[Text]) -> str:
             if not _is_usable(header):
                 return header
     declared = frozenset(name for text in texts for name in _DECLARED.findall(text.code))
-    known = _names_of_stand_ins() | operators_by_name().keys() | declared | {"TORCH_EXTENSION_NAME"}
+    macros = (
+        _names_of_stand_ins()
+        | {"TORCH_EXTENSION_NAME"}
+        | {name for text in texts for name in _DEFINED.findall(text.code)}
+    )
+    known = _names_of_stand_ins() | operators_by_name().keys() | declared
     for text in texts:
         for found in _QUALIFIED.finditer(text.code):
             for name in _WORD.findall(found[1]):
                 if name not in known:
                     return str(name)
         for name in _MACRO.findall(text.code):
-            if name not in known:
+            if name not in macros:
                 return str(name)
         for name in _MEMBER.findall(text.code):
             if name in _members_of_torch() and name not in known:
@@ -85,7 +91,8 @@ def torch_has(name: str) -> bool:
     if "/" in name:
         return any((directory / name).is_file() for directory in (torch_include(), _frontend_include()))
     word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat of Float
-    return any(word.search(_content(path)) for path in torch_include().rglob("*.h"))
+    headers = (path for path in torch_include().rglob("*.h") if path.parent.name != "ops")  # a file for each operator
+    return any(word.search(_content(path)) for path in headers)
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:

@@ -3,6 +3,7 @@
 
 #include <torch/csrc/stable/tensor.h>
 
+#include "dtype_values.h"
 #include "python.h"
 
 namespace pybind11 {
@@ -30,13 +31,6 @@ struct Writer<torch::stable::Tensor> {
     }
 };
 
-template <>
-struct Reader<torch::headeronly::ScalarType> {
-    static std::string name() { return "torch.dtype"; }
-    static bool read(PyObject* given, torch::headeronly::ScalarType& to) {
-        return read_dtype(given, [&](AtenTensorHandle tensor) { to = torch::stable::Tensor(tensor).scalar_type(); });
-    }
-};
 template <>
 struct Reader<torch::stable::Device> {
     static std::string name() { return "torch.device"; }

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "options.h"
-
 #include "shim.h"
 
 #include <torch/headeronly/core/TensorAccessor.h>
@@ -17,10 +16,17 @@
 
 // what sources use without including it, since torch's headers do
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
+#include <deque>
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>

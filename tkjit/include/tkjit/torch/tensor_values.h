@@ -25,7 +25,7 @@ private:
 #include "no_python.h"
 #else
 
-#include "python_values.h"
+#include "dtype_values.h"
 
 namespace pybind11 {
 inline namespace tkjit_stand_in {
@@ -69,13 +69,6 @@ struct Reader<at::Tensor> {
         const AtenTensorHandle handle = given == Py_None ? nullptr : handle_of(given);
         to = handle ? at::Tensor(handle) : at::Tensor();
         return handle || given == Py_None;  // as torch has it
-    }
-};
-template <>
-struct Reader<c10::ScalarType> {
-    static std::string name() { return "torch.dtype"; }
-    static bool read(PyObject* given, c10::ScalarType& to) {
-        return read_dtype(given, [&](AtenTensorHandle tensor) { to = at::Tensor(tensor).scalar_type(); });
     }
 };
 template <>

@@ -1,0 +1,68 @@
+"""What sources bind to Python: functions, classes, enumerations, gradients and operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tkjit import cpp_extension
+from tkjit.errors import ArgumentError
+
+pytestmark = pytest.mark.compiles
+
+SOURCE = Path(__file__).parents[1] / "support/extensions/bindings.cpp"
+
+
+@pytest.fixture(scope="module")
+def module():
+    return cpp_extension.load("tkjit_test_bindings", SOURCE)
+
+
+def test_a_class(module):
+    scaler = module.Scaler(by=3)
+    scaler.scale = 2.0
+    assert repr(scaler) == "Scaler(3)" and scaler.by == 3 and scaler.scale == 2
+    assert scaler.run(torch.ones(2)).tolist() == [4, 4]
+    assert scaler.run(x=torch.ones(2), mode=module.Mode.mul).tolist() == [6, 6]
+    assert module.twice(scaler).by == 6
+    with pytest.raises(AttributeError):
+        scaler.by = 4
+    with pytest.raises(TypeError, match="by: expected int, got str"):
+        module.Scaler("3")
+
+
+def test_an_enumeration(module):
+    assert module.Mode.mul == module.mul == 1 and module.Mode(0) is module.Mode.add
+
+
+def test_overloads(module):
+    assert module.either(3) == 3 and module.either("x") == "x!"
+    with pytest.raises(TypeError, match=r"expected int, got float; .*expected str, got float"):
+        module.either(1.5)
+
+
+def test_arguments_of_many_types(module):
+    assert module.captures(torch.zeros(1)).item() == 7 and module.captures(torch.zeros(1), y=4).item() == 9
+    assert module.doubled({"a": torch.ones(1)})["a"].item() == 2
+    assert module.shaped(torch.ones(4), [2, 2]).shape == (2, 2)
+    assert module.all(2, torch.float64, torch.device("cpu"), (3, True), [4, 5]) == 17
+    assert module.__version__ == "1.0" and module.__doc__ == "Bindings." and module.inner.number(3) == 3
+
+
+def test_gradients_of_a_function_in_cpp(module):
+    x = torch.randn(4, dtype=torch.double, requires_grad=True)
+    assert torch.allclose(module.square(x, 3.0), 3 * x * x)
+    for square in (module.square, torch.ops.tkjit_test_bindings.square):
+        assert torch.autograd.gradcheck(lambda x, square=square: square(x, 2.0, torch.ones(4)), (x,))
+
+
+def test_an_operator_is_registered_once(module, tmp_path):
+    path = tmp_path / "again.cpp"
+    path.write_text(
+        "#include <torch/script.h>\nat::Tensor same(at::Tensor x) { return x; }\n"
+        'static auto made = torch::RegisterOperators("tkjit_test_bindings::square", &same);\n'
+    )
+    with pytest.raises(ArgumentError, match="operator tkjit_test_bindings::square, which is registered already"):
+        cpp_extension.load("again", path, is_python_module=False)

@@ -1,0 +1,71 @@
+"""Flags, options and mistakes of ``cpp_extension.load``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tkjit import cpp_extension
+from tkjit.errors import ArgumentError, CompileError
+
+pytestmark = pytest.mark.compiles
+
+MODULE = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("value", [] { return std::string(VALUE); }); }\n'
+
+
+def test_flags_are_split_as_a_shell_splits_them(tmp_path):
+    path = tmp_path / "split.cpp"
+    path.write_text(f"#include <torch/extension.h>\n{MODULE}")
+    module = cpp_extension.load("split", path, extra_cflags=[r"-DUNUSED -DVALUE=\"two\""])
+    assert module.value() == "two"
+    with pytest.raises(ArgumentError, match="cannot be split: No closing quotation"):
+        cpp_extension.load("split", path, extra_cflags=["-DVALUE='x"])
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ({"use_pch": True}, "use_pch=True is not supported, because there is no large header"),
+        ({"keep_intermediates": False}, "keep_intermediates=False is not supported"),
+        ({"with_pytorch_error_handling": False}, "with_pytorch_error_handling=False is not supported"),
+        ({"with_sycl": True}, "with_sycl= is not supported"),
+    ],
+)
+def test_what_is_not_done_is_refused_by_name(option, reason):
+    with pytest.raises(ArgumentError, match=reason):
+        cpp_extension.load_inline("refused", "int f() { return 1; }", functions=["f"], **option)
+
+
+def test_verbose_prints_the_commands_also_of_what_is_cached(capsys):
+    for _ in range(2):
+        cpp_extension.load_inline("told", "int one() { return 1; }", functions=["one"], verbose=True)
+        told = capsys.readouterr().out
+        assert "main.cpp" in told or "unit.cpp" in told
+        assert "-shared" in told
+
+
+def test_a_name_that_torch_does_not_have(tmp_path):
+    path = tmp_path / "unknown.cpp"
+    path.write_text("#include <torch/extension.h>\nat::Tensor f(at::Tensor x) { return at::frobnicated_sum(x); }\n")
+    with pytest.raises(ArgumentError, match="uses frobnicated_sum, which the installed torch does not have"):
+        cpp_extension.load("unknown_operator", path)
+
+
+def test_a_name_in_a_branch_that_is_not_compiled(tmp_path):
+    path = tmp_path / "branch.cpp"
+    path.write_text(
+        "#include <torch/extension.h>\n#if TORCH_VERSION_MAJOR < 2\n#include <torch/old.h>\n"
+        "int f(at::Tensor x) { return at::frobnicated_sum(x); }\n#else\n"
+        "int64_t f(at::Tensor x) { return x.numel(); }\n#endif\n"
+    )
+    assert cpp_extension.load("branches", path).f(torch.ones(3)) == 3
+
+
+def test_the_error_of_one_of_several_sources(tmp_path):
+    good, bad = tmp_path / "good.cpp", tmp_path / "bad.cpp"
+    good.write_text('#include <torch/extension.h>\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.doc() = ""; }\n')
+    bad.write_text("int f() { return undeclared_name; }\n")
+    with pytest.raises(CompileError, match="undeclared_name"):
+        cpp_extension.load("several", [good, bad])
+    bad.write_text("int f() { return 1; }\n")
+    cpp_extension.load("several", [good, bad])

@@ -1,0 +1,80 @@
+"""Which sources need torch's own headers, by the names in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tkjit.torch_headers.needed import (
+    USABLE_HEADERS,
+    Text,
+    first_lacking,
+    text_of,
+    text_of_preprocessed,
+    torch_has,
+    torch_include,
+)
+
+
+def lacking(code: str, *headers: str) -> str:
+    return first_lacking([Text(code, frozenset(headers))])
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "at::Tensor f(torch::Tensor x) { return x.index_select(0, x.argsort()).to(at::kHalf); }",
+        "auto stream = at::cuda::getCurrentCUDAStream(); const c10::cuda::CUDAGuard guard(x.device());",
+        'TORCH_CHECK(x.is_cuda(), "no"); AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "f", [&] {});',
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { py::class_<A>(m, "A").def(py::init<int>()); }',
+        "namespace at { struct Mine {}; } at::Mine mine;",  # the source's own
+        "std::at::nothing; mine::at::nothing;",  # of another namespace
+        "#define TORCH_CHECK_MINE(x) x\nTORCH_CHECK_MINE(1);",
+    ],
+)
+def test_the_stand_ins_are_enough(code):
+    assert lacking(code) == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("torch::nn::Linear layer(3, 4);", "nn"),
+        ("auto iterator = at::TensorIteratorConfig();", "TensorIteratorConfig"),
+        ("return x.unsafeGetTensorImpl();", "unsafeGetTensorImpl"),
+        ("TORCH_LIBRARY_THAT_IS_NEW(a, m) {}", "TORCH_LIBRARY_THAT_IS_NEW"),
+        ("py::array_t<float> a;", "array_t"),
+    ],
+)
+def test_the_first_name_that_is_missing(code, name):
+    assert lacking(code) == name
+
+
+def test_a_header_that_is_missing():
+    assert lacking("", "ATen/native/TensorIterator.h") == "ATen/native/TensorIterator.h"
+    assert lacking("", "torch/extension.h", "ATen/cuda/Atomic.cuh", "torch/csrc/stable/tensor.h") == ""
+
+
+def test_headers_of_the_source_count(tmp_path):
+    (tmp_path / "mine.h").write_text("#include <ATen/Parallel.h>\nat::Tensor made();\n")
+    (tmp_path / "math.h").write_text("int twice(int n);\n")
+    text = text_of('#include "mine.h"\n#include "math.h"\n// torch::nn\nint x;', [tmp_path])
+    assert "at::Tensor made" in text.code and "twice" not in text.code and "nn" not in text.code
+    assert text.headers == {"ATen/Parallel.h"}
+
+
+def test_of_a_preprocessed_text_the_lines_of_other_files_do_not_count(tmp_path):
+    lines = ['# 1 "/work/a.cu"', "torch::Tensor x;", '# 1 "/usr/include/math.h" 1 3', "double sin(double);"]
+    lines += [f'# 1 "{torch_include()}/ATen/ceil_div.h" 1', "int ceil_div;", '# 2 "/work/a.cu" 2', "at::Tensor y;"]
+    from pathlib import Path
+
+    text = text_of_preprocessed("\n".join(lines), [Path("/usr"), torch_include()])
+    assert text.code.split("\n") == ["torch::Tensor x;", "at::Tensor y;"] and text.headers == {"ATen/ceil_div.h"}
+
+
+def test_names_that_torch_has():
+    assert torch_has("TensorIteratorConfig") and torch_has("ATen/native/TensorIterator.h")
+    assert not torch_has("frobnicated_tensor") and not torch_has("THC/THCNumerics.cuh")
+
+
+def test_each_header_that_is_used_is_there():
+    assert [header for header in sorted(USABLE_HEADERS) if not (torch_include() / header).is_file()] == []

@@ -1,0 +1,60 @@
+"""Torch's operators as C++ declarations, from the installed torch's own description."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from tkjit.torch_headers.operators import declarations_for, operators_by_name
+
+
+def test_an_operator_is_a_method_and_a_function():
+    text = declarations_for({"index_select"})
+    assert "at::Tensor index_select(int64_t dim, const at::Tensor & index) const {" in text
+    assert "inline at::Tensor index_select(const at::Tensor & self, int64_t dim, const at::Tensor & index) {" in text
+    assert 'call<at::Tensor>("aten::index_select", "", *this, dim, index)' in text
+
+
+def test_each_overload_has_its_name():
+    text = declarations_for({"max"})
+    assert {'"dim"', '"other"', '""'} <= set(re.findall(r'"aten::max", ("\w*")', text))
+
+
+def test_options_become_the_arguments_of_the_schema():
+    text = declarations_for({"zeros"})
+    assert "zeros(at::IntArrayRef size, at::TensorOptions options={})" in text
+    assert "options.dtype_opt(), options.layout_opt(), options.device_opt(), options.pinned_memory_opt()" in text
+
+
+def test_outputs_come_first_and_return():
+    text = declarations_for({"mm_out"})
+    assert "at::Tensor & mm_out(at::Tensor & out, const at::Tensor & self, const at::Tensor & mat2)" in text
+    assert "return out;" in text
+
+
+def test_a_change_in_place_returns_its_tensor():
+    text = declarations_for({"mul_"})
+    assert 'call<void>("aten::mul_", "Tensor", *this, other); return const_cast<at::Tensor &>(*this);' in text
+
+
+def test_other_words_declare_nothing():
+    assert declarations_for({"kernel", "blockIdx", "forward_pass"}) == ""
+
+
+def test_every_operator_can_be_declared():
+    text = declarations_for(operators_by_name().keys())
+    assert text.count("call<") > 4000
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "scatter_reduce", "topk", "linalg_norm", "embedding_bag", "_unique2", "grid_sampler_2d"]
+)
+def test_arguments_are_those_of_the_schema(name):
+    """Each call passes as many arguments as the operator that torch has registered takes."""
+    for called in re.findall(r'call<[^"]*>\(("aten::[^;]*)\);', declarations_for({name})):
+        operator, overload, *arguments = re.sub(r"\([^()]*\)", "", called).split(", ")
+        packet = getattr(torch.ops.aten, operator.strip('"').removeprefix("aten::"))
+        schema = getattr(packet, overload.strip('"') or "default")._schema
+        assert len(arguments) == len(schema.arguments), called
