@@ -55,10 +55,12 @@ thunderkittens: $(VENV)/.installed-for-tests
 
 # which of the sources in some directories load as they are, and the references of those that are known: docs/real-kernels.md
 #   make real-kernels DIRECTORIES="LeetCUDA/kernels vllm/csrc" OPTIONS="--include cutlass/include --flag=-DENABLE_FP8"
+#   make real-kernels EXTENSIONS=DIRECTORY, of checkouts with a manifest: benchmarks/real_extensions.py
 real-kernels: $(VENV)/.installed-for-benchmarks
-	$(BIN)/python -m benchmarks.real_kernels $(DIRECTORIES) $(OPTIONS)
-	$(BIN)/python -m benchmarks.real_references $(DIRECTORIES)
-	$(BIN)/python -m benchmarks.real_specs $(DIRECTORIES)
+	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_kernels $(DIRECTORIES) $(OPTIONS))
+	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_references $(DIRECTORIES))
+	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_specs $(DIRECTORIES))
+	$(if $(EXTENSIONS),$(BIN)/python -m benchmarks.real_extensions $(EXTENSIONS) $(OPTIONS))
 
 # the rendered texts that tests/render/golden and tests/exports/golden hold, after a change that was meant
 golden: $(VENV)/.installed-for-tests
