@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -58,3 +60,13 @@ def test_a_registered_operator_is_for_the_gpu(tmp_path):
     assert torch.equal(torch.ops.tkjit_test_gpu.scale(x.cuda(), 3.0).cpu(), 3 * x)
     with pytest.raises(NotImplementedError, match="CPU"):
         torch.ops.tkjit_test_gpu.scale(x, 3.0)
+
+
+def test_the_tensor_api_on_a_gpu():
+    module = cpp_extension.load("tensor_api_on_a_gpu", Path(__file__).parents[1] / "support/extensions/tensor_api.cpp")
+    x = torch.randn(4, 3, dtype=torch.double, device="cuda", requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: module.arithmetic(x, 1.5), (x,))
+    expected = [x[None, ..., 0], x[::2], x[x.sum(1) > 0], x[torch.tensor([1, 0]), 1:], x[..., -1]]
+    for got, value in zip(module.indexed(x.detach()), expected, strict=False):
+        assert got.device == x.device and torch.equal(got, value)
+    assert module.made(x)[0].device == x.device

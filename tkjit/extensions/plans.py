@@ -115,7 +115,8 @@ class _SourcePlan(_ExtensionPlan):
         directories = [f"-I{directory}" for directory in self._include_dirs]
         system = [python]
         if self._extension.arch and not self._extension.is_simulated and self._target is None:
-            system.append(toolchain.cuda_root / "include")  # a C++ source beside CUDA's may call the runtime
+            # a C++ source next to CUDA's may call the runtime, and include Thrust's headers
+            system += [toolchain.cuda_root / "include", toolchain.cuda_root / "include/cccl"]
         return [
             *first,
             *self._flags,
