@@ -41,9 +41,9 @@ def load(
     build_directory : str or Path, optional
         A directory for a copy of the shared object. What is kept lies in tkjit's cache.
     verbose : bool
-        Whether to print each compiler's command and output, also of what the cache has.
+        Print each compiler's command and output, including those of cached objects.
     keep_intermediates : bool
-        False is refused: the cache keeps objects and logs, which ``tkjit cache prune`` removes.
+        Must be True; ``tkjit cache prune`` removes cached objects and logs.
     with_cuda : bool, optional
         Whether a source is CUDA's is told by its name; True without such a source is refused.
     is_python_module : bool

@@ -51,6 +51,13 @@ def test_arguments_of_many_types(module):
     assert module.__version__ == "1.0" and module.__doc__ == "Bindings." and module.inner.number(3) == 3
 
 
+def test_dtypes_devices_and_wide_numbers(module):
+    assert module.dtype_or() == (torch.float16, torch.device("cpu"))
+    assert module.dtype_or(torch.int8)[0] == torch.int8
+    assert module.wide(2**64 - 1) == 2**64 - 1
+    assert module.which(3) == 0 and module.which(torch.ones(2)) == 1
+
+
 def test_gradients_of_a_function_in_cpp(module):
     x = torch.randn(4, dtype=torch.double, requires_grad=True)
     assert torch.allclose(module.square(x, 3.0), 3 * x * x)

@@ -62,6 +62,13 @@ def test_a_block_for_the_type_of_a_tensor(module, dtype):
     assert module.old_dispatch(torch.zeros(1, dtype=dtype)).item() == dtype.itemsize
 
 
+def test_sums_of_integers(module):
+    a, b = torch.tensor([1, 2]), torch.tensor([3, 5])
+    total, difference, promoted = module.sums(a, b)
+    assert total.tolist() == [4, 7] and difference.tolist() == [-2, -3]
+    assert promoted.dtype == torch.float32 and promoted.item() == 2.5
+
+
 def test_parallel_loops(module):
     assert module.counted(1000) == sum(range(1000))
     with pytest.raises(ValueError, match="in a thread"):

@@ -53,7 +53,7 @@ def test_a_header_of_torchs_is_not_looked_at(tmp_path: Path):
     [
         ("#include <cuda_bf16.h>\n#include <vector>\n#include <tkjit/gl.h>\n", False),
         ('#include "mine.cuh"\n', True),
-        ("#include <cub/cub.cuh>\n", True),
+        ("#include <cutlass/cutlass.h>\n", True),
     ],
 )
 def test_most_sources_are_looked_at_no_further(text, expected):

@@ -62,6 +62,15 @@ def test_headers_of_the_source_count(tmp_path):
     assert text.headers == {"ATen/Parallel.h"}
 
 
+def test_computed_includes_are_left_out(tmp_path):
+    (tmp_path / "mine.h").write_text("#include CONFIG\nat::Tensor made();\n")
+    assert "made" in text_of('#include MINE\n#include "mine.h"\n', [tmp_path]).code
+
+
+def test_texts_are_no_names():
+    assert lacking('TORCH_CHECK(ok, "use torch::frobnicate");') == ""
+
+
 def test_of_a_preprocessed_text_the_lines_of_other_files_do_not_count(tmp_path):
     lines = ['# 1 "/work/a.cu"', "torch::Tensor x;", '# 1 "/usr/include/math.h" 1 3', "double sin(double);"]
     lines += [f'# 1 "{torch_include()}/ATen/ceil_div.h" 1', "int ceil_div;", '# 2 "/work/a.cu" 2', "at::Tensor y;"]

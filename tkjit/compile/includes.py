@@ -48,7 +48,9 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
     return tuple(dict.fromkeys((bool(quoted), (angled or quoted).strip()) for angled, quoted in names))
 
 
-def closure(text: str, search: Sequence[Path], trusted: Iterable[Path] = ()) -> tuple[Path, ...]:
+def closure(
+    text: str, search: Sequence[Path], trusted: Iterable[Path] = (), *, skips_computed: bool = False
+) -> tuple[Path, ...]:
     """Every file that a text may include, and those files include in turn, that exists.
 
     Parameters
@@ -57,6 +59,8 @@ def closure(text: str, search: Sequence[Path], trusted: Iterable[Path] = ()) -> 
         The directories in which a compiler looks for headers. A name that several have counts in all of them.
     trusted : iterable of Path
         Directories of a toolkit, whose own computed includes are about compilers that read other files there.
+    skips_computed : bool
+        Whether to leave out every header whose name is a macro's, instead of raising an error.
 
     Raises
     ------
@@ -65,7 +69,7 @@ def closure(text: str, search: Sequence[Path], trusted: Iterable[Path] = ()) -> 
     """
     whole = tuple(f"{directory}/" for directory in trusted)
     found: dict[str, None] = {}
-    waiting = [("", included(text))]
+    waiting = [("", _without_computed(text) if skips_computed else included(text))]
     while waiting:
         beside, names = waiting.pop()
         for is_quoted, name in names:
@@ -74,7 +78,7 @@ def closure(text: str, search: Sequence[Path], trusted: Iterable[Path] = ()) -> 
                 if path in found or not os.path.isfile(path):
                     continue
                 found[path] = None
-                names_there = _included_by(path, os.stat(path).st_mtime_ns, path.startswith(whole))
+                names_there = _included_by(path, os.stat(path).st_mtime_ns, skips_computed or path.startswith(whole))
                 waiting.append((os.path.dirname(path), names_there))
     return tuple(sorted(map(Path, found)))
 
@@ -87,4 +91,8 @@ def _included_by(path: str, _time_ns: int, is_trusted: bool) -> tuple[tuple[bool
     except ComputedInclude:
         if not is_trusted:
             raise
-        return included("\n".join(line for line in _SPLICE.sub("", text).split("\n") if _NAME.search(line)))
+        return _without_computed(text)
+
+
+def _without_computed(text: str) -> tuple[tuple[bool, str], ...]:
+    return included("\n".join(line for line in _SPLICE.sub("", text).split("\n") if _NAME.search(line)))

@@ -61,9 +61,16 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
         return found
     extension = loaded.extension
     if lacking := _lacking(loader, extension):
-        if not needed.torch_has(lacking):
-            raise ArgumentError(f"{extension.name} uses {lacking}, which the installed torch does not have")
-        return _build_with_torch(loader, loaded, lacking)
+        if needed.torch_has(lacking):
+            return _build_with_torch(loader, loaded, lacking)
+        try:
+            return _build(loader, loaded)
+        except CompileError as error:
+            if lacking not in error.log:
+                raise
+            raise ArgumentError(
+                f"{extension.name} uses {lacking}, which the installed torch does not have\n{error}"
+            ) from None
     try:
         return _build(loader, loaded)
     except CompileError as error:
@@ -75,8 +82,7 @@ def entries_of(loader: Loader, loaded: Loaded) -> list[Entry]:
 def _lacking(loader: Loader, extension: Extension) -> str:
     """The first header or name of torch's that the stand-ins lack; empty where nothing is known to be missing.
 
-    The sources are read as they are. Where a name seems to be missing the preprocessor says whether it counts: it may
-    stand in a branch for another version of torch.
+    Scans the raw sources first. If a name looks missing, preprocesses them, because it may be in an inactive branch.
     """
     if not extension.has_stand_ins:
         return ""
@@ -84,7 +90,12 @@ def _lacking(loader: Loader, extension: Extension) -> str:
     if not needed.first_lacking(texts):
         return ""
     plans = [PreprocessedPlan(loader.env, extension, source) for source in extension.own_sources]
-    entries = find_or_build_all(loader, plans)
+    try:
+        entries = find_or_build_all(loader, plans)
+    except CompileError as error:
+        if header := lacking_in(error.log):
+            return header
+        raise
     texts = [
         needed.text_of_preprocessed(
             entry.shared_object.read_text(encoding="utf-8", errors="replace"), plan.own_directories

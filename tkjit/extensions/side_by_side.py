@@ -16,7 +16,7 @@ def find_or_build_all(loader: Loader, plans: Sequence[Plan]) -> list[Entry]:
     Raises
     ------
     TkjitError
-        The error of the first plan that failed. Builds that had not begun are left out; those that had are waited for.
+        The error of the first plan that failed. Builds that have not started are cancelled; running ones finish first.
     """
     if len(plans) < 2:
         return [loader.find_or_build(plan) for plan in plans]

@@ -53,7 +53,7 @@ def words_of(text: str, search: Sequence[Path]) -> frozenset[str]:
     ['return', 'sum', 'x']
     """
     found = set(_words(text.encode()))
-    for path in closure(text, search, trusted=search):
+    for path in closure(text, search, skips_computed=True):
         found |= _words_in(str(path), path.stat().st_mtime_ns)
     return frozenset(word.decode() for word in found)
 

@@ -48,6 +48,7 @@ _DECLARED = re.compile(
 _DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)")
 MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor)\b|\bat::")  # of headers: Eigen's 7 MB do not
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LITERAL = re.compile(r'(?<!include )"(?:[^"\\\n]|\\.)*"')
 _MARK = re.compile(r'^# \d+ "([^"]*)"')
 
 
@@ -60,7 +61,7 @@ class Text(NamedTuple):
 
 def first_lacking(texts: Iterable[Text]) -> str:
     """The first header or name of torch's that some sources use and the stand-ins lack; empty if there is none."""
-    texts = list(texts)
+    texts = [Text(_LITERAL.sub('""', text.code), text.headers) for text in texts]
     for text in texts:
         for header in sorted(text.headers):
             if not _is_usable(header):
@@ -91,13 +92,13 @@ def torch_has(name: str) -> bool:
     if "/" in name:
         return any((directory / name).is_file() for directory in (torch_include(), _frontend_include()))
     word = re.compile(rf"\b{re.escape(name.removeprefix('k'))}\b")  # macros make kFloat of Float
-    headers = (path for path in torch_include().rglob("*.h") if path.parent.name != "ops")  # a file for each operator
+    headers = (path for path in torch_include().rglob("*.*h") if path.parent.name != "ops")  # a file for each operator
     return any(word.search(_content(path)) for path in headers)
 
 
 def text_of(content: str, search: Sequence[Path]) -> Text:
     """A source with its headers in some directories, as far as they mention torch, whatever their conditions say."""
-    headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, trusted=search)]
+    headers = [_read(str(path), path.stat().st_mtime_ns) for path in closure(content, search, skips_computed=True)]
     code = _COMMENT.sub(" ", "\n".join([content, *filter(MENTIONS_TORCH.search, headers)]))
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
 

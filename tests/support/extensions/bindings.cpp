@@ -52,6 +52,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     const int captured = 5;
     m.def("captures", [captured](torch::Tensor x, int y) { return x + captured + y; }, py::call_guard<py::gil_scoped_release>(), py::arg("x"),
           py::arg("y") = 2);
+    m.def("dtype_or", [](at::ScalarType dtype, c10::Device device) { return std::make_pair(dtype, device); },
+          py::arg("dtype") = torch::kHalf, py::arg("device") = torch::Device(torch::kCPU));
+    m.def("wide", [](uint64_t n) { return n; });
+    m.def("which", [](int) { return 0; });
+    m.def("which", [](torch::Tensor) { return 1; });
     m.def("doubled", &doubled);
     m.def("twice", &twice);
     m.def("shaped", &shaped);

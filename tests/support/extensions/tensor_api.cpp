@@ -31,6 +31,7 @@ torch::Tensor old_dispatch(torch::Tensor x) {
     AT_DISPATCH_FLOATING_TYPES(x.type(), "old", [&] { x.data<scalar_t>()[0] = sizeof(scalar_t); });
     return x;
 }
+std::vector<torch::Tensor> sums(torch::Tensor a, torch::Tensor b) { return {a + b, a - b, torch::tensor(2) + torch::tensor({0.5}).sum()}; }
 int64_t counted(int64_t n) {
     std::atomic<int64_t> sum{0};
     at::parallel_for(0, n, 1, [&](int64_t first, int64_t last) { for (int64_t i = first; i < last; ++i) sum += i; });
@@ -54,6 +55,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("made", &made);
     m.def("about", &about);
     m.def("old_dispatch", &old_dispatch);
+    m.def("sums", &sums);
     m.def("counted", &counted);
     m.def("fails_in_parallel", &fails_in_parallel);
     m.def("checked", &checked);

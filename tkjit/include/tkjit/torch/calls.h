@@ -34,11 +34,17 @@ private:
     }
 };
 
+/// Refuses an undefined tensor before there are handles of other arguments, which nobody would give back.
+template <class T>
+void require_defined(const T&) {}
+inline void require_defined(const Tensor& tensor) { tensor.handle(); }
+
 template <class R, class... A>
 R call(const char* name, const char* overload, const A&... arguments) {
     if constexpr ((c10::NeedsPython<R>::value || ... || c10::NeedsPython<A>::value)) {
         return call_in_python<R>(name, overload, arguments...);
     } else {
+        (require_defined(arguments), ...);
         std::array<StableIValue, (sizeof...(A) > Returned<R>::count ? sizeof...(A) : Returned<R>::count)> stack{c10::Passed<A>::give(arguments)...};
         c10::check_call(aoti_torch_call_dispatcher(name, overload, stack.data()), name);
         return Returned<R>::take(stack.data());

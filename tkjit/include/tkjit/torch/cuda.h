@@ -147,7 +147,10 @@ inline void* raw_alloc(size_t bytes) {
 #endif
     return memory;
 }
-inline void* raw_alloc_with_stream(size_t bytes, cudaStream_t) { return raw_alloc(bytes); }
+inline void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) {
+    const CUDAStreamGuard guard(CUDAStream(stream, current_device()));
+    return raw_alloc(bytes);
+}
 inline void raw_delete(void* memory) {
 #ifdef TKJIT_SIM
     check_cuda(cudaFree(memory));
@@ -167,6 +170,9 @@ inline namespace tkjit_stand_in {
 using namespace c10::cuda::tkjit_stand_in;
 
 inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
+    if (device < 0) device = current_device();
+    static std::mutex lock;
+    const std::lock_guard<std::mutex> held(lock);
     static std::vector<std::unique_ptr<cudaDeviceProp>> known(64);
     if (!known[size_t(device)]) {
         auto found = std::make_unique<cudaDeviceProp>();

@@ -22,5 +22,22 @@ struct Reader<c10::ScalarType> {
     }
 };
 
+template <>
+struct Writer<c10::ScalarType> {
+    static object write(c10::ScalarType dtype) {
+        static auto* const known = new std::unordered_map<int, object>;
+        object& found = (*known)[int(dtype)];
+        if (!found.ptr()) {
+            AtenTensorHandle tensor = nullptr;
+            const int64_t size = 0, stride = 1;
+            c10::check_call(aoti_torch_empty_strided(1, &size, &stride, int32_t(dtype), 0, -1, &tensor), "dtype");
+            const object made = object_of(tensor);
+            aoti_torch_delete_tensor_object(tensor);
+            found = check(PyObject_GetAttrString(made.ptr(), "dtype"));
+        }
+        return found;
+    }
+};
+
 }  // inline namespace tkjit_stand_in
 }  // namespace pybind11

@@ -15,7 +15,18 @@ inline Tensor Tensor::to_options(const c10::TensorOptions& wanted) const {
                         std::optional<c10::MemoryFormat>());
 }
 inline TensorBase TensorBase::contiguous(c10::MemoryFormat format) const { return Tensor(*this).contiguous(format); }
-inline c10::Scalar Tensor::item() const { return call<c10::Scalar>("aten::item", "", *this); }
+inline c10::Scalar Tensor::item() const {
+    TORCH_CHECK(numel() == 1, "a Tensor with ", numel(), " elements cannot be converted to Scalar");
+    // these need no Python, and so can be called in any thread
+    switch (scalar_type()) {
+        case c10::kDouble: return ask<double>(aoti_torch_item_float64, "item");
+        case c10::kFloat: return ask<float>(aoti_torch_item_float32, "item");
+        case c10::kLong: return ask<int64_t>(aoti_torch_item_int64, "item");
+        case c10::kInt: return ask<int32_t>(aoti_torch_item_int32, "item");
+        case c10::kBool: return ask<bool>(aoti_torch_item_bool, "item");
+        default: return call<c10::Scalar>("aten::item", "", *this);
+    }
+}
 inline Tensor Tensor::operator[](const Tensor& index) const {
     TORCH_CHECK_INDEX(index.dim() == 0, "Can only index with tensors that are scalars (zero-dim)");
     return (*this)[index.item().toLong()];
@@ -27,8 +38,10 @@ Tensor& Tensor::add_to(Tensor& to, const Other& other, int factor) {
     return to;
 }
 
-/// ``a - factor * b``, for which torch's C ABI has a function of its own.
-inline Tensor minus(const Tensor& a, const Tensor& b, double factor) {
+/// ``a - factor * b``. For floating-point numbers torch's C ABI has a function of its own.
+inline Tensor minus(const Tensor& a, const Tensor& b, int factor) {
+    if (c10::isIntegralType(a.scalar_type(), true) || c10::isIntegralType(b.scalar_type(), true))
+        return factor < 0 ? call<Tensor>("aten::add", "Tensor", a, b, c10::Scalar(1)) : call<Tensor>("aten::sub", "Tensor", a, b, c10::Scalar(1));
     AtenTensorHandle made = nullptr;
     c10::check_call(aoti_torch_aten_subtract_Tensor(a.handle(), b.handle(), factor, &made), "subtract");
     return Tensor(made);
@@ -106,7 +119,7 @@ Tensor tensor(T value, const c10::TensorOptions& options = c10::CppTypeToScalarT
     return call<Tensor>("aten::select", "int", tensor(c10::ArrayRef<T>(&value, 1), options), int64_t(0), int64_t(0));
 }
 
-/// A tensor over memory that somebody else owns; ``free`` is called when torch lets go of it.
+/// A tensor over memory that the caller keeps alive.
 inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const c10::TensorOptions& options = {}) {
     const c10::Device there = c10::where_memory_is(options.device());
     AtenTensorHandle made = nullptr;
@@ -193,6 +206,32 @@ using at::OptionalDeviceGuard;
 
 namespace torch {
 using namespace at;
+inline namespace tkjit_stand_in {
+/// Options with the dtype that ``torch::tensor`` gives numbers, unlike ``at::tensor``: int64 and float32.
+template <class T>
+c10::TensorOptions options_for(const c10::TensorOptions& options) {
+    if (options.has_dtype()) return options;
+    if (std::is_floating_point<T>::value) return options.dtype(c10::kFloat);
+    const bool is_number = std::is_integral<T>::value && !std::is_same<T, bool>::value;
+    return options.dtype(is_number ? c10::kLong : c10::CppTypeToScalarType<T>::value);
+}
+template <class T>
+Tensor tensor(c10::ArrayRef<T> values, const c10::TensorOptions& options = {}) {
+    return at::tensor(values, options_for<T>(options));
+}
+template <class T>
+Tensor tensor(const std::vector<T>& values, const c10::TensorOptions& options = {}) {
+    return at::tensor(values, options_for<T>(options));
+}
+template <class T>
+Tensor tensor(std::initializer_list<T> values, const c10::TensorOptions& options = {}) {
+    return at::tensor(values, options_for<T>(options));
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
+Tensor tensor(T value, const c10::TensorOptions& options = {}) {
+    return at::tensor(value, options_for<T>(options));
+}
+}  // inline namespace tkjit_stand_in
 using Dtype = at::ScalarType;
 constexpr auto kUInt8 = c10::kByte;
 constexpr auto kInt8 = c10::kChar, kI8 = c10::kChar;

@@ -17,7 +17,7 @@ public:
     template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
     Scalar(T value)
         : type_(std::is_same<T, bool>::value ? kBool : std::is_integral<T>::value ? kLong : kDouble),
-          integer_(int64_t(value)), real_(double(value)) {}
+          integer_(integer_of(value)), real_(double(value)) {}
     Scalar(Half value) : Scalar(float(value)) {}
     Scalar(BFloat16 value) : Scalar(float(value)) {}
     template <class T>
@@ -64,6 +64,11 @@ public:
     }
 
 private:
+    template <class T>
+    static int64_t integer_of(T value) {
+        if constexpr (std::is_integral<T>::value) return int64_t(value);
+        else return 0;
+    }
     ScalarType type_;
     int64_t integer_;
     double real_, imaginary_ = 0;

@@ -90,7 +90,7 @@ struct Reader<SelfOf<T>> {
     static std::string name() { return "self"; }
     static bool read(PyObject* given, SelfOf<T>& to) {
         to.object = given;
-        return true;
+        return PyObject_TypeCheck(given, bound_class(typeid(T)));
     }
 };
 

@@ -39,8 +39,6 @@ inline arg operator""_a(const char* name, size_t) { return arg(name); }
 
 template <class... T>
 struct call_guard {};
-template <class... T>
-struct keep_alive {};
 enum class return_value_policy { automatic, automatic_reference, take_ownership, copy, move, reference, reference_internal };
 struct kw_only {};
 struct pos_only {};
@@ -65,8 +63,6 @@ struct Extras {
     }
     template <int... i>
     void take(std::integer_sequence<int, i...>) {}
-    template <class... T>
-    void take(keep_alive<T...>) {}
     void take(return_value_policy) {}
     void take(kw_only) {}
     void take(pos_only) {}

@@ -186,7 +186,16 @@ struct Reader<T, std::enable_if_t<std::is_integral<T>::value && !std::is_same<T,
     static std::string name() { return "int"; }
     static bool read(PyObject* given, T& to) {
         if (PyFloat_Check(given) || !PyIndex_Check(given)) return false;
-        const object number = check(PyNumber_Index(given));
+        const object number(PyNumber_Index(given));
+        if (!number.ptr()) {  // a tensor of several elements
+            PyErr_Clear();
+            return false;
+        }
+        if (std::is_unsigned<T>::value && sizeof(T) == 8) {
+            to = static_cast<T>(PyLong_AsUnsignedLongLong(number.ptr()));
+            if (PyErr_Occurred()) throw error_already_set();
+            return true;
+        }
         const long long value = PyLong_AsLongLong(number.ptr());
         if (value == -1 && PyErr_Occurred()) throw error_already_set();
         to = static_cast<T>(value);
@@ -201,7 +210,6 @@ struct Reader<T, std::enable_if_t<std::is_floating_point<T>::value>> {
     static bool read(PyObject* given, T& to) {
         const double value = PyFloat_AsDouble(given);
         if (value == -1 && PyErr_Occurred()) {
-            if (!PyErr_ExceptionMatches(PyExc_TypeError)) throw error_already_set();
             PyErr_Clear();
             return false;
         }

@@ -40,6 +40,11 @@ bool aoti_torch_grad_mode_is_enabled();
 void aoti_torch_grad_mode_set_enabled(bool enabled);
 AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack);
 AOTITorchError torch_parse_device_string(const char* text, uint32_t* type, int32_t* index);
+AOTITorchError aoti_torch_item_float64(AtenTensorHandle tensor, double* value);
+AOTITorchError aoti_torch_item_float32(AtenTensorHandle tensor, float* value);
+AOTITorchError aoti_torch_item_int64(AtenTensorHandle tensor, int64_t* value);
+AOTITorchError aoti_torch_item_int32(AtenTensorHandle tensor, int32_t* value);
+AOTITorchError aoti_torch_item_bool(AtenTensorHandle tensor, bool* value);
 size_t aoti_torch_dtype_element_size(int32_t dtype);
 AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
 

@@ -2,7 +2,7 @@
 //
 // It is another type than torch's own, in an inline namespace, so that the two can be in one process. A source's text
 // begins with TKJIT_TORCH_METHODS and TKJIT_TORCH_FUNCTIONS: torch's operators that the source mentions, generated from
-// the installed torch's native_functions.yaml (tkjit/extensions/operators.py). This file has the rest.
+// the installed torch's native_functions.yaml (tkjit/torch_headers/operators.py). This file has the rest.
 #pragma once
 
 #include "options.h"
@@ -50,7 +50,7 @@ struct TensorIndex;
 template <class R, class... A>
 R call(const char* name, const char* overload, const A&... arguments);
 
-/// Sets what a factory's options say of gradients.
+/// Applies ``options.requires_grad()`` to a new tensor.
 Tensor with_options(Tensor made, const c10::TensorOptions& options);
 
 /// Every member that is not an operator of torch, or that torch's own code generator leaves out.
@@ -165,7 +165,7 @@ public:
     const DeprecatedTypeProperties& type() const;
     std::string toString() const { return c10::str(is_cuda() ? "CUDA" : "CPU", c10::toString(scalar_type()), "Type"); }
 
-    // what only Python tells; defined in tensor_values.h
+    // answered by Python; defined in tensor_values.h
     bool requires_grad() const;
     bool is_leaf() const;
     bool is_view() const;
@@ -349,11 +349,9 @@ struct DeprecatedTypeProperties {
     friend std::ostream& operator<<(std::ostream& to, const DeprecatedTypeProperties& type) { return to << type.toString(); }
 };
 inline const DeprecatedTypeProperties& TensorBase::type() const {
-    thread_local std::optional<DeprecatedTypeProperties> last[16];  // a reference lives for as long as the expression
-    thread_local unsigned count = 0;
-    auto& made = last[count++ % 16];
-    made.emplace(DeprecatedTypeProperties{scalar_type(), device()});
-    return *made;
+    static thread_local std::map<std::pair<int, int>, DeprecatedTypeProperties> known;  // a source may keep the reference
+    const std::pair<int, int> key{int(scalar_type()), int(device().type())};
+    return known.try_emplace(key, DeprecatedTypeProperties{scalar_type(), device()}).first->second;
 }
 
 /// The memory of a tensor, as its owner; a copy shares it.

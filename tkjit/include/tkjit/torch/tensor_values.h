@@ -102,7 +102,11 @@ struct Reader<at::Generator> {
     static bool read(PyObject* given, at::Generator& to) {
         static PyObject* const type = of_torch("Generator");
         if (!is_instance(given, type)) return false;
-        to = at::Generator(std::shared_ptr<void>(pybind11::new_reference(given), [](void* owned) { gil_scoped_acquire held; Py_DECREF(static_cast<PyObject*>(owned)); }));
+        to = at::Generator(std::shared_ptr<void>(pybind11::new_reference(given), [](void* owned) {
+            if (!Py_IsInitialized()) return;  // at the end of the process
+            const gil_scoped_acquire held;
+            Py_DECREF(static_cast<PyObject*>(owned));
+        }));
         return true;
     }
 };
@@ -134,7 +138,14 @@ struct Writer<c10::Scalar> {
 };
 template <>
 struct Writer<c10::Device> {
-    static object write(const c10::Device& device) { return cast(c10::where_memory_is(device).str()); }
+    static object write(const c10::Device& device) {
+        static PyObject* const type = of_torch("device");
+        return check(PyObject_CallFunctionObjArgs(type, cast(c10::where_memory_is(device).str()).ptr(), nullptr));
+    }
+};
+template <>
+struct Writer<c10::DeviceType> {
+    static object write(c10::DeviceType type) { return cast(c10::Device(type)); }
 };
 template <>
 struct Writer<at::Generator> {
