@@ -1,7 +1,8 @@
 """Loads one extension with tkjit or with torch, as a process of ``benchmarks.real_extensions``.
 
 ``python -m benchmarks.real_extension_loading WAY JSON`` prints how it went as a line of JSON. WAY is ``tkjit``,
-``tkjit-fallback`` or ``torch``; JSON holds the arguments of ``load``, and a scratch directory.
+``tkjit-fallback`` or ``torch``; JSON holds the arguments of ``load`` or ``load_inline``, and a
+scratch directory.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,12 @@ _FALLS_BACK = re.compile(r"is compiled with torch's own headers.*: tkjit's lack 
 _ERROR = re.compile(r"\berror\b[ :]|\bfatal\b.*:|undefined reference")
 _COLOUR = re.compile(r"\x1b\[[\d;]*[mK]")
 _LIBRARIES_OF_TORCH = "-lc10_cuda", "-ltorch_cuda"
-_HEADERS_OF_CUDA_BUILDS = {
+# those of a CUDA build of torch, and of a toolkit with cuSOLVER
+_HEADERS = {
     "c10/cuda/impl/cuda_cmake_macros.h": "#define C10_CUDA_BUILD_SHARED_LIBS",
     "THC/THCAtomics.cuh": "#include <ATen/cuda/Atomic.cuh>",
     "THC/THCDeviceUtils.cuh": "#include <ATen/cuda/DeviceUtils.cuh>",
+    "cusolver_common.h": "enum cusolverStatus_t { CUSOLVER_STATUS_SUCCESS, CUSOLVER_STATUS_INVALID_VALUE = 3 };",
 }
 
 
@@ -45,7 +48,7 @@ def load_with_tkjit(arguments: Mapping[str, Any], *, falls_back: bool) -> dict[s
         if not falls_back:
             warnings.filterwarnings("error", ".*is compiled with torch's own headers", TkjitWarning)
         try:
-            cpp_extension.load(**arguments)
+            _load(cpp_extension, arguments)
         except TkjitWarning as warning:
             compiling = warning.__context__
             log = compiling.log if isinstance(compiling, CompileError) else ""
@@ -62,26 +65,26 @@ def load_with_tkjit(arguments: Mapping[str, Any], *, falls_back: bool) -> dict[s
 def load_with_torch(arguments: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     """Compile and link an extension with ``torch.utils.cpp_extension``.
 
-    A CPU build of torch lacks a generated header and the CUDA libraries, so that these are stubbed. The module links
-    against them but does not import.
+    A CPU build of torch lacks some headers and the CUDA libraries, so these are stubbed. The module links with the
+    stubs but cannot be imported.
     """
     import torch.utils.cpp_extension as peer
 
-    from tkjit.compile.flags import CUDA_LIBRARIES
     from tkjit.config import Settings
     from tkjit.loader import loader_for
 
-    peer.CUDA_HOME = str(loader_for(Settings.from_environment()).env.toolchain.cuda_root)
-    headers = [*arguments["extra_include_paths"], _headers_of_cuda_builds(scratch), CUDA_LIBRARIES]
+    toolkit = loader_for(Settings.from_environment()).env.toolchain.cuda_root
+    peer.CUDA_HOME = str(toolkit)
+    stubs = _stub_headers(scratch, [*peer.include_paths(), str(toolkit / "include")])
     given = {
         **arguments,
-        "extra_include_paths": list(map(str, headers)),
+        "extra_include_paths": [*arguments["extra_include_paths"], *map(str, stubs)],
         "extra_ldflags": [*arguments["extra_ldflags"], *stub_libraries(scratch, _LIBRARIES_OF_TORCH)],
     }
     build = scratch / "build"
     build.mkdir(exist_ok=True)
     try:
-        peer.load(**given, build_directory=str(build))
+        _load(peer, {**given, "build_directory": str(build)})
     except (ImportError, OSError) as error:
         if not any(build.glob("*.so")):
             return {"outcome": FAILED, "error": _first_line(error)}
@@ -90,7 +93,7 @@ def load_with_torch(arguments: Mapping[str, Any], scratch: Path) -> dict[str, An
     return {"outcome": TORCH}
 
 
-def stub_libraries(scratch: Path, ldflags: tuple[str, ...] | list[str]) -> list[str]:
+def stub_libraries(scratch: Path, ldflags: Sequence[str]) -> list[str]:
     """Write an empty archive for each ``-lNAME`` that the linker would not find, and return the flags to find them."""
     directory = scratch / "libraries"
     directory.mkdir(exist_ok=True)
@@ -101,14 +104,24 @@ def stub_libraries(scratch: Path, ldflags: tuple[str, ...] | list[str]) -> list[
     return [f"-L{directory}"]
 
 
-def _headers_of_cuda_builds(scratch: Path) -> Path:
-    """The directory of the headers that only a CUDA build of torch has."""
-    directory = scratch / "headers"
-    for name, text in _HEADERS_OF_CUDA_BUILDS.items():
-        path = directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"#pragma once\n{text}\n")
-    return directory
+def _stub_headers(scratch: Path, searched: Sequence[str]) -> list[Path]:
+    """Directories of stubs for the headers that none of the searched directories has."""
+    from tkjit.compile.flags import CUDA_LIBRARIES
+
+    def is_missing(name: str) -> bool:
+        return not any((Path(directory) / name).is_file() for directory in searched)
+
+    own = scratch / "headers"
+    for name, text in _HEADERS.items():
+        if is_missing(name):
+            (own / name).parent.mkdir(parents=True, exist_ok=True)
+            (own / name).write_text(f"#pragma once\n{text}\n")
+    return [own, CUDA_LIBRARIES] if is_missing("cublas_v2.h") else [own]
+
+
+def _load(cpp_extension: Any, arguments: Mapping[str, Any]) -> None:
+    load = cpp_extension.load_inline if "cuda_sources" in arguments else cpp_extension.load
+    load(**arguments)
 
 
 def _lacking(warning: str) -> str:

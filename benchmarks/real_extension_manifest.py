@@ -1,4 +1,22 @@
-"""The manifest of ``benchmarks.real_extensions``: how repositories build their torch extensions."""
+"""The manifest of ``benchmarks.real_extensions``: how repositories build their torch extensions.
+
+An extension has these fields, of which the first three are required:
+
+========================  ====================================================================================
+``name``                  unique in the manifest
+``repository``            ``owner/name`` on GitHub; ``[repositories]`` has its commit
+``sources``               relative to the repository; patterns may be used, and ``!`` before one excludes files
+``module``                the name of the Python module, if it is not ``name``
+``include_dirs``          relative to the repository
+``needs``                 directories of other repositories: ``owner/name/include``
+``defines``               for C++ and CUDA: ``WITH_CUDA``, ``LIMIT=3``
+``cflags``                and ``cuda_flags`` and ``ldflags``, as the repository passes them
+``arch``                  as in ``TORCH_CUDA_ARCH_LIST``, if it is not 9.0a
+``operators``             true: it registers operators, and is loaded with ``is_python_module=False``
+``functions``             makes the sources texts of ``load_inline``, with ``declarations`` as its C++ source
+``torch_fails``           why the current torch cannot build it
+========================  ====================================================================================
+"""
 
 from __future__ import annotations
 
@@ -9,7 +27,7 @@ from typing import Any
 
 _FIELDS = {
     *("name", "module", "repository", "sources", "include_dirs", "needs", "defines", "cflags", "cuda_flags"),
-    *("ldflags", "arch", "operators", "torch_fails"),
+    *("ldflags", "arch", "operators", "functions", "declarations", "torch_fails"),
 }
 
 
@@ -31,8 +49,12 @@ class RealExtension:
         As the repository passes them.
     arch : str
         As in ``TORCH_CUDA_ARCH_LIST``.
-    registers_operators : bool
+    operators : bool
         Whether it is loaded for the operators that it registers, with ``is_python_module=False``.
+    functions : tuple of str
+        If any: its sources are texts for ``load_inline``, which binds these.
+    declarations : str
+        The C++ source of ``load_inline``.
     torch_fails : str
         Why the current torch cannot build it; empty if it can.
     """
@@ -46,20 +68,26 @@ class RealExtension:
     cuda_flags: tuple[str, ...]
     ldflags: tuple[str, ...]
     arch: str
-    registers_operators: bool
+    operators: bool
+    functions: tuple[str, ...]
+    declarations: str
     torch_fails: str
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of ``torch.utils.cpp_extension.load``."""
+        """The arguments of ``torch.utils.cpp_extension.load``, or of ``load_inline``."""
+        sources: dict[str, Any] = {"sources": list(map(str, self.sources))}
+        if self.functions:
+            texts = [path.read_text() for path in self.sources]
+            sources = {"cuda_sources": texts, "cpp_sources": self.declarations, "functions": list(self.functions)}
         return {
             "name": self.module,
-            "sources": list(map(str, self.sources)),
+            **sources,
             "extra_cflags": list(self.cflags),
             "extra_cuda_cflags": list(self.cuda_flags),
             "extra_ldflags": list(self.ldflags),
             "extra_include_paths": list(map(str, self.include_dirs)),
-            "is_python_module": not self.registers_operators,
+            "is_python_module": not self.operators,
         }
 
 
@@ -108,7 +136,9 @@ def _extension(fields: Mapping[str, Any], directory: Path, headers: Sequence[Pat
         cuda_flags=(*defines, *fields.get("cuda_flags", [])),
         ldflags=tuple(fields.get("ldflags", [])),
         arch=fields.get("arch", "9.0a"),
-        registers_operators=fields.get("operators", False),
+        operators=fields.get("operators", False),
+        functions=tuple(fields.get("functions", [])),
+        declarations=fields.get("declarations", ""),
         torch_fails=fields.get("torch_fails", ""),
     )
 

@@ -2,17 +2,21 @@
 
 DIRECTORY holds one checkout per repository, named ``owner+name``:
 
-    git clone https://github.com/IST-DASLab/marlin DIRECTORY/IST-DASLab+marlin
+    git clone https://github.com/OWNER/NAME DIRECTORY/OWNER+NAME
 
-and a manifest, ``DIRECTORY/real_extensions.toml``, which says how each repository builds its extensions:
+and a manifest, ``DIRECTORY/real_extensions.toml``, which says how each repository builds its extensions. The fields
+are listed in ``benchmarks.real_extension_manifest``:
 
     [repositories]
-    "IST-DASLab/marlin" = "2f6d7c10e124b3c5fa29ff8d77d568bd7af3274c"  # the commit
+    "owner/name" = "0123456789abcdef0123456789abcdef01234567"  # the commit
 
     [[extension]]
-    name = "marlin_cuda"
-    repository = "IST-DASLab/marlin"
-    sources = ["marlin/*.cpp", "marlin/*.cu"]
+    name = "their_norm"
+    repository = "owner/name"
+    sources = ["csrc/*.cpp", "csrc/cuda/*.cu"]
+    include_dirs = ["csrc"]
+    needs = ["NVIDIA/cutlass/include"]  # a directory of another checkout
+    cuda_flags = ["-O3"]
 
 Each extension is loaded in a fresh process with an empty cache. The first name that tkjit's stand-ins for torch's
 headers lack ends it; with ``--fallback`` it goes on with torch's own headers. ``--torch`` also builds every extension
