@@ -117,7 +117,7 @@ def test_half_a_mebibyte_of_local_memory():
 
 
 @pytest.mark.slow
-def test_many_threads_that_launch_share_what_launches_keep(fresh, filled):
+def test_many_threads_that_launch_share_what_launches_keep(fresh, warmed):
     code = """
 import threading, torch, tkjit
 softmax = tkjit.load("softmax")
@@ -138,12 +138,12 @@ def round_of_16():
 first = max(round_of_16() for _ in range(3))
 print(max(round_of_16() for _ in range(6)) - first)
 """
-    growth_mib = int(fresh.run(code, TKJIT_CACHE=str(filled)))
+    growth_mib = int(fresh.run(code))
     a_block_mib = 256  # its threads' stacks
     assert growth_mib < 16 * a_block_mib
 
 
-def test_launchers_use_the_stacks_that_others_have_left(fresh, filled):
+def test_launchers_use_the_stacks_that_others_have_left(fresh, warmed):
     code = """
 import os, torch, tkjit
 os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # so that each launch is of one thread, a block at a time
@@ -155,7 +155,7 @@ def mappings_after(kernel, *tensors):
 
 print(-mappings_after(tkjit.load("gemm"), x, x) + mappings_after(tkjit.load("softmax"), x))
 """
-    more = int(fresh.run(code, TKJIT_CACHE=str(filled)))
+    more = int(fresh.run(code))
     assert more < 100  # a block of 256 threads has 512: each a stack and its guard
 
 
