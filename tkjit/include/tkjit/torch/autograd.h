@@ -22,7 +22,7 @@ public:
         at::in_python([&] { set("materialize_grads", pybind11::cast(value)); });
     }
     variable_list get_saved_variables() const {
-        return at::in_python([&] { return pybind11::value_of<variable_list>(get("saved_tensors")); });
+        return at::in_python([&] { return pybind11::cast<variable_list>(get("saved_tensors")); });
     }
     /// Whether the gradient of the i-th tensor argument is wanted.
     bool needs_input_grad(size_t i) const {
@@ -37,7 +37,7 @@ private:
     friend struct Function;
     pybind11::object get(const char* name) const { return pybind11::check(PyObject_GetAttrString(python_, name)); }
     void set(const char* name, const pybind11::object& value) const {
-        if (PyObject_SetAttrString(python_, name, value.ptr()) != 0) throw pybind11::error_already_set();
+        pybind11::check_status(PyObject_SetAttrString(python_, name, value.ptr()));
     }
     void call(const char* name, const variable_list& tensors) const {
         at::in_python([&] {
@@ -110,8 +110,8 @@ struct Function {
             for (size_t i = 0; i < tensors.size(); ++i) PyTuple_SetItem(all.ptr(), Py_ssize_t(i + 1), pybind11::cast(tensors[i]).release());
             const auto apply = pybind11::check(PyObject_GetAttrString(python_function_class(), "apply"));
             const auto made = pybind11::check(PyObject_CallObject(apply.ptr(), all.ptr()));
-            if constexpr (std::is_same<Result, at::Tensor>::value) return pybind11::value_of<at::Tensor>(made);
-            else return pybind11::value_of<variable_list>(made);
+            if constexpr (std::is_same<Result, at::Tensor>::value) return pybind11::cast<at::Tensor>(made);
+            else return pybind11::cast<variable_list>(made);
         });
     }
 
@@ -137,9 +137,7 @@ private:
     static pybind11::object run_backward(AutogradContext& context, PyObject* called) {
         variable_list gradients;
         for (Py_ssize_t i = 1; i < PyTuple_Size(called); ++i) {
-            at::Tensor gradient;
-            pybind11::Reader<at::Tensor>::read(PyTuple_GetItem(called, i), gradient);
-            gradients.push_back(std::move(gradient));
+            gradients.push_back(at::FromPython<at::Tensor>::read(PyTuple_GetItem(called, i)));
         }
         context.python_ = PyTuple_GetItem(called, 0);
         const variable_list made = T::backward(&context, gradients);

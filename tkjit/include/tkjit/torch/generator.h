@@ -46,7 +46,7 @@ inline uint64_t CUDAGeneratorImpl::ask(const char* name) const {
     return in_python([&]() -> uint64_t {
         if (std::string(name) == "get_offset") return std::exchange(offset, offset + 4096);
         static PyObject* const initial_seed = pybind11::of_torch("initial_seed");
-        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallObject(initial_seed, nullptr)));
+        return pybind11::cast<uint64_t>(pybind11::check(PyObject_CallObject(initial_seed, nullptr)));
     });
 }
 inline void CUDAGeneratorImpl::tell(const char*, uint64_t) const {}
@@ -55,7 +55,7 @@ inline Generator default_cuda_generator(c10::DeviceIndex) { return {}; }
 inline uint64_t CUDAGeneratorImpl::ask(const char* name) const {
     return in_python([&] {
         const auto method = pybind11::check(PyObject_GetAttrString(static_cast<PyObject*>(generator_.object()), name));
-        return pybind11::value_of<uint64_t>(pybind11::check(PyObject_CallObject(method.ptr(), nullptr)));
+        return pybind11::cast<uint64_t>(pybind11::check(PyObject_CallObject(method.ptr(), nullptr)));
     });
 }
 inline void CUDAGeneratorImpl::tell(const char* name, uint64_t value) const {
@@ -69,7 +69,7 @@ inline Generator default_cuda_generator(c10::DeviceIndex device) {
     return in_python([&] {
         const auto module = pybind11::check(PyImport_ImportModule("torch.cuda"));
         const auto all = pybind11::check(PyObject_GetAttrString(module.ptr(), "default_generators"));
-        return pybind11::value_of<Generator>(pybind11::check(PySequence_GetItem(all.ptr(), device)));
+        return pybind11::cast<Generator>(pybind11::check(PySequence_GetItem(all.ptr(), device)));
     });
 }
 #endif

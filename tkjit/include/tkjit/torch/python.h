@@ -12,24 +12,17 @@ inline namespace tkjit_stand_in {
 struct Documentation {
     PyObject* module;
     void operator=(const char* text) const {
-        if (PyModule_SetDocString(module, text) != 0) throw error_already_set();
+        check_status(PyModule_SetDocString(module, text));
     }
     void operator=(const std::string& text) const { *this = text.c_str(); }
 };
-/// ``m.attr("name") = value``.
-struct Attribute {
-    PyObject* owner;
-    std::string name;
-    template <class T>
-    void operator=(const T& value) const {
-        if (PyObject_SetAttrString(owner, name.c_str(), cast(value).ptr()) != 0) throw error_already_set();
-    }
-};
-
-class module_ {
+class module_ : public object {
 public:
-    explicit module_(PyObject* module) : module_pointer_(module) {}
-    PyObject* ptr() const { return module_pointer_; }
+    module_() = default;
+    module_(object module) : object(std::move(module)) {}
+    static module_ import(const char* name) { return check(PyImport_ImportModule(name)); }
+    static bool is_type_of(PyObject* given) { return is_instance(given, reinterpret_cast<PyObject*>(&PyModule_Type)); }
+    static const char* type_name() { return "module"; }
 
     template <class F, class... Extra>
     module_& def(const char* name, F function, const Extra&... extra) {
@@ -39,17 +32,17 @@ public:
     module_ def_submodule(const char* name, const char* doc = nullptr) {
         const object own = check(PyObject_GetAttrString(ptr(), "__name__"));
         const std::string whole = std::string(pybind11::utf8(own.ptr())) + "." + name;
-        module_ made(PyImport_AddModule(whole.c_str()));
-        if (!made.ptr()) throw error_already_set();
+        PyObject* const added = PyImport_AddModule(whole.c_str());
+        module_ made(check(pybind11::new_reference(added)));
         if (doc) made.doc() = doc;
-        if (PyObject_SetAttrString(ptr(), name, made.ptr()) != 0) throw error_already_set();
+        check_status(PyObject_SetAttrString(ptr(), name, made.ptr()));
         return made;
     }
-    Attribute attr(const char* name) const { return {module_pointer_, name}; }
-    Documentation doc() const { return {module_pointer_}; }
-
-private:
-    PyObject* module_pointer_;
+    template <class T>
+    void add_object(const char* name, const T& value) const {
+        attr(name) = value;
+    }
+    Documentation doc() const { return {ptr()}; }
 };
 using module = module_;
 
@@ -82,7 +75,7 @@ F wrap_pybind_function(F function) {
         PyObject* const made = PyModule_Create(&definition);                                                      \
         if (!made) return nullptr;                                                                                \
         try {                                                                                                     \
-            pybind11::module_ module(made);                                                                       \
+            pybind11::module_ module(pybind11::object(pybind11::new_reference(made)));                            \
             tkjit_define(module);                                                                                 \
         } catch (...) {                                                                                           \
             pybind11::translate();                                                                                \

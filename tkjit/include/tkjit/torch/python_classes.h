@@ -13,27 +13,43 @@ inline namespace tkjit_stand_in {
 struct Instance {
     PyObject_HEAD
     std::shared_ptr<void> held;
+    const std::type_info* type;  // of what is held
 };
-inline std::unordered_map<std::type_index, PyTypeObject*>& bound_classes() {
-    static auto* const all = new std::unordered_map<std::type_index, PyTypeObject*>;
+/// A class that is bound, and its base that is.
+struct Bound {
+    PyTypeObject* type = nullptr;
+    const std::type_info* base = nullptr;
+    void* (*to_base)(void*) = nullptr;
+};
+inline std::unordered_map<std::type_index, Bound>& bound_classes() {
+    static auto* const all = new std::unordered_map<std::type_index, Bound>;
     return *all;
 }
-inline PyTypeObject* bound_class(std::type_index type) {
+inline const Bound& bound_class(const std::type_info& type) {
     const auto found = bound_classes().find(type);
     if (found != bound_classes().end()) return found->second;
-    PyErr_Format(PyExc_TypeError, "%s is not bound to Python", type.name());
-    throw error_already_set();
+    throw type_error(std::string(type.name()) + " is not bound to Python");
+}
+inline Instance& instance(PyObject* object) { return *reinterpret_cast<Instance*>(object); }
+/// What an instance holds, as a class or a base of it; null before ``__init__``.
+inline void* held_as(const Instance& from, const std::type_info& wanted) {
+    void* found = from.held.get();
+    for (const std::type_info* type = from.type; found && *type != wanted;) {
+        const Bound& bound = bound_class(*type);
+        if (!bound.base) return nullptr;
+        found = bound.to_base(found);
+        type = bound.base;
+    }
+    return found;
 }
 
 template <class T>
 struct Reader<std::shared_ptr<T>> {
-    static std::string name() {
-        const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(bound_class(typeid(T))), "__name__"));
-        return utf8(name.ptr());
-    }
+    static std::string name() { return utf8(check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(bound_class(typeid(T)).type), "__name__")).ptr()); }
     static bool read(PyObject* given, std::shared_ptr<T>& to) {
-        if (!PyObject_TypeCheck(given, bound_class(typeid(T)))) return false;
-        to = std::static_pointer_cast<T>(reinterpret_cast<Instance*>(given)->held);
+        if (!PyObject_TypeCheck(given, bound_class(typeid(T)).type)) return false;
+        const Instance& from = instance(given);
+        to = std::shared_ptr<T>(from.held, static_cast<T*>(held_as(from, typeid(T))));
         return to != nullptr;
     }
 };
@@ -41,9 +57,9 @@ template <class T>
 struct Writer<std::shared_ptr<T>> {
     static object write(const std::shared_ptr<T>& value) {
         if (!value) return none();
-        PyTypeObject* const type = bound_class(typeid(T));
-        object made = check(PyType_GenericAlloc(type, 0));
-        new (&reinterpret_cast<Instance*>(made.ptr())->held) std::shared_ptr<void>(value);
+        object made = check(PyType_GenericAlloc(bound_class(typeid(T)).type, 0));
+        new (&instance(made.ptr()).held) std::shared_ptr<void>(std::const_pointer_cast<std::remove_const_t<T>>(value));
+        instance(made.ptr()).type = &typeid(T);
         return made;
     }
 };
@@ -72,15 +88,45 @@ struct Writer<T, std::enable_if_t<is_bound_type<T>>> {
     static object write(const T& value) { return cast(std::make_shared<T>(value)); }
 };
 template <class T>
-struct Writer<std::unique_ptr<T>> {
-    static object write(std::unique_ptr<T> value) { return cast(std::shared_ptr<T>(std::move(value))); }
+struct ResultOf<std::unique_ptr<T>> {
+    static object write(std::unique_ptr<T> made, return_value_policy, handle) { return pybind11::cast(std::shared_ptr<T>(std::move(made))); }
+};
+/// An object that something else owns; with ``reference_internal`` that is the first argument.
+template <class T>
+object cast_reference(T* made, return_value_policy policy, handle parent) {
+    if (!made) return none();
+    if (policy != return_value_policy::reference_internal) return pybind11::cast(std::shared_ptr<T>(made, [](T*) {}));
+    const auto kept = std::make_shared<object>(pybind11::new_reference(parent.ptr()));
+    return pybind11::cast(std::shared_ptr<T>(kept, made));
+}
+template <class T>
+struct ResultOf<T*, std::enable_if_t<is_bound_type<std::remove_const_t<T>>>> {
+    static object write(T* made, return_value_policy policy, handle parent) {
+        switch (policy) {
+            case return_value_policy::automatic:
+            case return_value_policy::take_ownership: return pybind11::cast(std::shared_ptr<T>(made));
+            case return_value_policy::copy:
+            case return_value_policy::move: return made ? pybind11::cast(*made) : none();
+            default: return cast_reference(made, policy, parent);
+        }
+    }
+};
+template <class T>
+struct ResultOf<T&, std::enable_if_t<is_bound_type<std::remove_const_t<T>>>> {
+    static object write(T& made, return_value_policy policy, handle parent) {
+        const bool is_reference = policy == return_value_policy::reference || policy == return_value_policy::reference_internal;
+        return is_reference ? cast_reference(&made, policy, parent) : pybind11::cast<std::remove_const_t<T>>(made);
+    }
 };
 
 /// What ``__init__`` puts a C++ object into.
 template <class T>
 struct SelfOf {
     PyObject* object = nullptr;
-    void set(std::shared_ptr<T> made) const { reinterpret_cast<Instance*>(object)->held = std::move(made); }
+    void set(std::shared_ptr<T> made) const {
+        instance(object).held = std::move(made);
+        instance(object).type = &typeid(T);
+    }
     void set(std::unique_ptr<T> made) const { set(std::shared_ptr<T>(std::move(made))); }
     void set(T* made) const { set(std::shared_ptr<T>(made)); }
     void set(T made) const { set(std::make_shared<T>(std::move(made))); }
@@ -90,7 +136,7 @@ struct Reader<SelfOf<T>> {
     static std::string name() { return "self"; }
     static bool read(PyObject* given, SelfOf<T>& to) {
         to.object = given;
-        return PyObject_TypeCheck(given, bound_class(typeid(T)));
+        return PyObject_TypeCheck(given, bound_class(typeid(T)).type);
     }
 };
 
@@ -113,8 +159,21 @@ init_by<R (*)(A...)> init(R (*make)(A...)) {
     return {make};
 }
 
+/// The base class among the options of ``class_``, void where there is none; the others are how objects are held.
 template <class T, class... Options>
-class class_ {
+struct BaseOf {
+    using type = void;
+};
+template <class T, class First, class... Others>
+struct BaseOf<T, First, Others...> {
+    static constexpr bool is_base = std::is_base_of<First, T>::value && !std::is_same<First, T>::value;
+    using type = std::conditional_t<is_base, First, typename BaseOf<T, Others...>::type>;
+};
+
+template <class T, class... Options>
+class class_ : public handle {
+    using Base = typename BaseOf<T, Options...>::type;
+
 public:
     template <class Module, class... Extra>
     class_(const Module& module, const char* name, const Extra&...) {
@@ -123,11 +182,18 @@ public:
         whole = std::string(pybind11::utf8(in.ptr())) + "." + name;
         PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(&free)}, {Py_tp_new, reinterpret_cast<void*>(&make)}, {0, nullptr}};
         PyType_Spec spec{whole.c_str(), int(sizeof(Instance)), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
-        type_ = reinterpret_cast<PyTypeObject*>(check(PyType_FromSpec(&spec)).release());
-        bound_classes()[typeid(T)] = type_;
-        if (PyObject_SetAttrString(module.ptr(), name, ptr()) != 0) throw error_already_set();
+        Bound bound;
+        object bases;
+        if constexpr (!std::is_void<Base>::value) {
+            bases = pybind11::make_tuple(handle(reinterpret_cast<PyObject*>(bound_class(typeid(Base)).type)));
+            bound.base = &typeid(Base);
+            bound.to_base = [](void* from) -> void* { return static_cast<Base*>(static_cast<T*>(from)); };
+        }
+        object_ = check(PyType_FromSpecWithBases(&spec, bases.ptr())).release();
+        bound.type = reinterpret_cast<PyTypeObject*>(object_);
+        bound_classes()[typeid(T)] = bound;
+        check_status(PyObject_SetAttrString(module.ptr(), name, ptr()));
     }
-    PyObject* ptr() const { return reinterpret_cast<PyObject*>(type_); }
 
     template <class... A, class... Extra>
     class_& def(init_of<A...>, const Extra&... extra) {
@@ -157,20 +223,19 @@ public:
     }
     template <class Get, class... Extra>
     class_& def_property_readonly(const char* name, Get get, const Extra&...) {
-        return def_property(name, getter(get), none());
+        return set_property(name, getter(get), none());
     }
     template <class Get, class Set, class... Extra>
     class_& def_property(const char* name, Get get, Set set, const Extra&...) {
-        return def_property(name, getter(get), setter(set));
+        return set_property(name, getter(get), setter(set));
     }
     template <class V, class C, class... Extra>
     class_& def_readonly(const char* name, V C::*member, const Extra&...) {
-        return def_property(name, getter([member](T& self) -> V { return self.*member; }), none());
+        return set_property(name, getter_of(member), none());
     }
     template <class V, class C, class... Extra>
     class_& def_readwrite(const char* name, V C::*member, const Extra&...) {
-        return def_property(name, getter([member](T& self) -> V { return self.*member; }),
-                            setter([member](T& self, V value) { self.*member = std::move(value); }));
+        return set_property(name, getter_of(member), setter([member](T& self, V value) { self.*member = std::move(value); }));
     }
 
 private:
@@ -187,29 +252,33 @@ private:
             return python_function(make_function("get", std::move(get), true).release());
         }
     }
+    /// A member of a bound class is shared with the object that it lies in.
+    template <class V, class C>
+    object getter_of(V C::*member) {
+        if constexpr (is_bound_type<V>) return getter([member](const std::shared_ptr<T>& self) { return std::shared_ptr<V>(self, &(self.get()->*member)); });
+        else return getter([member](T& self) -> V { return self.*member; });
+    }
     template <class F>
     object setter(F set) {
         return python_function(make_function("set", std::move(set), true).release());
     }
-    class_& def_property(const char* name, const object& get, const object& set) {
+    class_& set_property(const char* name, const object& get, const object& set) {
         const object type = check(PyObject_GetAttrString(check(PyImport_ImportModule("builtins")).ptr(), "property"));
         const object property = check(PyObject_CallFunctionObjArgs(type.ptr(), get.ptr(), set.ptr(), nullptr));
-        if (PyObject_SetAttrString(ptr(), name, property.ptr()) != 0) throw error_already_set();
+        check_status(PyObject_SetAttrString(ptr(), name, property.ptr()));
         return *this;
     }
     static PyObject* make(PyTypeObject* type, PyObject*, PyObject*) {
         PyObject* const made = PyType_GenericAlloc(type, 0);
-        if (made) new (&reinterpret_cast<Instance*>(made)->held) std::shared_ptr<void>();
+        if (made) new (&instance(made).held) std::shared_ptr<void>();
         return made;
     }
     static void free(PyObject* self) {
         PyTypeObject* const type = Py_TYPE(self);
-        reinterpret_cast<Instance*>(self)->held.~shared_ptr();
+        instance(self).held.~shared_ptr();
         reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
         Py_DECREF(type);
     }
-
-    PyTypeObject* type_ = nullptr;
 };
 
 /// An enumeration, which becomes an ``enum.IntEnum`` at the end of the statement.
@@ -217,10 +286,10 @@ template <class T>
 class enum_ {
 public:
     template <class Module, class... Extra>
-    enum_(const Module& module, const char* name, const Extra&...) : module_(pybind11::new_reference(module.ptr())), name_(name), values_(check(PyDict_New())) {}
+    enum_(const Module& module, const char* name, const Extra&...) : module_(pybind11::new_reference(module.ptr())), name_(name) {}
     enum_(const enum_&) = delete;
     enum_& value(const char* name, T value, const char* = nullptr) {
-        if (PyDict_SetItemString(values_.ptr(), name, cast(int64_t(value)).ptr()) != 0) throw error_already_set();
+        check_status(PyDict_SetItemString(values_.ptr(), name, cast(int64_t(value)).ptr()));
         return *this;
     }
     enum_& export_values() {
@@ -248,7 +317,7 @@ private:
 
     object module_;
     std::string name_;
-    object values_;
+    dict values_;
     bool are_exported_ = false;
 };
 

@@ -17,8 +17,12 @@ inline namespace tkjit_stand_in {
 /// The name of an argument, and its default.
 struct arg {
     explicit arg(const char* name) : name(name) {}
-    arg none(bool = true) const { return *this; }       // the argument's type says whether it may be None
-    arg noconvert(bool = true) const { return *this; }  // nothing is converted
+    arg none(bool = true) const { return *this; }  // the argument's type says whether it may be None
+    arg noconvert(bool is = true) const {
+        arg made = *this;
+        made.converts = !is;
+        return made;
+    }
     template <class T>
     arg operator=(const T& value) const {
         arg made = *this;
@@ -32,6 +36,7 @@ struct arg {
     }
     std::string name;
     object value;
+    bool converts = true;
 };
 inline namespace literals {
 inline arg operator""_a(const char* name, size_t) { return arg(name); }
@@ -43,6 +48,8 @@ enum class return_value_policy { automatic, automatic_reference, take_ownership,
 struct kw_only {};
 struct pos_only {};
 struct is_operator {};
+template <int nurse, int patient>
+struct keep_alive {};  // what a bound class holds is shared
 struct doc {
     const char* text;
 };
@@ -52,6 +59,7 @@ struct Extras {
     std::string doc;
     std::vector<arg> arguments;
     bool releases_gil = false;
+    return_value_policy policy = return_value_policy::automatic;
 
     void take(const char* text) { doc = text; }
     void take(const std::string& text) { doc = text; }
@@ -63,10 +71,28 @@ struct Extras {
     }
     template <int... i>
     void take(std::integer_sequence<int, i...>) {}
-    void take(return_value_policy) {}
+    void take(return_value_policy given) { policy = given; }
     void take(kw_only) {}
     void take(pos_only) {}
     void take(is_operator) {}
+    template <int nurse, int patient>
+    void take(keep_alive<nurse, patient>) {}
+};
+
+/// Whether an object is of a type by itself, without a conversion; overloads that fit so are preferred.
+template <class T>
+struct Exact {
+    static bool is(PyObject*) { return true; }
+};
+template <>
+struct Exact<double> {
+    static bool is(PyObject* given) { return PyFloat_Check(given); }
+};
+template <>
+struct Exact<float> : Exact<double> {};
+template <class T>
+struct Exact<std::optional<T>> {
+    static bool is(PyObject* given) { return given == Py_None || Exact<T>::is(given); }
 };
 
 /// What the launches of one call have come to. On a GPU a launch goes on after the call, and torch reports what fails.
@@ -90,7 +116,7 @@ struct Launches {
 /// One C++ function, and the next of the same name.
 class Function {
 public:
-    Function(std::string name, Extras extras, size_t count, bool has_self) : name(std::move(name)), extras(std::move(extras)) {
+    Function(std::string name, Extras extras, size_t count, bool has_self) : name(std::move(name)), extras(std::move(extras)), count(count) {
         auto& arguments = this->extras.arguments;
         if (arguments.empty())
             for (size_t i = has_self; i < count; ++i) arguments.emplace_back(("arg" + std::to_string(i - has_self)).c_str());
@@ -99,29 +125,43 @@ public:
     }
     virtual ~Function() = default;
     /// The result; none where an argument is of another type, which ``refusal`` then names.
-    virtual std::optional<object> call(PyObject* const* given, std::string& refusal) const = 0;
+    virtual std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const = 0;
 
     const std::string name;
     Extras extras;
+    /// How many arguments have names; ``py::args`` and ``py::kwargs`` follow them.
+    size_t count;
+    bool takes_args = false, takes_kwargs = false;
     std::unique_ptr<Function> next;
+};
+
+/// Makes an object of what a function returned; python_classes.h adds pointers and references to bound classes.
+template <class R, class = void>
+struct ResultOf {
+    static object write(const std::decay_t<R>& made, return_value_policy, handle) { return Writer<std::decay_t<R>>::write(made); }
 };
 
 template <class F, class R, class... A>
 class FunctionOf final : public Function {
 public:
     FunctionOf(std::string name, F function, Extras extras, bool has_self)
-        : Function(std::move(name), std::move(extras), sizeof...(A), has_self), function_(std::move(function)) {}
+        : Function(std::move(name), std::move(extras), sizeof...(A) - has<args> - has<kwargs>, has_self), function_(std::move(function)) {
+        takes_args = has<args>, takes_kwargs = has<kwargs>;
+    }
 
-    std::optional<object> call(PyObject* const* given, std::string& refusal) const override {
-        return call_with(given, refusal, std::index_sequence_for<A...>());
+    std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const override {
+        return call_with(given, converts, refusal, std::index_sequence_for<A...>());
     }
 
 private:
+    template <class T>
+    static constexpr size_t has = (std::is_same<std::decay_t<A>, T>::value || ...);
+
     template <size_t... i>
-    std::optional<object> call_with([[maybe_unused]] PyObject* const* given, [[maybe_unused]] std::string& refusal,
+    std::optional<object> call_with([[maybe_unused]] PyObject* const* given, [[maybe_unused]] bool converts, [[maybe_unused]] std::string& refusal,
                                     std::index_sequence<i...>) const {
         std::tuple<typename Kept<std::decay_t<A>>::type...> read{};
-        if (!(read_one(given[i], std::get<i>(read), i, refusal) && ...)) return std::nullopt;
+        if (!(read_one(given[i], std::get<i>(read), i, converts, refusal) && ...)) return std::nullopt;
         const Launches launches;
         const auto run = [&]() -> R {
             std::optional<gil_scoped_release> released;
@@ -133,15 +173,17 @@ private:
             launches.check();
             return none();
         } else {
-            object made = cast<std::decay_t<R>>(run());
+            object made = ResultOf<R>::write(run(), extras.policy, sizeof...(A) ? given[0] : nullptr);
             launches.check();
             return made;
         }
     }
     template <class T>
-    bool read_one(PyObject* given, T& to, size_t position, std::string& refusal) const {
-        if (Reader<T>::read(given, to)) return true;
-        refusal = extras.arguments[position].name + ": expected " + Reader<T>::name() + ", got " + type_name(given);
+    bool read_one(PyObject* given, T& to, size_t position, bool converts, std::string& refusal) const {
+        const bool is_named = position < count;
+        const bool is_wanted = (converts && (!is_named || extras.arguments[position].converts)) || Exact<T>::is(given);
+        if (is_wanted && Reader<T>::read(given, to)) return true;
+        refusal = (is_named ? extras.arguments[position].name : "*") + ": expected " + Reader<T>::name() + ", got " + type_name(given);
         return false;
     }
 
@@ -152,7 +194,10 @@ private:
 inline void translate() {
     try {
         throw;
-    } catch (const error_already_set&) {
+    } catch (const error_already_set& error) {
+        error.restore();
+    } catch (const builtin_exception& error) {
+        error.set_error();
     } catch (const c10::IndexError& error) {
         PyErr_SetString(PyExc_IndexError, error.what());
     } catch (const c10::ValueError& error) {
@@ -177,43 +222,57 @@ inline void translate() {
 }
 
 /// The arguments in their order: by position or name, and defaults; the reason where they do not fit.
-inline std::string put_in_order(const Function& function, PyObject* args, PyObject* kwargs, std::vector<PyObject*>& found) {
+inline std::string put_in_order(const Function& function, PyObject* positional, PyObject* named, std::vector<object>& found) {
     const std::vector<arg>& arguments = function.extras.arguments;
-    const size_t count = arguments.size(), given = size_t(PyTuple_Size(args));
-    found.assign(count, nullptr);
-    if (given > count) return "() takes " + std::to_string(count) + " arguments, but " + std::to_string(given) + " were given";
-    for (size_t i = 0; i < given; ++i) found[i] = PyTuple_GetItem(args, Py_ssize_t(i));
+    const size_t count = function.count, given = size_t(PyTuple_Size(positional));
+    if (given > count && !function.takes_args)
+        return "() takes " + std::to_string(count) + " arguments, but " + std::to_string(given) + " were given";
+    found.assign(count, object());
     size_t used = 0;
     for (size_t i = 0; i < count; ++i) {
-        PyObject* const named = kwargs ? PyDict_GetItemString(kwargs, arguments[i].name.c_str()) : nullptr;
-        used += named != nullptr;
-        if (named && found[i]) return "() got " + arguments[i].name + " twice";
-        if (!found[i]) found[i] = named ? named : arguments[i].value.ptr();
+        PyObject* const by_position = i < given ? PyTuple_GetItem(positional, Py_ssize_t(i)) : nullptr;
+        PyObject* const by_name = named ? PyDict_GetItemString(named, arguments[i].name.c_str()) : nullptr;
+        used += by_name != nullptr;
+        if (by_name && by_position) return "() got " + arguments[i].name + " twice";
+        found[i] = object(pybind11::new_reference(by_position ? by_position : by_name ? by_name : arguments[i].value.ptr()));
         if (!found[i]) return "(): " + arguments[i].name + " is missing";
     }
-    if (!kwargs || used == size_t(PyDict_Size(kwargs))) return "";
-    const object shown = check(PyObject_Str(kwargs));
-    return "() has no such argument: " + std::string(pybind11::utf8(shown.ptr()));
+    if (function.takes_args) found.push_back(check(PyTuple_GetSlice(positional, Py_ssize_t(count), Py_ssize_t(given))));
+    if (function.takes_kwargs) {
+        const object others = named ? check(PyDict_Copy(named)) : check(PyDict_New());
+        for (const arg& argument : arguments)
+            if (others.contains(argument.name)) check_status(PyDict_DelItemString(others.ptr(), argument.name.c_str()));
+        found.push_back(others);
+        return "";
+    }
+    return !named || used == size_t(PyDict_Size(named)) ? "" : "() has no such argument: " + text_of(named);
 }
 
 inline constexpr const char* capsule_name = "tkjit.torch.function";
 
-/// Calls the first overload that takes the arguments.
-inline PyObject* call_function(PyObject* capsule, PyObject* args, PyObject* kwargs) noexcept {
-    try {
-        const auto* const first = static_cast<const Function*>(PyCapsule_GetPointer(capsule, capsule_name));
-        std::string refusals;
-        for (const Function* function = first; function; function = function->next.get()) {
-            std::vector<PyObject*> given;
-            std::string refusal = put_in_order(*function, args, kwargs, given);
+/// Calls the first overload that takes the arguments, if possible without conversions.
+inline object call_first(const Function& first, PyObject* positional, PyObject* named) {
+    std::string refusals;
+    for (const bool converts : {false, true}) {
+        if (!converts && !first.next) continue;
+        refusals.clear();
+        for (const Function* function = &first; function; function = function->next.get()) {
+            std::vector<object> given;
+            std::string refusal = put_in_order(*function, positional, named, given);
             if (refusal.empty()) {
-                if (std::optional<object> made = function->call(given.data(), refusal)) return made->release();
+                std::vector<PyObject*> pointers;
+                for (const object& one : given) pointers.push_back(one.ptr());
+                if (std::optional<object> made = function->call(pointers.data(), converts, refusal)) return *std::move(made);
                 refusal = "(): " + refusal;
             }
             refusals += (refusals.empty() ? "" : "; ") + function->name + refusal;
         }
-        PyErr_SetString(PyExc_TypeError, refusals.c_str());
-        return nullptr;
+    }
+    throw type_error(refusals);
+}
+inline PyObject* call_function(PyObject* capsule, PyObject* positional, PyObject* named) noexcept {
+    try {
+        return call_first(*static_cast<const Function*>(PyCapsule_GetPointer(capsule, capsule_name)), positional, named).release();
     } catch (...) {
         translate();
         return nullptr;
@@ -244,7 +303,7 @@ inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bo
         const object functools = check(PyImport_ImportModule("functools"));
         made = check(PyObject_CallMethod(functools.ptr(), "partialmethod", "O", made.ptr()));
     }
-    if (PyObject_SetAttrString(owner, first->name.c_str(), made.ptr()) != 0) throw error_already_set();
+    check_status(PyObject_SetAttrString(owner, first->name.c_str(), made.ptr()));
 }
 
 /// The signature of a lambda or another callable.

@@ -1,10 +1,7 @@
 // Python objects, and their conversion to and from numbers, texts and lists; tensor_values.h adds tensors.
 #pragma once
 
-#include "check.h"
-#include "shim.h"
-
-#include <Python.h>
+#include "python_objects.h"
 
 #include <array>
 #include <complex>
@@ -21,82 +18,10 @@
 namespace pybind11 {
 inline namespace tkjit_stand_in {
 
-// CPython's limited API alone, since some sources define Py_LIMITED_API.
-
-inline PyObject* new_reference(PyObject* object) {
-    Py_XINCREF(object);
-    return object;
-}
-
-/// A Python exception is set.
-struct error_already_set : std::exception {
-    const char* what() const noexcept override { return "a Python exception"; }
-};
-
-/// A reference, which is given up at the end of its scope.
-class object {
-public:
-    object() = default;
-    explicit object(PyObject* owned) : object_(owned) {}
-    object(object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-    object(const object& other) : object_(other.object_) { Py_XINCREF(object_); }
-    object& operator=(object other) noexcept {
-        std::swap(object_, other.object_);
-        return *this;
-    }
-    ~object() { Py_XDECREF(object_); }
-    PyObject* ptr() const { return object_; }
-    PyObject* release() { return std::exchange(object_, nullptr); }
-
-private:
-    PyObject* object_ = nullptr;
-};
-inline object none() { return object(pybind11::new_reference(Py_None)); }
-inline object check(PyObject* owned) {
-    if (!owned) throw error_already_set();
-    return object(owned);
-}
-
-struct gil_scoped_acquire {
-    gil_scoped_acquire() : state_(PyGILState_Ensure()) {}
-    gil_scoped_acquire(const gil_scoped_acquire&) = delete;
-    ~gil_scoped_acquire() { PyGILState_Release(state_); }
-
-private:
-    PyGILState_STATE state_;
-};
-struct gil_scoped_release {
-    gil_scoped_release() : state_(PyEval_SaveThread()) {}
-    gil_scoped_release(const gil_scoped_release&) = delete;
-    ~gil_scoped_release() { PyEval_RestoreThread(state_); }
-
-private:
-    PyThreadState* state_;
-};
-
-/// The text of a str.
-inline std::string utf8(PyObject* text) {
-    const object bytes = check(PyUnicode_AsUTF8String(text));
-    char* found = nullptr;
-    Py_ssize_t size = 0;
-    if (PyBytes_AsStringAndSize(bytes.ptr(), &found, &size) != 0) throw error_already_set();
-    return {found, size_t(size)};
-}
-/// ``type(given).__name__``
-inline std::string type_name(PyObject* given) {
-    const object name = check(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(given)), "__name__"));
-    return utf8(name.ptr());
-}
-
 /// An attribute of the torch module, for the life of the process.
 inline PyObject* of_torch(const char* name) {
     const object torch = check(PyImport_ImportModule("torch"));
     return check(PyObject_GetAttrString(torch.ptr(), name)).release();
-}
-inline bool is_instance(PyObject* given, PyObject* type) {
-    const int is = PyObject_IsInstance(given, type);
-    if (is < 0) throw error_already_set();
-    return is;
 }
 /// A function of torch's Python module that turns tensors into handles, or back.
 inline PyObject* tensor_function(const char* name) {
@@ -153,6 +78,18 @@ struct Kept {
 template <class T>
 struct Kept<std::optional<T>> {
     using type = std::optional<typename Kept<T>::type>;
+};
+template <class T>
+struct Kept<std::optional<const T>> {
+    struct type {
+        std::optional<T> read;
+        std::optional<const T> given;
+        operator std::optional<const T>&() {
+            given.reset();
+            if (read) given.emplace(*read);
+            return given;
+        }
+    };
 };
 
 // ---- arguments -----------------------------------------------------------------------------------------------------
@@ -232,8 +169,9 @@ template <>
 struct Reader<std::string> {
     static std::string name() { return "str"; }
     static bool read(PyObject* given, std::string& to) {
-        if (!PyUnicode_Check(given)) return false;
-        to = utf8(given);
+        if (PyBytes_Check(given)) to = reinterpret_borrow<bytes>(given);
+        else if (PyUnicode_Check(given)) to = utf8(given);
+        else return false;
         return true;
     }
 };
@@ -248,6 +186,14 @@ struct Reader<std::optional<T>> {
         to.emplace();
         return Reader<T>::read(given, *to);
     }
+};
+template <class T>
+struct Reader<std::optional<const T>> {};
+template <class T>
+struct KeptOptional {
+    using Kept = typename pybind11::Kept<std::optional<const T>>::type;
+    static std::string name() { return Reader<std::optional<T>>::name(); }
+    static bool read(PyObject* given, Kept& to) { return Reader<std::optional<T>>::read(given, to.read); }
 };
 template <class T>
 struct Reader<std::vector<T>> {
@@ -341,12 +287,19 @@ template <class K, class V>
 struct Reader<std::map<K, V>> : MapReader<std::map<K, V>> {};
 template <class K, class V>
 struct Reader<std::unordered_map<K, V>> : MapReader<std::unordered_map<K, V>> {};
-/// Any object, as it is.
+/// Any object, or one of a type of Python's.
+template <class T>
+struct Reader<T, std::enable_if_t<std::is_base_of<object, T>::value>> {
+    static std::string name() { return T::type_name(); }
+    static bool read(PyObject* given, T& to) { return T::load(given, to); }
+};
 template <>
-struct Reader<object> {
+struct Reader<Accessor> {};
+template <>
+struct Reader<handle> {
     static std::string name() { return "object"; }
-    static bool read(PyObject* given, object& to) {
-        to = object(pybind11::new_reference(given));
+    static bool read(PyObject* given, handle& to) {
+        to = given;
         return true;
     }
 };
@@ -359,6 +312,19 @@ struct Writer;
 template <class T>
 object cast(const T& value) {
     return Writer<T>::write(value);
+}
+template <class T>
+T cast(const handle& from) {
+    typename Kept<T>::type found{};
+    if (!Reader<typename Kept<T>::type>::read(from.ptr(), found))
+        throw cast_error("expected " + Reader<typename Kept<T>::type>::name() + ", got " + type_name(from.ptr()));
+    return static_cast<T>(found);
+}
+/// Whether an object is of a type, or can be converted to one of C++.
+template <class T>
+bool isinstance(handle given) {
+    typename Kept<T>::type found{};
+    return Reader<typename Kept<T>::type>::read(given.ptr(), found);
 }
 
 template <>
@@ -394,14 +360,15 @@ template <>
 struct Writer<const char*> {
     static object write(const char* text) { return text ? cast(std::string(text)) : none(); }
 };
-inline object cast(const char* text) { return Writer<const char*>::write(text); }
+template <size_t N>
+struct Writer<char[N]> : Writer<const char*> {};
 template <>
 struct Writer<std::string_view> {
     static object write(std::string_view text) { return cast(std::string(text)); }
 };
-template <>
-struct Writer<object> {
-    static object write(const object& value) { return value; }
+template <class T>
+struct Writer<T, std::enable_if_t<std::is_base_of<handle, T>::value || std::is_same<T, Accessor>::value>> {
+    static object write(const T& value) { return value.ptr() ? object(pybind11::new_reference(value.ptr())) : none(); }
 };
 template <class T>
 struct Writer<std::complex<T>> {
@@ -424,7 +391,7 @@ struct MapWriter {
     static object write(const Map& values) {
         object made = check(PyDict_New());
         for (const auto& [key, value] : values)
-            if (PyDict_SetItem(made.ptr(), cast(key).ptr(), cast(value).ptr()) != 0) throw error_already_set();
+            check_status(PyDict_SetItem(made.ptr(), cast(key).ptr(), cast(value).ptr()));
         return made;
     }
 };
@@ -438,7 +405,7 @@ struct Writer<std::array<T, N>> {
 };
 template <class Tuple, size_t... i>
 object cast_tuple(const Tuple& values, std::index_sequence<i...>) {
-    object items[] = {cast<std::decay_t<std::tuple_element_t<i, Tuple>>>(std::get<i>(values))..., object()};
+    object items[] = {Writer<std::decay_t<std::tuple_element_t<i, Tuple>>>::write(std::get<i>(values))..., object()};
     object tuple = check(PyTuple_New(Py_ssize_t(sizeof...(i))));
     for (size_t at = 0; at < sizeof...(i); ++at) PyTuple_SetItem(tuple.ptr(), Py_ssize_t(at), items[at].release());
     return tuple;

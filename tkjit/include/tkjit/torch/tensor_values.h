@@ -66,11 +66,13 @@ template <>
 struct Reader<at::Tensor> {
     static std::string name() { return "Tensor"; }
     static bool read(PyObject* given, at::Tensor& to) {
-        const AtenTensorHandle handle = given == Py_None ? nullptr : handle_of(given);
-        to = handle ? at::Tensor(handle) : at::Tensor();
-        return handle || given == Py_None;  // as torch has it
+        const AtenTensorHandle handle = handle_of(given);
+        if (handle) to = at::Tensor(handle);
+        return handle != nullptr;
     }
 };
+template <>
+struct Reader<Kept<std::optional<const at::Tensor>>::type> : KeptOptional<at::Tensor> {};
 template <>
 struct Kept<c10::Device> {
     struct type {
@@ -164,35 +166,21 @@ struct Writer<c10::OptionalArrayRef<T>> {
     static object write(const c10::OptionalArrayRef<T>& values) { return values ? cast(*values) : none(); }
 };
 
-/// What a Python object holds.
-template <class T>
-T value_of(const object& from) {
-    T found{};
-    if (!Reader<T>::read(from.ptr(), found))
-        throw c10::TypeError(c10::str("expected ", Reader<T>::name(), ", got ", type_name(from.ptr())));
-    return found;
-}
-
 }  // inline namespace tkjit_stand_in
 }  // namespace pybind11
 
 namespace at {
 inline namespace tkjit_stand_in {
 
-/// Throws the Python exception that is set, as the type that torch's C++ functions throw.
-[[noreturn]] inline void throw_python_error() {
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    const pybind11::object owned_type(type), owned_value(value), owned_trace(trace);
-    const pybind11::object shown(value ? PyObject_Str(value) : nullptr);
-    const std::string text = shown.ptr() ? pybind11::utf8(shown.ptr()) : "a Python exception";
-    PyErr_Clear();
-    const auto is = [&](PyObject* expected) { return type && PyErr_GivenExceptionMatches(type, expected); };
-    if (is(PyExc_IndexError)) throw c10::IndexError(text);
-    if (is(PyExc_ValueError)) throw c10::ValueError(text);
-    if (is(PyExc_TypeError)) throw c10::TypeError(text);
-    if (is(PyExc_NotImplementedError)) throw c10::NotImplementedError(text);
+/// Throws a Python exception as the type that torch's C++ functions throw; Ctrl-C and the like as they are.
+[[noreturn]] inline void throw_as_of_torch(const pybind11::error_already_set& error) {
+    const std::string text = pybind11::text_of(error.value().ptr());
+    if (error.matches(PyExc_IndexError)) throw c10::IndexError(text);
+    if (error.matches(PyExc_ValueError)) throw c10::ValueError(text);
+    if (error.matches(PyExc_TypeError)) throw c10::TypeError(text);
+    if (error.matches(PyExc_NotImplementedError)) throw c10::NotImplementedError(text);
+    static PyObject* const out_of_memory = pybind11::of_torch("OutOfMemoryError");
+    if (!error.matches(PyExc_Exception) || error.matches(out_of_memory)) throw error;
     throw c10::Error(text);
 }
 /// Runs a function that uses Python, with the GIL.
@@ -201,27 +189,31 @@ auto in_python(const Function& function) -> decltype(function()) {
     const pybind11::gil_scoped_acquire held;
     try {
         return function();
-    } catch (const pybind11::error_already_set&) {
-        throw_python_error();
+    } catch (const pybind11::error_already_set& error) {
+        throw_as_of_torch(error);
     }
 }
 
 template <class R>
 struct FromPython {
-    static R read(const pybind11::object& result) { return pybind11::value_of<R>(result); }
+    static R read(pybind11::handle result) { return pybind11::cast<R>(result); }
 };
 template <>
 struct FromPython<void> {
-    static void read(const pybind11::object&) {}
+    static void read(pybind11::handle) {}
+};
+template <>
+struct FromPython<Tensor> {
+    static Tensor read(pybind11::handle result) { return result.is_none() ? Tensor() : pybind11::cast<Tensor>(result); }
 };
 template <class... R>
 struct FromPython<std::tuple<R...>> {
-    static std::tuple<R...> read(const pybind11::object& result) { return read(result, std::index_sequence_for<R...>()); }
+    static std::tuple<R...> read(pybind11::handle result) { return read(result, std::index_sequence_for<R...>()); }
 
 private:
     template <size_t... i>
-    static std::tuple<R...> read([[maybe_unused]] const pybind11::object& result, std::index_sequence<i...>) {
-        return std::tuple<R...>{pybind11::value_of<R>(pybind11::check(PySequence_GetItem(result.ptr(), Py_ssize_t(i))))...};
+    static std::tuple<R...> read([[maybe_unused]] pybind11::handle result, std::index_sequence<i...>) {
+        return std::tuple<R...>{FromPython<R>::read(pybind11::check(PySequence_GetItem(result.ptr(), Py_ssize_t(i))))...};
     }
 };
 
@@ -242,7 +234,7 @@ struct PythonOperator {
             const auto argument = pybind11::check(PySequence_GetItem(arguments.ptr(), i));
             const auto is_named = pybind11::check(PyObject_GetAttrString(argument.ptr(), "kwarg_only"));
             if (is_named.ptr() != Py_True) ++positional;
-            else names.push_back(pybind11::value_of<std::string>(pybind11::check(PyObject_GetAttrString(argument.ptr(), "name"))));
+            else names.push_back(pybind11::cast<std::string>(pybind11::check(PyObject_GetAttrString(argument.ptr(), "name"))));
         }
     }
     pybind11::object callable;
@@ -264,7 +256,7 @@ R call_in_python(const char* name, const char* overload, const A&... arguments) 
         for (size_t i = 0; i < called.positional; ++i) PyTuple_SetItem(positional.ptr(), Py_ssize_t(i), pybind11::new_reference(given[i].ptr()));
         const auto named = pybind11::check(PyDict_New());
         for (size_t i = 0; i < called.names.size(); ++i)
-            if (PyDict_SetItemString(named.ptr(), called.names[i].c_str(), given[called.positional + i].ptr()) != 0) throw pybind11::error_already_set();
+            pybind11::check_status(PyDict_SetItemString(named.ptr(), called.names[i].c_str(), given[called.positional + i].ptr()));
         return FromPython<R>::read(pybind11::check(PyObject_Call(called.callable.ptr(), positional.ptr(), named.ptr())));
     });
 }
@@ -275,11 +267,11 @@ inline pybind11::object attribute_of(const TensorBase& tensor, const char* name)
 }
 template <class T>
 T ask_python(const TensorBase& tensor, const char* name) {
-    return in_python([&] { return pybind11::value_of<T>(attribute_of(tensor, name)); });
+    return in_python([&] { return FromPython<T>::read(attribute_of(tensor, name)); });
 }
 inline void set_attribute(const TensorBase& tensor, const char* name, const pybind11::object& value) {
     const auto owner = pybind11::object_of(tensor.handle());
-    if (PyObject_SetAttrString(owner.ptr(), name, value.ptr()) != 0) throw pybind11::error_already_set();
+    pybind11::check_status(PyObject_SetAttrString(owner.ptr(), name, value.ptr()));
 }
 inline pybind11::object call_method(const TensorBase& tensor, const char* name, const pybind11::object& arguments) {
     return pybind11::check(PyObject_CallObject(attribute_of(tensor, name).ptr(), arguments.ptr()));
@@ -306,7 +298,17 @@ inline Context globalContext() { return {}; }
 inline bool TensorBase::requires_grad() const { return ask_python<bool>(*this, "requires_grad"); }
 inline bool TensorBase::is_leaf() const { return ask_python<bool>(*this, "is_leaf"); }
 inline bool TensorBase::is_view() const {
-    return in_python([&] { return pybind11::value_of<bool>(call_method(*this, "_is_view", pybind11::check(PyTuple_New(0)))); });
+    return in_python([&] { return pybind11::cast<bool>(call_method(*this, "_is_view", pybind11::check(PyTuple_New(0)))); });
+}
+inline void increment_version(const Tensor& tensor) {
+    in_python([&] { pybind11::check(PyImport_ImportModule("torch.autograd.graph")).attr("increment_version")(tensor); });
+}
+/// Keeps the memory of a tensor from being given away before a stream has done what it does now.
+inline void record_stream(const Tensor& tensor, void* stream, c10::DeviceIndex device) {
+    in_python([&] {
+        const auto made = pybind11::check(PyImport_ImportModule("torch.cuda")).attr("ExternalStream")(reinterpret_cast<uintptr_t>(stream), int(device));
+        pybind11::cast(tensor).attr("record_stream")(made);
+    });
 }
 inline void TensorBase::print() const { aoti_torch_print_tensor_handle(handle(), ""); }
 inline const Tensor& Tensor::set_requires_grad(bool is) const {

@@ -1,0 +1,105 @@
+"""What sources do with Python's own objects, with NumPy's arrays and with classes that have a base."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tkjit import cpp_extension
+
+pytestmark = pytest.mark.compiles
+
+SOURCE = Path(__file__).parents[1] / "support/extensions/python_objects.cpp"
+
+
+@pytest.fixture(scope="module")
+def module():
+    return cpp_extension.load("tkjit_test_python_objects", SOURCE)
+
+
+def test_arrays(module):
+    assert module.total(np.arange(6.0).reshape(2, 3).T) == 15 and module.total([1, 2]) == 3
+    assert module.outer([1, 2], np.array([3, 4])).tolist() == [[3, 4], [6, 8]]
+    filled = np.zeros(4, np.int32)
+    module.fill(filled)
+    assert filled.tolist() == [0, 1, 2, 3]
+    assert module.copied().dtype == np.int64 and module.copied().tolist() == [4, 5]
+    with pytest.raises(ValueError, match="incorrect number of dimensions: 2; expected 1"):
+        module.outer(np.zeros((2, 2)), [1])
+    with pytest.raises(TypeError, match=r"expected numpy.ndarray\[f4\], got str"):
+        module.total("x")
+
+
+def test_a_view_keeps_its_owner(module):
+    viewed = module.view()
+    gc.collect()
+    assert viewed.tolist() == [1, 2, 3] and viewed.base is not None
+
+
+def test_an_array_that_cannot_be_written_to(module):
+    constant = np.zeros(2, np.int32)
+    constant.flags.writeable = False
+    with pytest.raises(ValueError, match="not writeable"):
+        module.fill(constant)
+
+
+def test_an_overload_without_conversion_is_preferred(module):
+    assert [module.kind(each) for each in (np.zeros(2, np.int32), np.zeros(2), 1.5)] == ["int", "double", "float"]
+    assert module.exact(1.5) == 1.5
+    with pytest.raises(TypeError, match="expected float, got int"):
+        module.exact(1)
+
+
+def test_objects(module):
+    made = module.objects({1: "x"}, [1, "b", None], "up")
+    assert made == [(1, "x"), 2, "'b'", "None", "UP", 5.0, {"first": 1, "none": None}]
+    assert module.bytes(b"ab") == b"ab!" and module.version == "1"
+    assert module.call(lambda x, y: x * y, 3) == 6
+
+
+def test_any_number_of_arguments(module):
+    assert module.any(1, 2, 3, k=4) == (1, (2, 3), {"k": 4})
+    assert module.any(a=1) == (1, (), {})
+    with pytest.raises(TypeError, match="a is missing"):
+        module.any(k=1)
+
+
+def test_exceptions(module):
+    with pytest.raises(ValueError, match="a value"):
+        module.raises(0)
+    with pytest.raises(KeyError, match="a key"):
+        module.raises(1)
+    assert module.raises(2) == "ModuleNotFoundError: No module named 'no_such_module'"
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        module.raises(3)
+    with pytest.raises(ZeroDivisionError):
+        module.call(lambda x, y: x / (y - 2), 1)
+
+
+def test_a_base_class(module):
+    square = module.Square()
+    square.name = "mine"
+    assert isinstance(square, module.Shape) and square.corners() == module.corners_of(square) == 4
+    assert square.name == "mine" and module.corners_of(module.Shape()) == 0
+    with pytest.raises(TypeError):
+        module.corners_of(module.Point())
+
+
+def test_members_of_bound_classes_are_shared(module):
+    square = module.Square()
+    origin, copied = square.origin, square.copied()
+    square.origin.x = 5
+    square.at().x += 1
+    assert origin.x == 6 and copied.x == 1
+    del square
+    gc.collect()
+    assert origin.x == 6
+
+
+def test_none_is_no_tensor(module):
+    assert not module.constant(None)
+    with pytest.raises(TypeError, match="expected Tensor, got NoneType"):
+        module.tensor(None)
