@@ -38,11 +38,12 @@ def test_the_stand_ins_are_enough(code):
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("torch::nn::Linear layer(3, 4);", "nn"),
+        ("torch::nn::Linear layer(3, 4);", "Linear"),
         ("auto iterator = at::TensorIteratorConfig();", "TensorIteratorConfig"),
         ("return x.unsafeGetTensorImpl();", "unsafeGetTensorImpl"),
         ("TORCH_LIBRARY_THAT_IS_NEW(a, m) {}", "TORCH_LIBRARY_THAT_IS_NEW"),
-        ("py::array_t<float> a;", "array_t"),
+        ("py::vectorize(f);", "vectorize"),
+        ("torch::class_<A>(\"a\", \"A\");", "class_"),
     ],
 )
 def test_the_first_name_that_is_missing(code, name):

@@ -45,7 +45,8 @@ _MEMBER = re.compile(r"(?:\.|->)\s*([A-Za-z_]\w*)\s*\(")
 _DECLARED = re.compile(
     r"(?:\b(?:struct|class|enum|union|namespace|using|typename)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
 )
-_DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)")
+_DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
+_LACKING = re.compile(r"\btorch\s*::\s*(class_)\b")  # pybind11 has one that the stand-ins do not lack
 MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor)\b|\bat::")  # of headers: Eigen's 7 MB do not
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LITERAL = re.compile(r'(?<!include )"(?:[^"\\\n]|\\.)*"')
@@ -66,12 +67,12 @@ def first_lacking(texts: Iterable[Text]) -> str:
         for header in sorted(text.headers):
             if not _is_usable(header):
                 return header
-    declared = frozenset(name for text in texts for name in _DECLARED.findall(text.code))
-    macros = (
-        _names_of_stand_ins()
-        | {"TORCH_EXTENSION_NAME"}
-        | {name for text in texts for name in _DEFINED.findall(text.code)}
-    )
+        if found := _LACKING.search(text.code):
+            return found[1]
+    declared = {name for text in texts for name in _DECLARED.findall(text.code)}
+    defined = [each for text in texts for each in _DEFINED.findall(text.code)]
+    declared |= {name for _, parameters in defined for name in _WORD.findall(parameters)}
+    macros = _names_of_stand_ins() | {"TORCH_EXTENSION_NAME"} | {name for name, _ in defined}
     known = _names_of_stand_ins() | operators_by_name().keys() | declared
     for text in texts:
         for found in _QUALIFIED.finditer(text.code):

@@ -29,6 +29,7 @@ enum cublasStatus_t {
     CUBLAS_STATUS_EXECUTION_FAILED = 13,
     CUBLAS_STATUS_INTERNAL_ERROR = 14,
     CUBLAS_STATUS_NOT_SUPPORTED = 15,
+    CUBLAS_STATUS_LICENSE_ERROR = 16,
 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 };
 enum cublasPointerMode_t { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 };
@@ -47,7 +48,50 @@ enum cublasComputeType_t {
     CUBLAS_COMPUTE_32F_FAST_16BF = 75,
     CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
 };
-enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 };
+enum cublasGemmAlgo_t {
+    CUBLAS_GEMM_DEFAULT = -1,
+    CUBLAS_GEMM_ALGO0,
+    CUBLAS_GEMM_ALGO1,
+    CUBLAS_GEMM_ALGO2,
+    CUBLAS_GEMM_ALGO3,
+    CUBLAS_GEMM_ALGO4,
+    CUBLAS_GEMM_ALGO5,
+    CUBLAS_GEMM_ALGO6,
+    CUBLAS_GEMM_ALGO7,
+    CUBLAS_GEMM_ALGO8,
+    CUBLAS_GEMM_ALGO9,
+    CUBLAS_GEMM_ALGO10,
+    CUBLAS_GEMM_ALGO11,
+    CUBLAS_GEMM_ALGO12,
+    CUBLAS_GEMM_ALGO13,
+    CUBLAS_GEMM_ALGO14,
+    CUBLAS_GEMM_ALGO15,
+    CUBLAS_GEMM_ALGO16,
+    CUBLAS_GEMM_ALGO17,
+    CUBLAS_GEMM_ALGO18,
+    CUBLAS_GEMM_ALGO19,
+    CUBLAS_GEMM_ALGO20,
+    CUBLAS_GEMM_ALGO21,
+    CUBLAS_GEMM_ALGO22,
+    CUBLAS_GEMM_ALGO23,
+    CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99,
+    CUBLAS_GEMM_ALGO0_TENSOR_OP,
+    CUBLAS_GEMM_ALGO1_TENSOR_OP,
+    CUBLAS_GEMM_ALGO2_TENSOR_OP,
+    CUBLAS_GEMM_ALGO3_TENSOR_OP,
+    CUBLAS_GEMM_ALGO4_TENSOR_OP,
+    CUBLAS_GEMM_ALGO5_TENSOR_OP,
+    CUBLAS_GEMM_ALGO6_TENSOR_OP,
+    CUBLAS_GEMM_ALGO7_TENSOR_OP,
+    CUBLAS_GEMM_ALGO8_TENSOR_OP,
+    CUBLAS_GEMM_ALGO9_TENSOR_OP,
+    CUBLAS_GEMM_ALGO10_TENSOR_OP,
+    CUBLAS_GEMM_ALGO11_TENSOR_OP,
+    CUBLAS_GEMM_ALGO12_TENSOR_OP,
+    CUBLAS_GEMM_ALGO13_TENSOR_OP,
+    CUBLAS_GEMM_ALGO14_TENSOR_OP,
+    CUBLAS_GEMM_ALGO15_TENSOR_OP,
+};
 typedef cudaDataType cublasDataType_t;
 
 namespace tkjit {
@@ -61,6 +105,15 @@ inline void* find_in_cublas(const char* name) {
     throw std::runtime_error(std::string(name) + ": cuBLAS is not found");
 }
 
+/// As the compute type was given before CUDA 11.
+inline cublasComputeType_t as_compute_type(cudaDataType type) {
+    switch (type) {
+        case CUDA_R_16F: return CUBLAS_COMPUTE_16F;
+        case CUDA_R_64F: return CUBLAS_COMPUTE_64F;
+        case CUDA_R_32I: return CUBLAS_COMPUTE_32I;
+        default: return CUBLAS_COMPUTE_32F;
+    }
+}
 }  // inline namespace stand_in
 }  // namespace tkjit
 
@@ -105,6 +158,20 @@ TKJIT_CUBLAS(cublasSgemv, "cublasSgemv_v2",
              (cublasHandle_t handle, cublasOperation_t trans, int m, int n, const float* alpha, const float* a, int lda,
               const float* x, int incx, const float* beta, float* y, int incy),
              (handle, trans, m, n, alpha, a, lda, x, incx, beta, y, incy))
+inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+                                   const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type, int ldb,
+                                   const void* beta, void* c, cudaDataType c_type, int ldc, cudaDataType compute, cublasGemmAlgo_t algorithm) {
+    return cublasGemmEx(handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc,
+                        tkjit::as_compute_type(compute), algorithm);
+}
+inline cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
+                                                 int k, const void* alpha, const void* a, cudaDataType a_type, int lda, long long a_stride,
+                                                 const void* b, cudaDataType b_type, int ldb, long long b_stride, const void* beta, void* c,
+                                                 cudaDataType c_type, int ldc, long long c_stride, int batch_count, cudaDataType compute,
+                                                 cublasGemmAlgo_t algorithm) {
+    return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, a, a_type, lda, a_stride, b, b_type, ldb, b_stride, beta, c,
+                                      c_type, ldc, c_stride, batch_count, tkjit::as_compute_type(compute), algorithm);
+}
 #undef TKJIT_CUBLAS_GEMM
 #undef TKJIT_CUBLAS
 

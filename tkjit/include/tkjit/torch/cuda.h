@@ -158,6 +158,11 @@ inline void raw_delete(void* memory) {
     check_call(aoti_torch_cuda_caching_allocator_raw_delete(memory), "raw_delete");
 #endif
 }
+inline void recordStream(const at::DataPtr& memory, const CUDAStream& stream) {
+#ifndef TKJIT_SIM
+    if (memory) at::record_stream(memory.owner(), stream.stream(), stream.device_index());
+#endif
+}
 }  // namespace CUDACachingAllocator
 
 }  // inline namespace tkjit_stand_in

@@ -248,6 +248,7 @@ using at::AutoGradMode;
 using at::GradMode;
 using at::Variable;
 using variable_list = std::vector<at::Tensor>;
+using at::increment_version;
 inline namespace tkjit_stand_in {
 inline bool any_variable_requires_grad(const variable_list& variables) {
     return std::any_of(variables.begin(), variables.end(), [](const at::Tensor& one) { return one.defined() && one.requires_grad(); });

@@ -1,7 +1,7 @@
 // c10::IValue, as far as AutogradContext::saved_data uses it: one value of several types.
 #pragma once
 
-#include "functions.h"
+#include "tensor.h"
 
 #include <variant>
 

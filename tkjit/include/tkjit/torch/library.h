@@ -6,6 +6,9 @@
 #else
 
 #include "boxed.h"
+#include "dict.h"
+#include "dispatcher.h"
+#include "python_operators.h"
 #include "registrations.h"
 #ifdef TKJIT_SIM
 #include <cuda_runtime.h>
@@ -39,7 +42,7 @@ public:
     enum Kind { DEF, IMPL, FRAGMENT };
 
     Library(Kind kind, const char* space, const char* key, const char* file, uint32_t line)
-        : space_(space), file_(file), line_(line) {
+        : space_(space), key_(key ? tkjit::key_in_process(key) : ""), file_(file), line_(line) {
         TorchLibraryOpaque* made = nullptr;
         const AOTITorchError failed = kind == IMPL  ? aoti_torch_library_init_impl(space, tkjit::key_in_process(key), file, line, &made)
                                       : kind == DEF ? aoti_torch_library_init_def(space, file, line, &made)
@@ -53,6 +56,7 @@ public:
             aoti_torch_delete_library_object(made_.back());
             made_.pop_back();
         }
+        in_python_.clear();
     }
 
     Library& def(const char* schema) {
@@ -69,14 +73,21 @@ public:
     }
     template <class R, class... A>
     Library& impl(const char* name, R (*function)(A...)) {
-        return implement(made_.front(), name, function);
+        if constexpr (c10::NeedsPython<std::tuple<std::decay_t<R>, std::decay_t<A>...>>::value)
+            return implement_in_python(key_.c_str(), name, function);
+        else return implement(made_.front(), name, function);
     }
     template <class Key, class R, class... A>
     Library& impl(const char* name, Key key, R (*function)(A...)) {
-        TorchLibraryOpaque* made = nullptr;
-        c10::check_call(aoti_torch_library_init_impl(space_.c_str(), tkjit::key_in_process(c10::name_of(key)), file_, line_, &made), name);
-        made_.push_back(made);
-        return implement(made, name, function);
+        const char* const in_process = tkjit::key_in_process(c10::name_of(key));
+        if constexpr (c10::NeedsPython<std::tuple<std::decay_t<R>, std::decay_t<A>...>>::value) {
+            return implement_in_python(in_process, name, function);
+        } else {
+            TorchLibraryOpaque* made = nullptr;
+            c10::check_call(aoti_torch_library_init_impl(space_.c_str(), in_process, file_, line_, &made), name);
+            made_.push_back(made);
+            return implement(made, name, function);
+        }
     }
     template <class Lambda>
     auto def(const char* schema, const Lambda& lambda) -> decltype(+lambda, std::declval<Library&>()) {
@@ -94,15 +105,26 @@ private:
         const AOTITorchError failed = torch_library_impl ? torch_library_impl(in, name, boxed, TORCH_ABI_VERSION)
                                                          : aoti_torch_library_impl(in, name, boxed);
         c10::check_call(failed, name);
+        return note<R, A...>(name);
+    }
+    /// Registers a function with types that the C ABI does not pass.
+    template <class R, class... A>
+    Library& implement_in_python(const char* key, const char* name, R (*function)(A...)) {
+        in_python_.push_back(std::make_unique<PythonImplementation>(space_, key, name, function));
+        return note<R, A...>(name);
+    }
+    template <class R, class... A>
+    Library& note(const char* name) {
         const std::string whole = std::string(name).find("::") == std::string::npos ? space_ + "::" + name : name;
         tkjit::registrations().functions += whole + " " + c10::Boxed<R(A...)>::schema("f") + "\n";
         return *this;
     }
 
-    const std::string space_;
+    const std::string space_, key_;
     const char* const file_;
     const uint32_t line_;
     std::vector<TorchLibraryOpaque*> made_;
+    std::vector<std::unique_ptr<PythonImplementation>> in_python_;
 };
 
 /// Operators as sources registered them before TORCH_LIBRARY: ``RegisterOperators().op("space::name", &function)``.

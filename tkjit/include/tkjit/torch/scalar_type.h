@@ -32,6 +32,7 @@ inline std::string DeviceTypeName(DeviceType type, bool lower_case = false) {
 inline std::ostream& operator<<(std::ostream& to, DeviceType type) { return to << DeviceTypeName(type, true); }
 
 struct Device {
+    using Type = DeviceType;
     Device(DeviceType type, DeviceIndex index = -1) : type_(type), index_(index) {}
     /// Reads ``"cpu"`` or ``"cuda:1"``.
     Device(const std::string& text) {

@@ -42,6 +42,7 @@ using ITensorListRef = TensorList;
 using Dimname = std::string;
 struct DeprecatedTypeProperties;
 class Storage;
+void record_stream(const Tensor& tensor, void* stream, c10::DeviceIndex device);
 namespace indexing {
 struct TensorIndex;
 }
@@ -348,12 +349,29 @@ struct DeprecatedTypeProperties {
     friend bool operator!=(const DeprecatedTypeProperties& a, const DeprecatedTypeProperties& b) { return !(a == b); }
     friend std::ostream& operator<<(std::ostream& to, const DeprecatedTypeProperties& type) { return to << type.toString(); }
 };
-inline const DeprecatedTypeProperties& TensorBase::type() const {
+inline const DeprecatedTypeProperties& type_of(c10::ScalarType dtype, c10::Device where) {
     static thread_local std::map<std::pair<int, int>, DeprecatedTypeProperties> known;  // a source may keep the reference
-    const std::pair<int, int> key{int(scalar_type()), int(device().type())};
-    return known.try_emplace(key, DeprecatedTypeProperties{scalar_type(), device()}).first->second;
+    return known.try_emplace({int(dtype), int(where.type())}, DeprecatedTypeProperties{dtype, where}).first->second;
 }
+inline const DeprecatedTypeProperties& TensorBase::type() const { return type_of(scalar_type(), device()); }
+inline const DeprecatedTypeProperties& CPU(c10::ScalarType dtype) { return type_of(dtype, c10::kCPU); }
+inline const DeprecatedTypeProperties& CUDA(c10::ScalarType dtype) { return type_of(dtype, c10::kCUDA); }
 
+/// The memory of a tensor, which keeps it alive.
+class DataPtr {
+public:
+    DataPtr() = default;
+    DataPtr(Tensor owner, void* data) : owner_(std::move(owner)), data_(data) {}
+    void* get() const { return data_; }
+    void* mutable_get() const { return data_; }
+    explicit operator bool() const { return data_ != nullptr; }
+    c10::Device device() const { return owner_.device(); }
+    const Tensor& owner() const { return owner_; }
+
+private:
+    Tensor owner_;
+    void* data_ = nullptr;
+};
 /// The memory of a tensor, as its owner; a copy shares it.
 class Storage {
 public:
@@ -367,6 +385,9 @@ public:
     void* mutable_data() const {
         return static_cast<char*>(tensor_.data_ptr()) - size_t(tensor_.storage_offset()) * tensor_.element_size();
     }
+    DataPtr data_ptr() const { return {tensor_, mutable_data()}; }
+    DataPtr mutable_data_ptr() const { return data_ptr(); }
+    c10::Device device() const { return tensor_.device(); }
     bool is_alias_of(const Storage& other) const { return mutable_data() == other.mutable_data(); }
 
 private:

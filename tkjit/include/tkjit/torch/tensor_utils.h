@@ -1,7 +1,7 @@
 // at::TensorArg and the checks of ATen/TensorUtils.h: torch names the argument that is wrong.
 #pragma once
 
-#include "functions.h"
+#include "tensor.h"
 
 namespace at {
 inline namespace tkjit_stand_in {

@@ -182,17 +182,29 @@ struct Passed<std::array<T, N>> : PassedList<std::array<T, N>, T> {};
 template <class T>
 struct Passed<OptionalArrayRef<T>> : Passed<std::optional<ArrayRef<T>>> {};
 
-/// Whether torch's C ABI cannot pass a type, so that Python calls the operator.
+/// Whether torch's C ABI cannot pass a type, so that Python calls the operator, or is called for it.
 template <class T>
 struct NeedsPython : std::false_type {};
 template <>
 struct NeedsPython<Scalar> : std::true_type {};
 template <>
 struct NeedsPython<at::Generator> : std::true_type {};
+template <>
+struct Passed<Scalar> {
+    static std::string name() { return "Scalar"; }
+};
+template <>
+struct Passed<at::Generator> {
+    static std::string name() { return "Generator"; }
+};
 template <class T>
 struct NeedsPython<std::optional<T>> : NeedsPython<T> {};
 template <class T>
 struct NeedsPython<ArrayRef<T>> : NeedsPython<T> {};
+template <class T>
+struct NeedsPython<std::vector<T>> : NeedsPython<T> {};
+template <class... T>
+struct NeedsPython<std::tuple<T...>> : std::bool_constant<(NeedsPython<T>::value || ...)> {};
 
 }  // inline namespace tkjit_stand_in
 }  // namespace c10

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/Dispatch.h>
+#include <tkjit/torch/functional.h>
 #include <tkjit/torch/library.h>
 #include <tkjit/torch/module.h>
 #include <tkjit/torch/parallel.h>

@@ -1,0 +1,50 @@
+"""Operators with types that only Python passes, and what calls operators by their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from tkjit import cpp_extension
+
+pytestmark = pytest.mark.compiles
+
+SOURCE = Path(__file__).parents[1] / "support/extensions/operators.cpp"
+
+
+@pytest.fixture(scope="module")
+def module():
+    return cpp_extension.load("tkjit_test_operators", SOURCE)
+
+
+def test_operators_that_python_registers(module):
+    operators = torch.ops.tkjit_test_operators
+    x = torch.randn(3)
+    assert torch.equal(operators.scaled(x, 2.5), x * 2.5) and torch.equal(operators.scaled(x, 2), x * 2)
+    assert torch.equal(operators.each({"a": x}, 2)["a"], x * 2)
+    empty, made = operators.both({"a": [1, 2]})
+    assert empty == {} and made.tolist() == [1, 2]
+    assert str(operators.each.default._schema).endswith("each(Dict(str, Tensor) _0, int _1) -> Dict(str, Tensor)")
+
+
+def test_calls_by_name(module):
+    x = torch.randn(3)
+    assert torch.equal(module.by_name(x), x * 3)
+    assert torch.equal(module.in_place(x), x) and (x >= 0).all()
+    with pytest.raises(RuntimeError, match="nothing"):
+        module.missing(x)
+
+
+def test_functional(module):
+    x = torch.randn(2, 4)
+    pad = torch.nn.functional.pad
+    assert torch.equal(module.padded(x), pad(x, (1, 2), value=7))
+    assert torch.equal(module.reflected(x), pad(x, (1, 2), mode="reflect"))
+    assert torch.allclose(module.linear(x, x), x @ x.T)
+
+
+def test_a_tensors_version(module):
+    x = torch.randn(3)
+    assert module.changed(x) and x._version == 1
