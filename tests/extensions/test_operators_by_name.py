@@ -48,3 +48,16 @@ def test_functional(module):
 def test_a_tensors_version(module):
     x = torch.randn(3)
     assert module.changed(x) and x._version == 1
+
+
+def test_random_numbers(module):
+    assert module.drawn(torch.tensor([0.0, 1.0])).tolist() == [2, 2, 2]
+
+
+def test_what_is_logged(module, capfd):
+    module.logged(1)
+    assert capfd.readouterr().err == ""
+    module.logged(-1)
+    assert capfd.readouterr().err.endswith("] n is -1\n")
+    with pytest.raises(RuntimeError, match=r"Check failed: \(n\) < \(3\) n is 3"):
+        module.logged(3)

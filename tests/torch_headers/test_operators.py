@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sysconfig
 
 import pytest
 import torch
 
+from tkjit.compile.flags import INCLUDE
+from tkjit.torch_headers.needed import TORCH_STAND_INS, torch_include
 from tkjit.torch_headers.operators import declarations_for, operators_by_name
 
 
@@ -43,9 +47,21 @@ def test_other_words_declare_nothing():
     assert declarations_for({"kernel", "blockIdx", "forward_pass"}) == ""
 
 
-def test_every_operator_can_be_declared():
+@pytest.mark.compiles
+def test_every_operator_compiles(tmp_path):
     text = declarations_for(operators_by_name().keys())
-    assert text.count("call<") > 4000
+    assert text.count("call<") > 3500
+    source = tmp_path / "every.cpp"
+    source.write_text(f"{text}#include <torch/extension.h>\n")
+    directories = [INCLUDE, TORCH_STAND_INS, torch_include(), sysconfig.get_paths()["include"]]
+    command = ["g++", "-std=c++20", "-fsyntax-only", *(f"-I{directory}" for directory in directories), source]
+    compiled = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert compiled.returncode == 0, compiled.stderr[:4000]
+
+
+def test_an_operator_that_is_known_by_two_names_is_declared_once():
+    text = declarations_for({"max_out", "max_outf"})
+    assert text.count("max_outf(const at::Tensor & self, int64_t dim, bool keepdim") == 1
 
 
 @pytest.mark.parametrize(

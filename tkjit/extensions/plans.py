@@ -103,8 +103,8 @@ class _SourcePlan(_ExtensionPlan):
         reason = why_not_on_the_cpu(self._source.content, name, error.log)
         return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
 
-    def _compiler(self) -> list[str]:
-        """The compiler and its flags."""
+    def _compiler(self, staging: Path) -> list[str]:
+        """The compiler and its flags, after the headers that are made for this source."""
         toolchain = self._env.toolchain
         python = toolchain.check_python_headers()
         if self._target is not None and not self._is_simulated:
@@ -113,6 +113,10 @@ class _SourcePlan(_ExtensionPlan):
         else:
             first = [str(toolchain.cxx.path), "-x", "c++"]
         directories = [f"-I{directory}" for directory in self._include_dirs]
+        if self._extension.has_stand_ins:
+            own = self._extension.directories_of(self._source)
+            declarations.write_operator_headers(self._source.content, own, staging)
+            directories.insert(0, f"-I{staging}")
         system = [python]
         if self._extension.arch and not self._extension.is_simulated and self._target is None:
             # a C++ source next to CUDA's may call the runtime, and include Thrust's headers
@@ -181,7 +185,7 @@ class ObjectPlan(_SourcePlan):
         from tkjit.compile import compiler
 
         def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            return [[*self._compiler(), "-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]]
+            return [[*self._compiler(staging), "-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]]
 
         made = compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
         lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
@@ -200,7 +204,7 @@ class PreprocessedPlan(_SourcePlan):
             listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
             is_nvcc = self._target is not None and not self._is_simulated
             dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
-            return [[*self._compiler(), "-E", *dependencies, str(source), "-o", str(output)]]
+            return [[*self._compiler(staging), "-E", *dependencies, str(source), "-o", str(output)]]
 
         return compiler.compile_binary(self._unit_of_source, staging, _PREPROCESSED_FILE, commands)
 

@@ -15,7 +15,7 @@ from tkjit.torch_headers.operators import declarations_for
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _USES_TORCH = re.compile(rb"\b(?:torch|c10|ATen|Tensor)\b|\bat::")
 
-
+_OPERATOR_HEADER = re.compile(rb"\bATen/ops/\w+\.h\b")
 # macros that let the stand-ins include more, where a source has a word
 _MACROS = ("complex", "cublas")
 
@@ -32,6 +32,18 @@ def declarations(source: str, search: Sequence[Path]) -> str:
     everything = " ".join(words).lower()
     macros = [f"#define TKJIT_TORCH_{word.upper()}\n" for word in _MACROS if word in everything]
     return "".join(macros) + declarations_for(words)
+
+
+def write_operator_headers(source: str, search: Sequence[Path], directory: Path) -> None:
+    """Write the headers of single operators, ``ATen/ops/NAME.h``, that a source and its headers include.
+
+    torch has 1,300. Here each is the same stand-in, so that only those that are included are made.
+    """
+    texts = [source.encode(), *(files.read(path, follow=True) for path in closure(source, search, skips_computed=True))]
+    for name in sorted({name for text in texts for name in _OPERATOR_HEADER.findall(text)}):
+        path = directory / name.decode()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, "#include <tkjit/torch/tensor.h>\n")
 
 
 def declarations_of_spec(spec: Spec, source: Source) -> str:

@@ -61,7 +61,8 @@ def declarations_for(words: Collection[str]) -> str:
     <BLANKLINE>
     """
     known = operators_by_name()
-    overloads = [each for word in sorted(known.keys() & set(words)) for each in known[word]]
+    # an operator is known by two names, of its _out and its _outf function
+    overloads = dict.fromkeys(each for word in sorted(known.keys() & set(words)) for each in known[word])
     found = [(variant, text) for each in overloads for variant, text in _declared(each)]
     texts = []
     for variant, macro in (("method", "TKJIT_TORCH_METHODS"), ("function", "TKJIT_TORCH_FUNCTIONS")):
@@ -143,6 +144,8 @@ def _definition(operator: Operator, schema: FunctionSchema, *, is_method: bool, 
 
 def _body(schema: FunctionSchema, result: str, arguments: str, given: list[Binding], *, is_method: bool) -> str:
     outputs = [argument.name for argument in schema.arguments.out]
+    if result == "void":
+        return f"call<std::tuple<>>({arguments});"
     if outputs:
         returned = outputs[0] if len(outputs) == 1 else f"{result}{{{', '.join(outputs)}}}"
         handles = "void" if len(outputs) == 1 else f"std::tuple<{', '.join(['at::Tensor'] * len(outputs))}>"
@@ -150,8 +153,6 @@ def _body(schema: FunctionSchema, result: str, arguments: str, given: list[Bindi
     if result in ("at::Tensor &", "const at::Tensor &"):  # in place
         own = "const_cast<at::Tensor &>(*this)" if is_method else "self"
         return f"call<void>({arguments}); return {own};"
-    if result == "void":
-        return f"call<std::tuple<>>({arguments});"
     options = next((binding.name for binding in given if binding.nctype.type.cpp_type() == "at::TensorOptions"), None)
     made = f"call<{result}>({arguments})"
     return f"return with_options({made}, {options});" if options and result == "at::Tensor" else f"return {made};"

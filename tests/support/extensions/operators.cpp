@@ -2,6 +2,7 @@
 // tests/extensions/test_operators_by_name.py.
 #include <torch/extension.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/multinomial.h>
 
 using Tensors = c10::Dict<std::string, at::Tensor>;
 
@@ -48,6 +49,12 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("padded", [](at::Tensor x) { return F::pad(x, F::PadFuncOptions({1, 2}).value(7)); });
     m.def("reflected", [](at::Tensor x) { return F::pad(x, F::PadFuncOptions({1, 2}).mode(torch::kReflect)); });
     m.def("linear", [](at::Tensor x, at::Tensor weight) { return F::linear(x, weight); });
+    m.def("drawn", [](at::Tensor weights) { return at::multinomial(weights, 3, true) + weights.multinomial(3, true) + torch::randint(0, 1, {3}); });
+    m.def("logged", [](int n) {
+        LOG(INFO) << "n is " << n;
+        CHECK_LT(n, 3) << "n is " << n;
+        LOG_IF(WARNING, n < 0) << "n is " << n;
+    });
     m.def("changed", [](at::Tensor x) {
         torch::autograd::increment_version(x);
         return x.storage().data_ptr().get() == x.data_ptr();

@@ -10,7 +10,13 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
+struct SourceLocation {
+    const char* function;
+    const char* file;
+    uint32_t line;
+};
 struct Error : std::runtime_error {
+    Error(SourceLocation, const std::string& message) : Error(message) {}
     using std::runtime_error::runtime_error;
     std::string msg() const { return what(); }
     const char* what_without_backtrace() const { return what(); }

@@ -187,6 +187,10 @@ inline cudaDeviceProp* getDeviceProperties(c10::DeviceIndex device) {
     return known[size_t(device)].get();
 }
 inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(current_device()); }
+/// Whether all tensors lie on the current device.
+inline bool check_device(at::TensorList tensors) {
+    return std::all_of(tensors.begin(), tensors.end(), [](const at::Tensor& one) { return one.get_device() == current_device(); });
+}
 inline int64_t getNumGPUs() { return c10::cuda::device_count(); }
 inline bool is_available() { return getNumGPUs() > 0; }
 

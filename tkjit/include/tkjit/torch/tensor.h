@@ -8,6 +8,7 @@
 #include "options.h"
 #include "shim.h"
 
+#include <ATen/core/Reduction.h>
 #include <torch/headeronly/core/TensorAccessor.h>
 
 #include <memory>
@@ -36,7 +37,6 @@ inline namespace tkjit_stand_in {
 
 using c10::IntArrayRef;
 class Tensor;
-class Generator;
 using TensorList = c10::ArrayRef<Tensor>;
 using ITensorListRef = TensorList;
 using Dimname = std::string;
@@ -46,6 +46,18 @@ void record_stream(const Tensor& tensor, void* stream, c10::DeviceIndex device);
 namespace indexing {
 struct TensorIndex;
 }
+
+/// torch.Generator, which only Python can pass on.
+class Generator {
+public:
+    Generator() = default;
+    explicit Generator(std::shared_ptr<void> object) : object_(std::move(object)) {}
+    bool defined() const { return object_ != nullptr; }
+    void* object() const { return object_.get(); }
+
+private:
+    std::shared_ptr<void> object_;
+};
 
 /// Calls an operator of torch, ``call<Tensor>("aten::add", "Tensor", a, b, alpha)``, with the arguments of its schema.
 template <class R, class... A>
@@ -336,6 +348,7 @@ struct DeprecatedTypeProperties {
     c10::ScalarType dtype;
     c10::Device where;
     c10::ScalarType scalarType() const { return dtype; }
+    const DeprecatedTypeProperties& toScalarType(c10::ScalarType other) const;
     caffe2::TypeMeta typeMeta() const { return dtype; }
     c10::DeviceType device_type() const { return where.type(); }
     bool is_cuda() const { return where.is_cuda(); }
@@ -354,6 +367,7 @@ inline const DeprecatedTypeProperties& type_of(c10::ScalarType dtype, c10::Devic
     return known.try_emplace({int(dtype), int(where.type())}, DeprecatedTypeProperties{dtype, where}).first->second;
 }
 inline const DeprecatedTypeProperties& TensorBase::type() const { return type_of(scalar_type(), device()); }
+inline const DeprecatedTypeProperties& DeprecatedTypeProperties::toScalarType(c10::ScalarType other) const { return type_of(other, where); }
 inline const DeprecatedTypeProperties& CPU(c10::ScalarType dtype) { return type_of(dtype, c10::kCPU); }
 inline const DeprecatedTypeProperties& CUDA(c10::ScalarType dtype) { return type_of(dtype, c10::kCUDA); }
 

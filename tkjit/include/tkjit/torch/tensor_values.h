@@ -3,24 +3,6 @@
 
 #include "tensor.h"
 
-namespace at {
-inline namespace tkjit_stand_in {
-
-/// torch.Generator, which only Python can pass on.
-class Generator {
-public:
-    Generator() = default;
-    explicit Generator(std::shared_ptr<void> object) : object_(std::move(object)) {}
-    bool defined() const { return object_ != nullptr; }
-    void* object() const { return object_.get(); }
-
-private:
-    std::shared_ptr<void> object_;
-};
-
-}  // inline namespace tkjit_stand_in
-}  // namespace at
-
 #ifdef TKJIT_TORCH_IN_KERNEL
 #include "no_python.h"
 #else
@@ -159,6 +141,8 @@ template <class T>
 struct Writer<c10::ArrayRef<T>> {
     static object write(const c10::ArrayRef<T>& values) { return cast(values.vec()); }
 };
+template <class T>
+struct Reader<c10::List<T>> : Reader<std::vector<T>> {};
 template <class T>
 struct Writer<c10::List<T>> : Writer<std::vector<T>> {};
 template <class T>

@@ -1,0 +1,60 @@
+// LOG and CHECK as torch's headers define them where a source has none of its own. LOG(FATAL) and CHECK throw.
+#pragma once
+
+#include "check.h"
+
+#include <iostream>
+#include <sstream>
+
+namespace c10 {
+inline namespace tkjit_stand_in {
+
+enum LogSeverity { LOG_INFO, LOG_WARNING, LOG_ERROR, LOG_FATAL };
+inline LogSeverity& shown_from() {
+    static LogSeverity severity = LOG_WARNING;
+    return severity;
+}
+inline void ShowLogInfoToStderr() { shown_from() = LOG_INFO; }
+
+/// One message, which is shown at the end of its statement.
+class LogMessage {
+public:
+    LogMessage(const char* file, int line, LogSeverity severity) : severity_(severity) {
+        text_ << "[" << "IWEF"[severity] << " " << file << ":" << line << "] ";
+    }
+    LogMessage(const LogMessage&) = delete;
+    ~LogMessage() noexcept(false) {
+        if (severity_ == LOG_FATAL) throw Error(text_.str());
+        if (severity_ >= shown_from()) std::cerr << text_.str() << "\n";
+    }
+    std::ostream& stream() { return text_; }
+
+private:
+    LogSeverity severity_;
+    std::ostringstream text_;
+};
+/// Makes a stream a statement without a value, so that it can be one side of a condition.
+struct NoValue {
+    void operator&(std::ostream&) const {}
+};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace c10
+
+#define TKJIT_TORCH_LOG(severity) c10::LogMessage(__FILE__, __LINE__, c10::LOG_##severity).stream()
+#define TKJIT_TORCH_LOG_IF(severity, condition) (!(condition)) ? void(0) : c10::NoValue() & TKJIT_TORCH_LOG(severity)
+#ifndef LOG
+#define LOG(severity) TKJIT_TORCH_LOG(severity)
+#define LOG_IF(severity, condition) TKJIT_TORCH_LOG_IF(severity, condition)
+#define VLOG(level) TKJIT_TORCH_LOG_IF(INFO, (level) <= 0)
+#endif
+#ifndef CHECK
+#define CHECK(condition) TKJIT_TORCH_LOG_IF(FATAL, !(condition)) << "Check failed: " #condition " "
+#define CHECK_EQ(a, b) CHECK((a) == (b))
+#define CHECK_NE(a, b) CHECK((a) != (b))
+#define CHECK_LT(a, b) CHECK((a) < (b))
+#define CHECK_LE(a, b) CHECK((a) <= (b))
+#define CHECK_GT(a, b) CHECK((a) > (b))
+#define CHECK_GE(a, b) CHECK((a) >= (b))
+#define DCHECK(condition) CHECK(condition)
+#endif
