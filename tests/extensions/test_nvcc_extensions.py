@@ -7,6 +7,7 @@ import torch
 from support.stable_source import SOURCE as STABLE
 
 from tkjit import cpp_extension
+from tkjit.errors import CompileError
 
 pytestmark = pytest.mark.nvcc
 
@@ -81,3 +82,10 @@ def test_a_source_for_torchs_stable_api(tmp_path):
     if not torch.cuda.is_available():  # the guard, or the stream, is torch's
         with pytest.raises(RuntimeError, match=r"CUDA|accelerator|API call failed"):
             module.one_more(torch.ones(3, 3, device="meta"), [3, 3])
+
+
+def test_a_flag_that_nvcc_does_not_know():
+    with pytest.raises(CompileError, match="Unknown option '--no-such-flag'"):
+        cpp_extension.load_inline(
+            "unknown_flag", "void f();", "void f() {}", functions=["f"], extra_cuda_cflags=["--no-such-flag"]
+        )

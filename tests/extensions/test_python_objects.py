@@ -88,6 +88,15 @@ def test_a_base_class(module):
         module.corners_of(module.Point())
 
 
+def test_lists_of_bound_classes(module):
+    squares = [module.Square(), module.Square()]
+    squares[1].origin.x = 7
+    corners, origins = module.corners_of_all(squares)
+    assert corners == 8 and [each.x for each in origins] == [1, 7]
+    with pytest.raises(TypeError, match=r"expected list\[Square\], got list"):
+        module.corners_of_all([module.Point()])
+
+
 def test_members_of_bound_classes_are_shared(module):
     square = module.Square()
     origin, copied = square.origin, square.copied()

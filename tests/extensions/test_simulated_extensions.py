@@ -150,15 +150,16 @@ void fill(torch::Tensor x) { fill_kernel<<<1, 4>>>(x.data_ptr<float>()); }
         assert x.tolist() == [value] * 4
 
 
-def test_what_cannot_run_on_the_cpu_says_why(tmp_path):
+def test_an_instruction_that_the_simulator_lacks_is_named(tmp_path):
     path = tmp_path / "asm.cu"
     path.write_text(
         "#include <torch/extension.h>\n"
-        '__global__ void k(int* x) { asm volatile("mov.u32 %0, %laneid;" : "=r"(*x)); }\n'
+        '__global__ void k(int* x) { asm volatile("frobnicate.b32 %0, 1;" : "=r"(*x)); }\n'
         "void f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<int>()); }\n"
     )
-    with pytest.raises(ToolchainError, match=r"asm.cu of the extension asm_only cannot run on the CPU.*asm.cu:2"):
-        cpp_extension.load("asm_only", path)
+    module = cpp_extension.load("asm_only", path)
+    with pytest.raises(LaunchError, match="frobnicate"):
+        module.f(torch.zeros(1, dtype=torch.int32))
 
 
 @pytest.fixture(scope="module")
@@ -188,19 +189,58 @@ def test_a_source_for_torchs_stable_api(stable):
 def test_what_needs_torchs_own_headers_is_for_gpus(tmp_path):
     path = tmp_path / "softmax.cu"
     path.write_text(
-        "#include <torch/extension.h>\n"
-        "torch::Tensor f(torch::Tensor x) { return torch::nn::functional::softmax(x, 0); }\n"
+        "#include <torch/extension.h>\ntorch::Tensor f(torch::Tensor x) { return torch::nn::Linear(3, 4)(x); }\n"
     )
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs nn of torch's own headers"):
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs Linear of torch's own headers"):
         cpp_extension.load("only_for_gpus", path)
 
 
-def test_a_header_that_asks_for_the_architecture_is_named(tmp_path):
-    (tmp_path / "asks.h").write_text("#if __CUDA_ARCH__ > 800\n#endif\n")
-    path = tmp_path / "asks.cu"
-    path.write_text('#include <torch/extension.h>\n#include "asks.h"\nvoid f(torch::Tensor x) {}\n')
-    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: .*asks.h:1 asks for __CUDA_ARCH__"):
-        cpp_extension.load("asking", path)
+def test_one_of_several_sources_that_needs_torchs_own_headers_is_told(tmp_path):
+    kernels, bindings = tmp_path / "kernels.cu", tmp_path / "bindings.cpp"
+    kernels.write_text(
+        "#include <torch/extension.h>\n__global__ void k() {}\nvoid f(torch::Tensor x) { k<<<1, 1>>>(); }\n"
+    )
+    bindings.write_text("#include <torch/extension.h>\nvoid g(at::TensorIterator& given) {}\n")
+    with pytest.raises(ToolchainError, match=r"cannot run on the CPU: it needs TensorIterator of torch's own headers"):
+        cpp_extension.load("mixture", [kernels, bindings])
+
+
+def test_headers_with_inline_ptx_and_questions_for_the_architecture(tmp_path):
+    (tmp_path / "lanes.h").write_text(
+        "__device__ inline int lane() {\n"
+        "    int found;\n"
+        '    asm volatile("mov.u32 %0, %laneid;" : "=r"(found));\n'
+        "    return found;\n"
+        "}\n"
+        "__device__ inline int generation() {\n"
+        "#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800\n"
+        "    return 100;\n"
+        "#else\n"
+        "    return 10;\n"
+        "#endif\n"
+        "}\n"
+        "inline int on_host() {\n"
+        "#ifdef __CUDA_ARCH__\n"
+        "    return 1;\n"
+        "#else\n"
+        "    return 2;\n"
+        "#endif\n"
+        "}\n"
+    )
+    source = """
+    #include <torch/extension.h>
+    #include "lanes.h"
+    __global__ void k(int* x) { x[threadIdx.x] = lane() + generation(); }
+    int f(torch::Tensor x) {
+        k<<<1, 32>>>(x.data_ptr<int>());
+        return on_host();
+    }
+    """
+    path = tmp_path / "lanes.cu"
+    path.write_text(source)
+    x = torch.zeros(32, dtype=torch.int32)
+    assert cpp_extension.load("with_lanes", path).f(x) == 2
+    assert x.tolist() == list(range(100, 132))
 
 
 def test_sources_without_functions(tmp_path):

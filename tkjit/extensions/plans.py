@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.recipe import digest_of_file
-from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS
+from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS, Flags
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
-from tkjit.loader import environment
+from tkjit.loader import environment, translation
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
@@ -72,8 +72,11 @@ class _SourcePlan(_ExtensionPlan):
         return f"{self._source.name} of the extension {self._extension.name}"
 
     def inputs(self) -> Iterable[str]:
+        if not self._is_simulated:
+            return super().inputs()
         # the simulator's text holds the source itself
-        return [*super().inputs(), *([str(self._source.path)] if self._is_simulated and self._source.path else [])]
+        own = [str(self._source.path)] if self._source.path else []
+        return [*super().inputs(), *own, *map(str, translation.TRANSLATOR)]
 
     def render(self) -> Recipe:
         own = {"source": self._source.directory} if self._source.directory else {}
@@ -82,12 +85,14 @@ class _SourcePlan(_ExtensionPlan):
             "flags": "\n".join(self._flags),
             PATHS: "\n".join(map(str, self._include_dirs)),
         }
+        if self._is_simulated and translation.may_be_needed(self._source.content):
+            parts["translator"] = translation.digest()
         return self._env.recipe(self.kind, self._extension.name, parts, self._target, own)
 
     @property
     def _unit_of_source(self) -> Unit:
         unit = self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
-        return replace(unit, retry_flags=self._retry_flags) if self._is_simulated else unit
+        return replace(unit, retry_flags=self._retry_flags, repair=translation.repair) if self._is_simulated else unit
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
         from tkjit.source.unsupported import retry_flags
@@ -184,8 +189,15 @@ class ObjectPlan(_SourcePlan):
     def make(self, staging: Path) -> Product:
         from tkjit.compile import compiler
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
-            return [[*self._compiler(staging), "-MD", "-MF", str(depfile), "-c", str(source), "-o", str(output)]]
+        def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
+            first, kind, language, *flags = self._compiler(staging)
+            file = [kind, language, str(source), "-c", "-o", str(output)]
+            line = [first, *flags, "-MD", "-MF", str(depfile), *file]
+            if not self._is_simulated:
+                return [line]
+            own = Flags((), tuple(f"-I{directory}" for directory in self._extension.directories_of(self._source)))
+            content = self._source.content
+            return translation.translated(line, source, content, own) if translation.is_needed(content, own) else [line]
 
         made = compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
         lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
@@ -204,7 +216,8 @@ class PreprocessedPlan(_SourcePlan):
             listing = f"-MD,-MF,{depfile}"  # nvcc itself writes no dependencies of what it only preprocesses
             is_nvcc = self._target is not None and not self._is_simulated
             dependencies = [f"-Xcompiler={listing}"] if is_nvcc else listing.split(",")
-            return [[*self._compiler(staging), "-E", *dependencies, str(source), "-o", str(output)]]
+            host = ["-DTKJIT_SIM_TRANSLATES", "-DTKJIT_SIM_FOR_HOST"] if self._is_simulated else []
+            return [[*self._compiler(staging), *host, "-E", *dependencies, str(source), "-o", str(output)]]
 
         return compiler.compile_binary(self._unit_of_source, staging, _PREPROCESSED_FILE, commands)
 

@@ -18,7 +18,7 @@ from tkjit.system import files
 if TYPE_CHECKING:
     from tkjit.compile.compiler import Step
 
-_TRANSLATOR = (
+TRANSLATOR = (
     *sorted((PACKAGE / "ptx").glob("*.py")),
     *(
         PACKAGE / "source" / f"{name}.py"
@@ -92,7 +92,7 @@ def _headers_ask_for_arch(text: str, flags: Flags) -> bool:
 @cache
 def digest() -> str:
     """Of the translator, a part of the key of what it may have translated: no rendered text has its work."""
-    return hashlib.sha256(b"\0".join(files.read(path) for path in _TRANSLATOR)).hexdigest()[:16]
+    return hashlib.sha256(b"\0".join(files.read(path) for path in TRANSLATOR)).hexdigest()[:16]
 
 
 def translated(line: list[str], source: Path, text: str, flags: Flags) -> list[Step]:

@@ -73,6 +73,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
         .def("at", &Square::at, py::return_value_policy::reference_internal)
         .def("copied", &Square::at);
     m.def("corners_of", &corners_of);
+    m.def("corners_of_all", [](const std::vector<Square>& squares) {
+        std::vector<Point> origins;
+        for (const Square& square : squares) origins.push_back(square.origin);
+        return std::make_pair(squares.size() * 4, origins);
+    });
     m.def("total", &total);
     m.def("outer", &outer);
     m.def("view", &view);

@@ -6,15 +6,13 @@
 #include <iostream>
 #include <sstream>
 
+inline int FLAGS_caffe2_log_level = 1;  // from warnings on
+
 namespace c10 {
 inline namespace tkjit_stand_in {
 
 enum LogSeverity { LOG_INFO, LOG_WARNING, LOG_ERROR, LOG_FATAL };
-inline LogSeverity& shown_from() {
-    static LogSeverity severity = LOG_WARNING;
-    return severity;
-}
-inline void ShowLogInfoToStderr() { shown_from() = LOG_INFO; }
+inline void ShowLogInfoToStderr() { FLAGS_caffe2_log_level = LOG_INFO; }
 
 /// One message, which is shown at the end of its statement.
 class LogMessage {
@@ -25,7 +23,7 @@ public:
     LogMessage(const LogMessage&) = delete;
     ~LogMessage() noexcept(false) {
         if (severity_ == LOG_FATAL) throw Error(text_.str());
-        if (severity_ >= shown_from()) std::cerr << text_.str() << "\n";
+        if (severity_ >= FLAGS_caffe2_log_level) std::cerr << text_.str() << "\n";
     }
     std::ostream& stream() { return text_; }
 

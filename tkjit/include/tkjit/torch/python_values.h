@@ -76,6 +76,11 @@ struct Kept {
 };
 
 template <class T>
+struct Itself {
+    using type = T;
+};
+
+template <class T>
 struct Kept<std::optional<T>> {
     using type = std::optional<typename Kept<T>::type>;
 };
@@ -197,15 +202,17 @@ struct KeptOptional {
 };
 template <class T>
 struct Reader<std::vector<T>> {
-    static std::string name() { return "list[" + Reader<T>::name() + "]"; }
+    using Item = std::conditional_t<is_bound_type<T>, Kept<T>, Itself<T>>;
+    static std::string name() { return "list[" + Reader<typename Item::type>::name() + "]"; }
     static bool read(PyObject* given, std::vector<T>& to) {
         if (!PyList_Check(given) && !PyTuple_Check(given)) return false;
         const object items = check(PySequence_Tuple(given));
         to.clear();
         for (Py_ssize_t i = 0; i < PyTuple_Size(items.ptr()); ++i) {
-            T item{};
-            if (!Reader<T>::read(PyTuple_GetItem(items.ptr(), i), item)) return false;
-            to.push_back(std::move(item));
+            typename Item::type item{};
+            if (!Reader<typename Item::type>::read(PyTuple_GetItem(items.ptr(), i), item)) return false;
+            if constexpr (is_bound_type<T>) to.push_back(static_cast<const T&>(item));
+            else to.push_back(std::move(item));
         }
         return true;
     }

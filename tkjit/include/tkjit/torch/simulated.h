@@ -17,5 +17,7 @@
 
 #ifdef TKJIT_TORCH_ASKS_NO_MORE
 #undef TKJIT_SIM_SYSTEM_ASKS_ARCH
+#ifndef TKJIT_SIM_TRANSLATES  // which answers each question
 #pragma GCC poison __CUDA_ARCH__
+#endif
 #endif
