@@ -267,6 +267,13 @@ struct Context {
     bool allowTF32CuBLAS() const { return ask("torch._C", "_get_cublas_allow_tf32"); }
     void* lazyInitCUDA() const { return nullptr; }
     bool hasCUDA() const { return ask("torch.cuda", "is_available"); }
+    /// Throws where the user asked for deterministic algorithms, and warns where for warnings.
+    void alertNotDeterministic(c10::string_view caller) const {
+        if (!deterministicAlgorithms()) return;
+        const std::string text = std::string(caller) + " does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True)'.";
+        TORCH_CHECK(ask("torch", "is_deterministic_algorithms_warn_only_enabled"), text);
+        TORCH_WARN(text);
+    }
 
 private:
     static bool ask(const char* module, const char* function) {
