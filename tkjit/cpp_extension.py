@@ -43,9 +43,9 @@ def load(
     verbose : bool
         Print each compiler's command and output, including those of cached objects.
     keep_intermediates : bool
-        Must be True; ``tkjit cache prune`` removes cached objects and logs.
+        Whether to keep what torch generates from sources for ROCm; there is nothing of the kind here.
     with_cuda : bool, optional
-        Whether a source is CUDA's is told by its name; True without such a source is refused.
+        True: C++ sources may include CUDA's headers, also if no source is CUDA's.
     is_python_module : bool
         False: the shared object is loaded for the operators that it registers, and its path returned.
 
@@ -65,7 +65,6 @@ def load(
         extra_sycl_cflags=extra_sycl_cflags,
         with_sycl=with_sycl,
         is_standalone=is_standalone,
-        keep_intermediates=not keep_intermediates,
     )
     extension = extension_of(
         name,
@@ -122,7 +121,6 @@ def load_inline(
         sycl_sources=sycl_sources,
         extra_sycl_cflags=extra_sycl_cflags,
         with_sycl=with_sycl,
-        keep_intermediates=not keep_intermediates,
         use_pch=use_pch,
         with_pytorch_error_handling=not with_pytorch_error_handling,
     )
@@ -153,6 +151,8 @@ def _texts(given: str | Sequence[str] | None) -> list[str]:
 
 def _module_of(functions: Sequence[str] | Mapping[str, str] | str) -> str:
     """The definition of a module with these functions."""
+    if not isinstance(functions, (str, Mapping, Sequence)):
+        raise ArgumentError(f"cpp_extension: functions is a text, a list or a dict, not {functions!r}")
     names: Iterable[str] = [functions] if isinstance(functions, str) else functions
     documented = dict(functions) if isinstance(functions, Mapping) else {each: each for each in names}
     lines = [f'    m.def("{each}", &{each}, {_quoted(doc)});' for each, doc in documented.items()]
@@ -165,7 +165,6 @@ def _quoted(text: str) -> str:
 
 
 _REASONS = {
-    "keep_intermediates": "keep_intermediates=False is not supported, because the cache keeps objects and logs",
     "use_pch": "use_pch=True is not supported, because there is no large header to precompile",
     "with_pytorch_error_handling": "with_pytorch_error_handling=False is not supported, because C++ exceptions always"
     " become Python's",

@@ -89,3 +89,16 @@ def test_a_flag_that_nvcc_does_not_know():
         cpp_extension.load_inline(
             "unknown_flag", "void f();", "void f() {}", functions=["f"], extra_cuda_cflags=["--no-such-flag"]
         )
+
+
+def test_kernels_that_call_device_functions_of_other_sources(tmp_path):
+    (tmp_path / "first.cu").write_text("__device__ int twice(int n) { return 2 * n; }\n")
+    (tmp_path / "second.cu").write_text(
+        "#include <torch/extension.h>\n"
+        "__device__ int twice(int n);\n"
+        "__global__ void k(int* x) { *x = twice(*x); }\n"
+        "void f(torch::Tensor x) { k<<<1, 1>>>(x.data_ptr<int>()); }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("f", &f); }\n'
+    )
+    sources = [tmp_path / "first.cu", tmp_path / "second.cu"]
+    assert cpp_extension.load("device_linked", sources, extra_cuda_cflags=["-dc"]).f

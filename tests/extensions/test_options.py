@@ -26,7 +26,6 @@ def test_flags_are_split_as_a_shell_splits_them(tmp_path):
     ("option", "reason"),
     [
         ({"use_pch": True}, "use_pch=True is not supported, because there is no large header"),
-        ({"keep_intermediates": False}, "keep_intermediates=False is not supported"),
         ({"with_pytorch_error_handling": False}, "with_pytorch_error_handling=False is not supported"),
         ({"with_sycl": True}, "with_sycl= is not supported"),
     ],
@@ -69,3 +68,27 @@ def test_the_error_of_one_of_several_sources(tmp_path):
         cpp_extension.load("several", [good, bad])
     bad.write_text("int f() { return 1; }\n")
     cpp_extension.load("several", [good, bad])
+
+
+def test_functions_of_another_type_are_refused():
+    with pytest.raises(ArgumentError, match="functions is a text, a list or a dict, not 5"):
+        cpp_extension.load_inline("refused", "int f() { return 1; }", functions=5)
+
+
+def test_cplusplus_sources_that_use_cuda(monkeypatch):
+    monkeypatch.delenv("TORCH_CUDA_ARCH_LIST", raising=False)
+    source = """
+    #include <ATen/cuda/CUDAContext.h>
+    #include <cuda_runtime.h>
+    int f(torch::Tensor x) {
+        int value = 3;
+        cudaMemcpy(x.data_ptr(), &value, sizeof value, cudaMemcpyHostToDevice);
+        return cudaSuccess;
+    }
+    """
+    module = cpp_extension.load_inline(
+        "calls_cuda", source, functions={"f": "Writes."}, with_cuda=True, keep_intermediates=False
+    )
+    x = torch.zeros(1, dtype=torch.int32)
+    assert module.f(x) == 0 and x.item() == 3
+    assert module.f.__doc__ == "f(arg0: torch.Tensor) -> int\n\nWrites.\n"

@@ -57,6 +57,7 @@ def test_objects(module):
     made = module.objects({1: "x"}, [1, "b", None], "up")
     assert made == [(1, "x"), 2, "'b'", "None", "UP", 5.0, {"first": 1, "none": None}]
     assert module.bytes(b"ab") == b"ab!" and module.version == "1"
+    assert module.complex(1 + 2j) == 2 + 4j
     assert module.call(lambda x, y: x * y, 3) == 6
 
 
@@ -112,3 +113,11 @@ def test_none_is_no_tensor(module):
     assert not module.constant(None)
     with pytest.raises(TypeError, match="expected Tensor, got NoneType"):
         module.tensor(None)
+
+
+def test_documentation_begins_with_the_signature(module):
+    assert module.exact.__doc__ == "exact(x: float) -> float\n"
+    assert module.any.__doc__ == "any(a: int, *args, **kwargs) -> tuple\n"
+    first, second = module.kind.__doc__.split("\n")[:2]
+    assert (first, second) == ("kind(*args, **kwargs)", "Overloaded function.")
+    assert "2. kind(arg0: numpy.ndarray[i4]) -> str" in module.kind.__doc__

@@ -39,6 +39,7 @@ def test_the_stand_ins_are_enough(code):
     ("code", "name"),
     [
         ("torch::nn::Linear layer(3, 4);", "Linear"),
+        ("namespace F = torch::nn::functional; F::softmax(x, F::SoftmaxFuncOptions(0));", "SoftmaxFuncOptions"),
         ("auto iterator = at::TensorIteratorConfig();", "TensorIteratorConfig"),
         ("return x.unsafeGetTensorImpl();", "unsafeGetTensorImpl"),
         ("TORCH_LIBRARY_THAT_IS_NEW(a, m) {}", "TORCH_LIBRARY_THAT_IS_NEW"),

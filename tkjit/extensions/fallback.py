@@ -15,7 +15,8 @@ _SIGNS = [
     rf"'(?P<name>\w+)' is not a member of '{_TORCH}",
     rf"'(?:const )?(?:class |struct )?{_TORCH}::[^']*' has no member named '(?P<name>\w+)",
     r"(?P<name>(?:torch|ATen|c10|caffe2|pybind11)/[\w./]+): No such file",
-    r"'(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+)' was not declared",
+    r"'(?P<name>(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_\w+|python_error|THPVariable\w*)' was not declared",
+    rf"'(?P<name>\w+)' in namespace '{_TORCH}[^']*' does not name a type",
 ]
 _IN_STAND_INS = re.compile(r"(?P<name>include/(?:tkjit/torch|stand_ins/torch)/[^\s(:]+)[(:]\d+(?::\d+)?\)?: error")
 _TYPE = re.compile(r"\b(?:Passed|Reader)<(?:const )?(?:\w+::)*(?P<name>\w+)")  # that no conversion is known for

@@ -58,7 +58,7 @@ def _adder(name: str, function: HostFunction, known_as: str) -> list[str]:
     return [
         *([f"namespace {function.namespace} {{"] if function.namespace else []),
         f"static void {name}(pybind11::module_& m) {{",
-        f'    m.def("{known_as}", {chosen}, "{function.schema}"{"".join(arguments)});',
+        f'    m.def("{known_as}", {chosen}, pybind11::whole_doc{{"{function.schema}"}}{"".join(arguments)});',
         "}",
         *(["}"] if function.namespace else []),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
+_RELOCATABLE = re.compile(r"-dc|--device-c|--?(?:rdc|relocatable-device-code)=true")
 LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
 
 
@@ -268,7 +270,8 @@ class LinkPlan(_ExtensionPlan):
         return f"the extension {self._extension.name}"
 
     def render(self) -> Recipe:
-        parts = {TEXT: "\n".join(self._identities), "flags": "\n".join(self._flags)}
+        device_linker = self._device_linker[2:] if self._links_device_code else []
+        parts = {TEXT: "\n".join(self._identities), "flags": "\n".join((*self._flags, *device_linker))}
         if self._extension.is_simulated and self._extension.target is not None:
             parts["simulator"] = simulator_flags_of(self._extension.target)
         return self._env.recipe(MODULE, self._extension.name, parts, self._extension.target)
@@ -283,12 +286,30 @@ class LinkPlan(_ExtensionPlan):
             objects.append(str(self._env.simulator(target, "")))
         linker = str(toolchain.cxx.path)
 
-        def commands(source: Path, output: Path, depfile: Path) -> list[list[str]]:
+        def commands(source: Path, output: Path, depfile: Path) -> list[compiler.Step]:
             depfile.write_text(f"{output}: {source}\n")
-            return [[linker, "-shared", *objects, "-o", str(output), *self._flags]]
+            if not self._links_device_code:
+                return [[linker, "-shared", *objects, "-o", str(output), *self._flags]]
+            device_code = output.with_name("device_code.o")
+            return [
+                [*self._device_linker, *objects, "-o", str(device_code)],
+                [linker, "-shared", *objects, str(device_code), "-o", str(output), *self._flags],
+                device_code.unlink,
+            ]
 
         product = compiler.compile_binary(self._unit("objects.txt"), staging, f"{self._extension.name}.so", commands)
         return with_simulator_sources(product) if self._extension.is_simulated else product
+
+    @property
+    def _links_device_code(self) -> bool:
+        """Whether kernels may call device functions of other sources."""
+        return not self._extension.is_simulated and any(map(_RELOCATABLE.match, self._extension.cuda_flags))
+
+    @property
+    def _device_linker(self) -> list[str]:
+        toolchain = self._env.toolchain
+        architecture = f"-gencode=arch=compute_{self._extension.arch},code=sm_{self._extension.arch}"
+        return [str(toolchain.nvcc.path), f"-ccbin={toolchain.cxx.path}", "-dlink", "-Xcompiler=-fPIC", architecture]
 
     @property
     def _identities(self) -> tuple[str, ...]:

@@ -209,9 +209,7 @@ def extension_of(
         raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
     sources = tuple(sources)
     settings = Settings.from_environment()
-    arch = arch or arch_for(sources, settings.cuda_archs)
-    if with_cuda and not arch:
-        raise ArgumentError("cpp_extension: with_cuda=True, and no source ends with .cu")
+    arch = arch or arch_for(sources, settings.cuda_archs, with_cuda=bool(with_cuda))
     if arch:
         sources = (CUDA_SYMBOLS, *sources)
     directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
@@ -246,7 +244,7 @@ def source_of_kernel(path: Path | None, text: str) -> Source:
     return _file(path) if path is not None else Source("kernel.cu", None, text)
 
 
-def arch_for(sources: Iterable[Source], listed: str) -> str:
+def arch_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> str:
     """The architecture of CUDA sources: the one that is listed, or the current GPU's; none without such sources.
 
     Without a GPU it is the simulator's.
@@ -255,13 +253,15 @@ def arch_for(sources: Iterable[Source], listed: str) -> str:
     ----------
     listed : str
         As ``TORCH_CUDA_ARCH_LIST`` has it.
+    with_cuda : bool
+        Whether sources use CUDA that do not end with .cu.
 
     Raises
     ------
     ToolchainError
         If several are listed, or one that is unknown.
     """
-    if not any(source.is_cuda for source in sources):
+    if not with_cuda and not any(source.is_cuda for source in sources):
         return ""
     if listed:
         return arch_listed(listed)

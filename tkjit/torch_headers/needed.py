@@ -27,20 +27,22 @@ USABLE_HEADERS = frozenset(
     ATen/cuda/detail/PhiloxCudaStateRaw.cuh ATen/cuda/detail/TensorInfo.cuh ATen/cuda/detail/UnpackRaw.cuh
     ATen/detail/FunctionTraits.h ATen/div_rtn.h ATen/native/SharedReduceOps.h ATen/native/cuda/DeviceSqrt.cuh
     ATen/native/cuda/KernelUtils.cuh ATen/native/cuda/block_reduce.cuh c10/core/MemoryFormat.h c10/core/ScalarType.h
-    c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h c10/util/BFloat16-math.h c10/util/BFloat16.h
-    c10/util/C++17.h c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h c10/util/Float8_e4m3fn.h
-    c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h c10/util/Float8_e8m0fnu.h
-    c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h c10/util/Unroll.h c10/util/accumulate.h
-    c10/util/bit_cast.h c10/util/bits.h c10/util/complex.h c10/util/complex_math.h c10/util/complex_utils.h
-    c10/util/floating_point_utils.h c10/util/irange.h c10/util/llvmMathExtras.h c10/util/qint32.h c10/util/qint8.h
-    c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
+    c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h c10/util/BFloat16-inl.h
+    c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h
+    c10/util/Float8_e4m3fn.h c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h
+    c10/util/Float8_e8m0fnu.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h
+    c10/util/Unroll.h c10/util/accumulate.h c10/util/bit_cast.h c10/util/bits.h c10/util/complex.h
+    c10/util/complex_math.h c10/util/complex_utils.h c10/util/floating_point_utils.h c10/util/irange.h
+    c10/util/llvmMathExtras.h c10/util/qint32.h c10/util/qint8.h c10/util/quint2x4.h c10/util/quint4x2.h
+    c10/util/quint8.h
     """.split()
 )
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2|THC|pybind11)/[\w./+-]+")
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
-_QUALIFIED = re.compile(r"(?<![\w:])(?:at|torch|c10|caffe2|py|pybind11)((?:\s*::\s*[A-Za-z_]\w*)+)")
+_NAMESPACES = ("at", "torch", "c10", "caffe2", "py", "pybind11")
+_ALIAS = re.compile(rf"\bnamespace\s+(\w+)\s*=\s*(?:::\s*)?(?:{'|'.join(_NAMESPACES)})\b")
 _MACRO = re.compile(r"(?<![\w:.])(?:TORCH|AT|C10|THO|THP|STD_TORCH|PYBIND11)_[A-Z0-9_]+\b")
 _MEMBER = re.compile(r"(?:\.|->)\s*([A-Za-z_]\w*)\s*\(")
 _DECLARED = re.compile(
@@ -75,8 +77,9 @@ def first_lacking(texts: Iterable[Text]) -> str:
     declared |= {name for _, parameters in defined for name in _WORD.findall(parameters)}
     macros = _names_of_stand_ins() | {"TORCH_EXTENSION_NAME"} | {name for name, _ in defined}
     known = _names_of_stand_ins() | operators_by_name().keys() | declared
+    qualified = _qualified([*_NAMESPACES, *(name for text in texts for name in _ALIAS.findall(text.code))])
     for text in texts:
-        for found in _QUALIFIED.finditer(text.code):
+        for found in qualified.finditer(text.code):
             for name in _WORD.findall(found[1]):
                 if name not in known:
                     return str(name)
@@ -87,6 +90,11 @@ def first_lacking(texts: Iterable[Text]) -> str:
             if name in _members_of_torch() and name not in known:
                 return str(name)
     return ""
+
+
+def _qualified(namespaces: Iterable[str]) -> re.Pattern[str]:
+    """Finds the names that follow one of some namespaces."""
+    return re.compile(rf"(?<![\w:])(?:{'|'.join(dict.fromkeys(namespaces))})((?:\s*::\s*[A-Za-z_]\w*)+)")
 
 
 def torch_has(name: str) -> bool:

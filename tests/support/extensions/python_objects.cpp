@@ -97,5 +97,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("bytes", [](py::bytes given) { return py::bytes(std::string(given) + "!"); });
     m.def("constant", [](at::optional<const at::Tensor>& x) { return x.has_value(); });
     m.def("tensor", [](at::Tensor x) { return x; });
+    m.def("complex", [](c10::complex<double> x) { return x * 2.0; });
     m.attr("version") = "1";
 }

@@ -134,6 +134,16 @@ TKJIT_CUBLAS(cublasSetStream, "cublasSetStream_v2", (cublasHandle_t handle, cuda
 TKJIT_CUBLAS(cublasGetStream, "cublasGetStream_v2", (cublasHandle_t handle, cudaStream_t* stream), (handle, stream))
 TKJIT_CUBLAS(cublasSetMathMode, "cublasSetMathMode", (cublasHandle_t handle, cublasMath_t mode), (handle, mode))
 TKJIT_CUBLAS(cublasSetPointerMode, "cublasSetPointerMode_v2", (cublasHandle_t handle, cublasPointerMode_t mode), (handle, mode))
+#define TKJIT_CUBLAS_GEMM_BATCHED(name, T)                                                                             \
+    TKJIT_CUBLAS(name, #name,                                                                                          \
+                 (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,       \
+                  const T* alpha, const T* const* a, int lda, const T* const* b, int ldb, const T* beta, T* const* c,   \
+                  int ldc, int batch_count),                                                                           \
+                 (handle, transa, transb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc, batch_count))
+TKJIT_CUBLAS_GEMM_BATCHED(cublasSgemmBatched, float)
+TKJIT_CUBLAS_GEMM_BATCHED(cublasDgemmBatched, double)
+TKJIT_CUBLAS_GEMM_BATCHED(cublasHgemmBatched, __half)
+#undef TKJIT_CUBLAS_GEMM_BATCHED
 TKJIT_CUBLAS_GEMM(cublasSgemm, "cublasSgemm_v2", float)
 TKJIT_CUBLAS_GEMM(cublasDgemm, "cublasDgemm_v2", double)
 TKJIT_CUBLAS_GEMM(cublasHgemm, "cublasHgemm", __half)

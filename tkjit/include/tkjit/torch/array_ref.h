@@ -110,6 +110,7 @@ using DimVector = std::vector<int64_t>;
 
 using IntList = IntArrayRef;
 using SymInt = int64_t;
+using SymFloat = double;
 using SymIntArrayRef = IntArrayRef;
 using string_view = std::string_view;
 

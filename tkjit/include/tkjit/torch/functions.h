@@ -184,6 +184,11 @@ struct AutoGradMode {
 private:
     bool before_;
 };
+/// No gradients are recorded; that tensors are marked, too, torch's C ABI does not offer.
+struct InferenceMode {
+    explicit InferenceMode(bool enabled = true) : mode(!enabled && aoti_torch_grad_mode_is_enabled()) {}
+    AutoGradMode mode;
+};
 struct GradMode {
     static bool is_enabled() { return aoti_torch_grad_mode_is_enabled(); }
     static void set_enabled(bool enabled) { aoti_torch_grad_mode_set_enabled(enabled); }
@@ -200,6 +205,7 @@ using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
 namespace c10 {
 inline namespace tkjit_stand_in {
 using at::DeviceGuard;
+using at::InferenceMode;
 using at::OptionalDeviceGuard;
 }  // inline namespace tkjit_stand_in
 }  // namespace c10
@@ -248,6 +254,7 @@ using at::AutoGradMode;
 using at::GradMode;
 using at::Variable;
 using variable_list = std::vector<at::Tensor>;
+using tensor_list = std::vector<at::Tensor>;
 using at::increment_version;
 inline namespace tkjit_stand_in {
 inline bool any_variable_requires_grad(const variable_list& variables) {

@@ -54,9 +54,15 @@ struct doc {
     const char* text;
 };
 
+/// A documentation that begins with the signature by itself.
+struct whole_doc {
+    const char* text;
+};
+
 /// What ``def`` is told besides a function.
 struct Extras {
     std::string doc;
+    bool is_whole_doc = false;
     std::vector<arg> arguments;
     bool releases_gil = false;
     return_value_policy policy = return_value_policy::automatic;
@@ -64,6 +70,7 @@ struct Extras {
     void take(const char* text) { doc = text; }
     void take(const std::string& text) { doc = text; }
     void take(const pybind11::doc& text) { doc = text.text; }
+    void take(const whole_doc& text) { doc = text.text, is_whole_doc = true; }
     void take(const arg& one) { arguments.push_back(one); }
     template <class... T>
     void take(call_guard<T...>) {
@@ -126,6 +133,32 @@ public:
     virtual ~Function() = default;
     /// The result; none where an argument is of another type, which ``refusal`` then names.
     virtual std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const = 0;
+    /// The types of its arguments, and of its result.
+    virtual std::vector<std::string> types() const = 0;
+
+    /// ``name(x: torch.Tensor, n: int = 2) -> torch.Tensor``, and what its author wrote.
+    std::string documentation() const {
+        if (extras.is_whole_doc) return extras.doc;
+        const std::vector<std::string> listed = types();
+        std::string text = name + "(";
+        for (size_t i = 0; i < count; ++i) {
+            text += (i ? ", " : "") + extras.arguments[i].name + (extras.arguments[i].name == "self" ? "" : ": " + listed[i]);
+            if (extras.arguments[i].value.ptr()) text += " = " + text_of(object(PyObject_Repr(extras.arguments[i].value.ptr())).ptr());
+        }
+        if (takes_args) text += count ? ", *args" : "*args";
+        if (takes_kwargs) text += count || takes_args ? ", **kwargs" : "**kwargs";
+        return text + ") -> " + listed.back() + "\n" + (extras.doc.empty() ? "" : "\n" + extras.doc + "\n");
+    }
+    /// What ``__doc__`` of the first overload shows.
+    const char* shown_documentation() {
+        shown_ = documentation();
+        if (next) {
+            size_t number = 0;
+            shown_ = name + "(*args, **kwargs)\nOverloaded function.\n";
+            for (const Function* each = this; each; each = each->next.get()) shown_ += "\n" + std::to_string(++number) + ". " + each->documentation();
+        }
+        return shown_.c_str();
+    }
 
     const std::string name;
     Extras extras;
@@ -133,6 +166,31 @@ public:
     size_t count;
     bool takes_args = false, takes_kwargs = false;
     std::unique_ptr<Function> next;
+    PyMethodDef definition{};
+
+private:
+    std::string shown_;
+};
+
+/// The name of a type in Python; ``object`` for one that is not known.
+template <class T, class = void>
+struct NameOf {
+    static std::string name() { return "object"; }
+};
+template <class T>
+struct NameOf<T, std::void_t<decltype(Reader<T>::name())>> {
+    static std::string name() {
+        try {
+            const std::string found = Reader<T>::name();
+            return found == "Tensor" ? "torch.Tensor" : found;
+        } catch (const std::exception&) {  // a class that is bound later
+            return "object";
+        }
+    }
+};
+template <>
+struct NameOf<void> {
+    static std::string name() { return "None"; }
 };
 
 /// Makes an object of what a function returned; python_classes.h adds pointers and references to bound classes.
@@ -149,6 +207,9 @@ public:
         takes_args = has<args>, takes_kwargs = has<kwargs>;
     }
 
+    std::vector<std::string> types() const override {
+        return {NameOf<typename Kept<std::decay_t<A>>::type>::name()..., NameOf<typename Kept<std::decay_t<R>>::type>::name()};
+    }
     std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const override {
         return call_with(given, converts, refusal, std::index_sequence_for<A...>());
     }
@@ -281,10 +342,10 @@ inline PyObject* call_function(PyObject* capsule, PyObject* positional, PyObject
 
 /// A Python function, which lives as long as the process, as modules do; ``first`` has the overloads.
 inline object python_function(Function* first) {
-    auto* const definition = new PyMethodDef{first->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_function)),
-                                             METH_VARARGS | METH_KEYWORDS, first->extras.doc.c_str()};
+    first->definition = {first->name.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(&call_function)), METH_VARARGS | METH_KEYWORDS,
+                         first->shown_documentation()};
     const object capsule = check(PyCapsule_New(first, capsule_name, nullptr));
-    return check(PyCFunction_New(definition, capsule.ptr()));
+    return check(PyCFunction_New(&first->definition, capsule.ptr()));
 }
 /// Makes a function an attribute of a module or a class; another overload where it has one of that name.
 inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bool is_method) {
@@ -294,6 +355,7 @@ inline void add_function(PyObject* owner, std::unique_ptr<Function> function, bo
             Function* last = first;
             while (last->next) last = last->next.get();
             last->next = std::move(function);
+            first->definition.ml_doc = first->shown_documentation();
             return;
         }
     Function* const first = function.release();

@@ -106,6 +106,10 @@ struct Reader<c10::complex<T>> {
     }
 };
 
+template <class T>
+struct Writer<c10::complex<T>> {
+    static object write(const c10::complex<T>& value) { return check(PyComplex_FromDoubles(double(value.real()), double(value.imag()))); }
+};
 template <>
 struct Writer<at::Tensor> {
     static object write(const at::Tensor& tensor) { return tensor.defined() ? object_of(tensor.handle()) : none(); }
@@ -115,9 +119,7 @@ struct Writer<c10::Scalar> {
     static object write(const c10::Scalar& value) {
         if (value.isBoolean()) return cast(value.toBool());
         if (value.isIntegral()) return cast(value.toLong());
-        if (!value.isComplex()) return cast(value.toDouble());
-        const auto number = value.toComplexDouble();
-        return check(PyComplex_FromDoubles(number.real(), number.imag()));
+        return value.isComplex() ? cast(value.toComplexDouble()) : cast(value.toDouble());
     }
 };
 template <>
@@ -318,6 +320,15 @@ inline void Tensor::set_data(const Tensor& from) const {
 }
 
 }  // inline namespace tkjit_stand_in
+
+namespace detail {
+inline namespace tkjit_stand_in {
+/// ``torch.default_generator``
+inline Generator getDefaultCPUGenerator() {
+    return in_python([] { return pybind11::cast<Generator>(pybind11::handle(pybind11::of_torch("default_generator"))); });
+}
+}  // inline namespace tkjit_stand_in
+}  // namespace detail
 }  // namespace at
 
 #endif  // TKJIT_TORCH_IN_KERNEL

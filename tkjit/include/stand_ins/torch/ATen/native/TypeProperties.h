@@ -1,0 +1,4 @@
+// What a source needs of torch; see tkjit/torch/tensor.h.
+#pragma once
+
+#include <tkjit/torch/tensor.h>
