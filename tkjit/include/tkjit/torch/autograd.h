@@ -99,6 +99,7 @@ struct Function {
         variable_list tensors;
         (note(arguments, tensors, context->is_tensor_), ...);
         return at::in_python([&]() -> Result {
+            if (is_transformed()) throw c10::Error("cannot use C++ torch::autograd::Function with functorch");
             const auto run = callable([&](PyObject* given) {
                 context->python_ = PyTuple_GetItem(given, 0);
                 const Result made = X::forward(context.get(), std::forward<A>(arguments)...);
@@ -116,6 +117,11 @@ struct Function {
     }
 
 private:
+    /// Whether torch.func transforms the calls.
+    static bool is_transformed() {
+        const auto module = pybind11::check(PyImport_ImportModule("torch._C"));
+        return pybind11::handle(module).attr("_are_functorch_transforms_active")().template cast<bool>();
+    }
     template <class A>
     static void note(const A& argument, variable_list& tensors, std::vector<bool>& is_tensor) {
         if constexpr (std::is_base_of<at::TensorBase, A>::value) {

@@ -172,24 +172,57 @@ private:
     std::string shown_;
 };
 
-/// The name of a type in Python; ``object`` for one that is not known.
+/// The name of an argument's type in Python; ``object`` for a class that is bound later.
+template <class T>
+std::string name_of_argument() {
+    try {
+        const std::string found = Reader<T>::name();
+        return found == "Tensor" ? "torch.Tensor" : found;
+    } catch (const std::exception&) {
+        return "object";
+    }
+}
+/// The name of a result's type in Python.
 template <class T, class = void>
-struct NameOf {
+struct NameOfResult {
     static std::string name() { return "object"; }
 };
 template <class T>
-struct NameOf<T, std::void_t<decltype(Reader<T>::name())>> {
-    static std::string name() {
-        try {
-            const std::string found = Reader<T>::name();
-            return found == "Tensor" ? "torch.Tensor" : found;
-        } catch (const std::exception&) {  // a class that is bound later
-            return "object";
-        }
-    }
+struct NameOfResult<T, std::void_t<decltype(Reader<T>::name())>> {
+    static std::string name() { return name_of_argument<T>(); }
 };
 template <>
-struct NameOf<void> {
+struct NameOfResult<const char*, void> {
+    static std::string name() { return "str"; }
+};
+template <class T>
+struct NameOfResult<std::optional<T>, void> {
+    static std::string name() { return NameOfResult<T>::name() + " | None"; }
+};
+template <class T>
+struct NameOfResult<std::vector<T>, void> {
+    static std::string name() { return "list[" + NameOfResult<T>::name() + "]"; }
+};
+template <class... T>
+struct NameOfResult<std::tuple<T...>, void> {
+    static std::string name() {
+        std::string listed;
+        ((listed += (listed.empty() ? "" : ", ") + NameOfResult<T>::name()), ...);
+        return "tuple[" + listed + "]";
+    }
+};
+template <class A, class B>
+struct NameOfResult<std::pair<A, B>, void> : NameOfResult<std::tuple<A, B>> {};
+template <class T, size_t N>
+struct NameOfResult<std::array<T, N>, void> : NameOfResult<std::vector<T>> {};
+template <class K, class V>
+struct NameOfResult<std::map<K, V>, void> {
+    static std::string name() { return "dict[" + NameOfResult<K>::name() + ", " + NameOfResult<V>::name() + "]"; }
+};
+template <class K, class V>
+struct NameOfResult<std::unordered_map<K, V>, void> : NameOfResult<std::map<K, V>> {};
+template <>
+struct NameOfResult<void, void> {
     static std::string name() { return "None"; }
 };
 
@@ -208,7 +241,7 @@ public:
     }
 
     std::vector<std::string> types() const override {
-        return {NameOf<typename Kept<std::decay_t<A>>::type>::name()..., NameOf<typename Kept<std::decay_t<R>>::type>::name()};
+        return {name_of_argument<typename Kept<std::decay_t<A>>::type>()..., NameOfResult<std::decay_t<R>>::name()};
     }
     std::optional<object> call(PyObject* const* given, bool converts, std::string& refusal) const override {
         return call_with(given, converts, refusal, std::index_sequence_for<A...>());

@@ -18,6 +18,7 @@
 // what sources use without including it, since torch's headers do
 #include <algorithm>
 #include <atomic>
+#include <cfloat>
 #include <cmath>
 #include <cstring>
 #include <deque>
