@@ -61,6 +61,7 @@ real-kernels: $(VENV)/.installed-for-benchmarks
 	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_references $(DIRECTORIES))
 	$(if $(DIRECTORIES),$(BIN)/python -m benchmarks.real_specs $(DIRECTORIES))
 	$(if $(EXTENSIONS),$(BIN)/python -m benchmarks.real_extensions $(EXTENSIONS) $(OPTIONS))
+	$(if $(EXTENSIONS),$(BIN)/python -m benchmarks.real_extension_references $(EXTENSIONS))
 
 # the rendered texts that tests/render/golden and tests/exports/golden hold, after a change that was meant
 golden: $(VENV)/.installed-for-tests

@@ -1,0 +1,92 @@
+"""A call of an extension's function with what it should give, and the registry of these by extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+
+class Case(NamedTuple):
+    """One call.
+
+    Parameters
+    ----------
+    function : str
+        The name in the extension's module; ``library::name`` for an operator.
+    arguments : tuple
+        On the CPU; tensors, also those in lists, are moved to the device before the call.
+    expected : Tensor or sequence of Tensor
+        What the function returns or writes, at least its first tensors.
+    written : tuple of Tensor
+        The arguments that the function writes. Without any, its results are compared.
+    tolerance : float
+        The largest error that agrees, relative to the largest number that is expected. Integers have to be equal.
+    on_cpu : bool
+        Whether the function takes CPU tensors even if its extension has kernels.
+    races : str
+        Why the result depends on the order in which a block's threads run. Such a case is only compared on a GPU.
+    """
+
+    function: str
+    arguments: tuple[Any, ...]
+    expected: Tensor | Iterable[Tensor]
+    written: tuple[Tensor, ...] = ()
+    tolerance: float = 1e-5
+    on_cpu: bool = False
+    races: str = ""
+
+
+Cases: TypeAlias = Callable[[], Iterator[Case]]
+REFERENCES: dict[str, Cases] = {}
+
+
+def of(*extensions: str) -> Callable[[Cases], Cases]:
+    """Register the cases of some extensions, by their names in the manifest."""
+
+    def register(cases: Cases) -> Cases:
+        REFERENCES.update(dict.fromkeys(extensions, cases))
+        return cases
+
+    return register
+
+
+def error_of(function: Callable[..., Any], case: Case, device: str) -> float:
+    """The largest error of a call, relative to the largest number that is expected; infinite for a wrong shape."""
+    moved: dict[int, Tensor] = {}
+
+    def move(argument: Any) -> Any:
+        if isinstance(argument, Tensor):
+            return moved.setdefault(id(argument), argument.to("cpu" if case.on_cpu else device))
+        return [move(each) for each in argument] if isinstance(argument, list) else argument
+
+    returned = function(*map(move, case.arguments))
+    got = [moved[id(each)] for each in case.written] or _listed(returned)
+    expected = _listed(case.expected)
+    if len(got) < len(expected):
+        return float("inf")
+    return max(_difference(torch.as_tensor(a).cpu(), b) for a, b in zip(got, expected, strict=False))
+
+
+def gradients(function: Callable[..., Any], inputs: Iterable[Tensor], *upstream: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of a function's inputs, given those of its outputs."""
+    leaves = [each.detach().double().requires_grad_() for each in inputs]
+    outputs = _listed(function(*leaves))
+    return torch.autograd.grad(outputs, leaves, [each.double() for each in upstream])
+
+
+def _listed(values: Any) -> list[Any]:
+    return [values] if isinstance(values, (Tensor, float, int)) else list(values)
+
+
+def _difference(got: Tensor, expected: Tensor) -> float:
+    if got.numel() != expected.numel():
+        return float("inf")
+    got = got.reshape(expected.shape)
+    if not expected.is_floating_point():
+        return float((got != expected).any())
+    difference = torch.where(got == expected, 0.0, got.double() - expected.double()).abs().max()  # equal if infinite
+    error = difference / expected[expected.isfinite()].abs().max().clamp(min=1e-6)
+    return float("inf") if error.isnan() else float(error)
