@@ -36,6 +36,8 @@ _IN_WINDOW = re.compile(r"tkjit/(?:tensor_map|wgmma)\.cuh")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{}]*?\b__shared__\b")
 # they ask for __CUDA_ARCH__ and mean the host (tkjit/torch/simulated.h), and have nothing else that is adapted
 _OF_TORCH = re.compile(r"(?:torch|ATen|c10|caffe2)/")
+# except for this one, which launches kernels
+_LAUNCHES = "ATen/cuda/CUDAApplyUtils.cuh"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -59,6 +61,8 @@ def is_needed(text: str, flags: Flags) -> bool:
     has_static = needs_window = False
     for is_header, own in _with_headers(text, flags):
         if is_header and needs_adapting(own, is_header=True):
+            return True
+        if _LAUNCHES in own:
             return True
         has_static |= "__shared__" in _DYNAMIC_SHARED.sub("", own)
         needs_window |= any(map(_IN_WINDOW.fullmatch, _INCLUDE.findall(own)))

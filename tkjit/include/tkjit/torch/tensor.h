@@ -5,6 +5,9 @@
 // the installed torch's native_functions.yaml (tkjit/torch_headers/operators.py). This file has the rest.
 #pragma once
 
+#ifndef TKJIT_TORCH_IN_KERNEL
+#include "logging.h"
+#endif
 #include "options.h"
 #include "shim.h"
 

@@ -4,7 +4,6 @@
 #include <ATen/Dispatch.h>
 #include <tkjit/torch/functional.h>
 #include <tkjit/torch/library.h>
-#include <tkjit/torch/logging.h>
 #include <tkjit/torch/module.h>
 #include <tkjit/torch/parallel.h>
 #include <tkjit/torch/tensor.h>
