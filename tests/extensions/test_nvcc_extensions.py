@@ -102,3 +102,39 @@ def test_kernels_that_call_device_functions_of_other_sources(tmp_path):
     )
     sources = [tmp_path / "first.cu", tmp_path / "second.cu"]
     assert cpp_extension.load("device_linked", sources, extra_cuda_cflags=["-dc"]).f
+
+
+def test_names_of_the_drivers_functions_are_the_sources_to_use(tmp_path):
+    path = tmp_path / "maps.cu"
+    path.write_text("""
+    #include <cuda.h>
+    #include <cudaTypedefs.h>
+    #include <torch/extension.h>
+
+    using Encode = decltype(&cuTensorMapEncodeTiled);
+    template <CUtensorMapSwizzle swizzle>
+    CUresult encode(CUtensorMap* map, void* data) {  // whose last parameters have these names, too
+        const cuuint64_t size[] = {4}, stride[] = {16};
+        const cuuint32_t box[] = {4}, step[] = {1};
+        return cuTensorMapEncodeTiled(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 1, data, size, stride, box, step,
+                                      CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    }
+    bool own() {
+        const auto cuTensorMapEncodeTiled = PFN_cuTensorMapEncodeTiled_v12000(nullptr);
+        return Encode(nullptr) == cuTensorMapEncodeTiled;
+    }
+    void f(torch::Tensor x) {
+        CUtensorMap map;
+        encode<CU_TENSOR_MAP_SWIZZLE_NONE>(&map, x.data_ptr());
+    }
+    PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+        m.def("own", &own);
+        m.def("f", &f);
+    }
+    """)
+    module = cpp_extension.load("tensor_maps", path)
+    assert module.own()
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="cuTensorMapEncodeTiled is not to be had from the CUDA driver"):
+            module.f(torch.zeros(4))

@@ -1,4 +1,4 @@
-// Calls the CUDA driver without a link dependency. A macro for each API function looks up its address at run time.
+// Calls the CUDA driver without a link dependency. An object in the place of each API function looks up its address at run time.
 //
 // There is no libcuda where there is no driver, and its stub is not in the wheels of the toolkit; a shared object that
 // names one of its functions could then be neither linked nor loaded. The runtime, which is linked, knows where they are.
@@ -33,53 +33,108 @@ Function* find(const char* name) {
                              (error != cudaSuccess ? cudaGetErrorString(error) : "it is older than the toolkit"));
 }
 
+/// A function of the driver, which is looked up when it is first called or its address is asked for.
+template <class Name, class Signature>
+struct Function;
+template <class Name, class R, class... A>
+struct Function<Name, R(A...)> {
+    using Pointer = R (*)(A...);
+    static Pointer address() {
+        static const Pointer found = find<R(A...)>(Name::text);
+        return found;
+    }
+    R operator()(A... arguments) const { return address()(arguments...); }
+    Pointer operator&() const { return address(); }
+    operator Pointer() const { return address(); }
+};
+
 }  // namespace tkjit::driver
 
-// A name within its own macro is the function itself, of which nothing but the type is asked. It is looked up once.
-#define TKJIT_DRIVER(name)                                                        \
-    ([] {                                                                         \
-        static auto* const found = ::tkjit::driver::find<decltype(name)>(#name);  \
-        return found;                                                             \
-    }())
+// A source's own variable of a function's name has the other name, too, and hides ours as it would hide the function.
+#define TKJIT_DRIVER_AS(name, exported)                                                                  \
+    namespace tkjit::driver {                                                                            \
+    struct name_of_##name {                                                                              \
+        static constexpr const char* text = exported;                                                    \
+    };                                                                                                   \
+    }                                                                                                    \
+    inline constexpr tkjit::driver::Function<tkjit::driver::name_of_##name, decltype(name)> tkjit_##name{};
+#define TKJIT_DRIVER(name) TKJIT_DRIVER_AS(name, #name)
 
 // Those that cuda.h does not rename itself. One that is missing here is an undefined symbol when the launcher is loaded.
-#define cuGetErrorName TKJIT_DRIVER(cuGetErrorName)
-#define cuGetErrorString TKJIT_DRIVER(cuGetErrorString)
-#define cuDriverGetVersion TKJIT_DRIVER(cuDriverGetVersion)
-#define cuDeviceGet TKJIT_DRIVER(cuDeviceGet)
-#define cuDeviceGetAttribute TKJIT_DRIVER(cuDeviceGetAttribute)
-#define cuDeviceGetName TKJIT_DRIVER(cuDeviceGetName)
-#define cuDeviceGetCount TKJIT_DRIVER(cuDeviceGetCount)
-#define cuCtxGetCurrent TKJIT_DRIVER(cuCtxGetCurrent)
-#define cuCtxSetCurrent TKJIT_DRIVER(cuCtxSetCurrent)
-#define cuCtxGetDevice TKJIT_DRIVER(cuCtxGetDevice)
-#define cuDevicePrimaryCtxRetain TKJIT_DRIVER(cuDevicePrimaryCtxRetain)
-#define cuFuncSetAttribute TKJIT_DRIVER(cuFuncSetAttribute)
-#define cuFuncGetAttribute TKJIT_DRIVER(cuFuncGetAttribute)
-#define cuTensorMapEncodeTiled TKJIT_DRIVER(cuTensorMapEncodeTiled)
-#define cuTensorMapEncodeIm2col TKJIT_DRIVER(cuTensorMapEncodeIm2col)
-#define cuTensorMapReplaceAddress TKJIT_DRIVER(cuTensorMapReplaceAddress)
-#define cuMemAddressReserve TKJIT_DRIVER(cuMemAddressReserve)
-#define cuMemAddressFree TKJIT_DRIVER(cuMemAddressFree)
-#define cuMemCreate TKJIT_DRIVER(cuMemCreate)
-#define cuMemRelease TKJIT_DRIVER(cuMemRelease)
-#define cuMemMap TKJIT_DRIVER(cuMemMap)
-#define cuMemUnmap TKJIT_DRIVER(cuMemUnmap)
-#define cuMemSetAccess TKJIT_DRIVER(cuMemSetAccess)
-#define cuMemGetAccess TKJIT_DRIVER(cuMemGetAccess)
-#define cuMemExportToShareableHandle TKJIT_DRIVER(cuMemExportToShareableHandle)
-#define cuMemImportFromShareableHandle TKJIT_DRIVER(cuMemImportFromShareableHandle)
-#define cuMemGetAllocationGranularity TKJIT_DRIVER(cuMemGetAllocationGranularity)
-#define cuMemRetainAllocationHandle TKJIT_DRIVER(cuMemRetainAllocationHandle)
-#define cuMulticastCreate TKJIT_DRIVER(cuMulticastCreate)
-#define cuMulticastAddDevice TKJIT_DRIVER(cuMulticastAddDevice)
-#define cuMulticastBindMem TKJIT_DRIVER(cuMulticastBindMem)
-#define cuMulticastBindAddr TKJIT_DRIVER(cuMulticastBindAddr)
-#define cuMulticastUnbind TKJIT_DRIVER(cuMulticastUnbind)
-#define cuMulticastGetGranularity TKJIT_DRIVER(cuMulticastGetGranularity)
-#define cuPointerGetAttribute TKJIT_DRIVER(cuPointerGetAttribute)
-#define cuOccupancyMaxActiveClusters TKJIT_DRIVER(cuOccupancyMaxActiveClusters)
+TKJIT_DRIVER(cuGetErrorName)
+#define cuGetErrorName tkjit_cuGetErrorName
+TKJIT_DRIVER(cuGetErrorString)
+#define cuGetErrorString tkjit_cuGetErrorString
+TKJIT_DRIVER(cuDriverGetVersion)
+#define cuDriverGetVersion tkjit_cuDriverGetVersion
+TKJIT_DRIVER(cuDeviceGet)
+#define cuDeviceGet tkjit_cuDeviceGet
+TKJIT_DRIVER(cuDeviceGetAttribute)
+#define cuDeviceGetAttribute tkjit_cuDeviceGetAttribute
+TKJIT_DRIVER(cuDeviceGetName)
+#define cuDeviceGetName tkjit_cuDeviceGetName
+TKJIT_DRIVER(cuDeviceGetCount)
+#define cuDeviceGetCount tkjit_cuDeviceGetCount
+TKJIT_DRIVER(cuCtxGetCurrent)
+#define cuCtxGetCurrent tkjit_cuCtxGetCurrent
+TKJIT_DRIVER(cuCtxSetCurrent)
+#define cuCtxSetCurrent tkjit_cuCtxSetCurrent
+TKJIT_DRIVER(cuCtxGetDevice)
+#define cuCtxGetDevice tkjit_cuCtxGetDevice
+TKJIT_DRIVER(cuDevicePrimaryCtxRetain)
+#define cuDevicePrimaryCtxRetain tkjit_cuDevicePrimaryCtxRetain
+TKJIT_DRIVER(cuFuncSetAttribute)
+#define cuFuncSetAttribute tkjit_cuFuncSetAttribute
+TKJIT_DRIVER(cuFuncGetAttribute)
+#define cuFuncGetAttribute tkjit_cuFuncGetAttribute
+TKJIT_DRIVER(cuTensorMapEncodeTiled)
+#define cuTensorMapEncodeTiled tkjit_cuTensorMapEncodeTiled
+TKJIT_DRIVER(cuTensorMapEncodeIm2col)
+#define cuTensorMapEncodeIm2col tkjit_cuTensorMapEncodeIm2col
+TKJIT_DRIVER(cuTensorMapReplaceAddress)
+#define cuTensorMapReplaceAddress tkjit_cuTensorMapReplaceAddress
+TKJIT_DRIVER(cuMemAddressReserve)
+#define cuMemAddressReserve tkjit_cuMemAddressReserve
+TKJIT_DRIVER(cuMemAddressFree)
+#define cuMemAddressFree tkjit_cuMemAddressFree
+TKJIT_DRIVER(cuMemCreate)
+#define cuMemCreate tkjit_cuMemCreate
+TKJIT_DRIVER(cuMemRelease)
+#define cuMemRelease tkjit_cuMemRelease
+TKJIT_DRIVER(cuMemMap)
+#define cuMemMap tkjit_cuMemMap
+TKJIT_DRIVER(cuMemUnmap)
+#define cuMemUnmap tkjit_cuMemUnmap
+TKJIT_DRIVER(cuMemSetAccess)
+#define cuMemSetAccess tkjit_cuMemSetAccess
+TKJIT_DRIVER(cuMemGetAccess)
+#define cuMemGetAccess tkjit_cuMemGetAccess
+TKJIT_DRIVER(cuMemExportToShareableHandle)
+#define cuMemExportToShareableHandle tkjit_cuMemExportToShareableHandle
+TKJIT_DRIVER(cuMemImportFromShareableHandle)
+#define cuMemImportFromShareableHandle tkjit_cuMemImportFromShareableHandle
+TKJIT_DRIVER(cuMemGetAllocationGranularity)
+#define cuMemGetAllocationGranularity tkjit_cuMemGetAllocationGranularity
+TKJIT_DRIVER(cuMemRetainAllocationHandle)
+#define cuMemRetainAllocationHandle tkjit_cuMemRetainAllocationHandle
+TKJIT_DRIVER(cuMulticastCreate)
+#define cuMulticastCreate tkjit_cuMulticastCreate
+TKJIT_DRIVER(cuMulticastAddDevice)
+#define cuMulticastAddDevice tkjit_cuMulticastAddDevice
+TKJIT_DRIVER(cuMulticastBindMem)
+#define cuMulticastBindMem tkjit_cuMulticastBindMem
+TKJIT_DRIVER(cuMulticastBindAddr)
+#define cuMulticastBindAddr tkjit_cuMulticastBindAddr
+TKJIT_DRIVER(cuMulticastUnbind)
+#define cuMulticastUnbind tkjit_cuMulticastUnbind
+TKJIT_DRIVER(cuMulticastGetGranularity)
+#define cuMulticastGetGranularity tkjit_cuMulticastGetGranularity
+TKJIT_DRIVER(cuPointerGetAttribute)
+#define cuPointerGetAttribute tkjit_cuPointerGetAttribute
+TKJIT_DRIVER(cuOccupancyMaxActiveClusters)
+#define cuOccupancyMaxActiveClusters tkjit_cuOccupancyMaxActiveClusters
 // which cuda.h renames, and the driver knows by the old name
-#define cuGetProcAddress_v2 (::tkjit::driver::find<decltype(cuGetProcAddress_v2)>("cuGetProcAddress"))
+TKJIT_DRIVER_AS(cuGetProcAddress_v2, "cuGetProcAddress")
+#define cuGetProcAddress_v2 tkjit_cuGetProcAddress_v2
 
 #endif  // TKJIT_SIM
