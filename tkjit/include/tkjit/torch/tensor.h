@@ -47,6 +47,7 @@ using Dimname = std::string;
 struct DeprecatedTypeProperties;
 class Storage;
 void record_stream(const Tensor& tensor, void* stream, c10::DeviceIndex device);
+void increment_version(const Tensor& tensor);
 namespace indexing {
 struct TensorIndex;
 }
