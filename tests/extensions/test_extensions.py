@@ -152,7 +152,7 @@ def test_operators_of_torch(module):
     for got, value in zip(module.computed(x), expected, strict=True):
         assert got.dtype == value.dtype and torch.allclose(got, value)
     square = torch.randn(4, 4).t()
-    assert module.traced(square) == pytest.approx(float(square.trace() + square.fliplr().trace()))
+    assert module.traced(square) == pytest.approx(float(square.double().trace() + square.double().fliplr().trace()))
     with pytest.raises(RuntimeError, match="expected 2 dims but tensor has 3"):
         module.traced(x)
 

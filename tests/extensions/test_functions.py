@@ -80,7 +80,7 @@ def test_the_module_of_two_sources():
     first, second = with_module(Extension("both", sources), functions).sources
     chosen = "static_cast<Tensor (*)(Tensor, int)>(&f)"
     arguments = 'pybind11::arg("x"), pybind11::arg("n") = 3'
-    assert f'm.def("f", {chosen}, "f(Tensor x, int n) -> Tensor", {arguments});' in first.text
+    assert f'm.def("f", {chosen}, pybind11::whole_doc{{"f(Tensor x, int n) -> Tensor"}}, {arguments});' in first.text
     assert "void tkjit_functions_0(pybind11::module_& m) {" in first.text
     assert "    tkjit_functions_0(m);" in second.text and "    n::tkjit_add_1_0(m);" in second.text
     assert "PYBIND11_MODULE" not in first.text and second.text.count("PYBIND11_MODULE") == 1
