@@ -1,8 +1,8 @@
 """Other people's extensions against references: ``python -m benchmarks.real_extension_references DIRECTORY``.
 
-DIRECTORY holds the checkouts and the manifest that ``benchmarks.real_extensions`` describes. Each extension that
-``benchmarks.extension_references`` knows is loaded as the manifest says, in a process of its own with a time limit,
-and its functions are called with random tensors. With ``--device cpu`` its kernels run in tkjit's simulator; with
+DIRECTORY holds the checkouts and the manifest that ``benchmarks.real_extensions`` describes. Each extension with
+references in ``benchmarks.extension_references`` is loaded as the manifest says, in its own process with a time limit.
+Its functions are called with random tensors. With ``--device cpu`` its kernels run in tkjit's simulator; with
 ``--device cuda`` the tensors are on the GPU. A row per function says how far it is from its reference.
 """
 
@@ -74,7 +74,7 @@ def _known_extensions(options: argparse.Namespace) -> Iterator[RealExtension]:
 
 
 def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
-    """Compare an extension in a process of its own, which ends with its compilers when its time is up."""
+    """Compare an extension in a process of its own; after the time limit it is killed, with its compilers."""
     command = [sys.executable, "-m", "benchmarks.real_extension_references", str(options.directory)]
     command += ["--only", extension.name, "--device", options.device]
     command += ["--manifest", str(options.manifest)] if options.manifest else []

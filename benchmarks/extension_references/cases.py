@@ -1,4 +1,4 @@
-"""A call of an extension's function with what it should give, and the registry of these by extension."""
+"""Cases: calls of extensions' functions with their expected results, registered by extension."""
 
 from __future__ import annotations
 

@@ -260,6 +260,11 @@ def test_what_the_stand_ins_lack_is_compiled_with_torchs_headers(tmp_path, monke
         ('a.cu(3): error: identifier "TORCH_LIBRARY" is undefined', "TORCH_LIBRARY"),
         ("/x/include/tkjit/torch/boxed.h:15:5: error: static assertion failed", "include/tkjit/torch/boxed.h"),
         ("in struct \u2018c10::Passed<at::Scalar>\u2019\ninclude/tkjit/torch/boxed.h(15): error: static", "Scalar"),
+        ("a.cpp:3:1: error: \u2018python_error\u2019 was not declared in this scope", "python_error"),
+        (
+            "a.cpp:3:1: error: \u2018tensors\u2019 in namespace \u2018torch::autograd\u2019 does not name a type",
+            "tensors",
+        ),
         ('a.cu(3): error: identifier "sum" is undefined', ""),
         ('a.cu(3): error: class "Mine" has no member "sum"', ""),
         ("a.cpp:3:1: error: expected \u2018;\u2019 before \u2018}\u2019 token", ""),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
-_RELOCATABLE = re.compile(r"-dc|--device-c|--?(?:rdc|relocatable-device-code)=true")
+_RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-device-code)[= ]true)(?!\S)")
 LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
 
 
@@ -94,7 +94,7 @@ class _SourcePlan(_ExtensionPlan):
     @property
     def _unit_of_source(self) -> Unit:
         unit = self._unit(f"unit{Path(self._source.name).suffix}", self._source.path, self._include_dirs)
-        return replace(unit, retry_flags=self._retry_flags, repair=translation.repair) if self._is_simulated else unit
+        return replace(unit, retry_flags=self._retry_flags) if self._is_simulated else unit
 
     def _retry_flags(self, log: str) -> tuple[str, ...]:
         from tkjit.source.unsupported import retry_flags
@@ -110,8 +110,14 @@ class _SourcePlan(_ExtensionPlan):
         reason = why_not_on_the_cpu(self._source.content, name, error.log)
         return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
 
+    def _write_operator_headers(self, staging: Path) -> None:
+        """Write what ``_compiler`` searches first."""
+        if self._extension.has_stand_ins:
+            own = self._extension.directories_of(self._source)
+            declarations.write_operator_headers(self._source.content, own, staging)
+
     def _compiler(self, staging: Path) -> list[str]:
-        """The compiler and its flags, after the headers that are made for this source."""
+        """The compiler and its flags."""
         toolchain = self._env.toolchain
         python = toolchain.check_python_headers()
         if self._target is not None and not self._is_simulated:
@@ -119,11 +125,7 @@ class _SourcePlan(_ExtensionPlan):
             first = [str(toolchain.nvcc.path), "-x", "cu", f"-ccbin={toolchain.cxx.path}"]
         else:
             first = [str(toolchain.cxx.path), "-x", "c++"]
-        directories = [f"-I{directory}" for directory in self._include_dirs]
-        if self._extension.has_stand_ins:
-            own = self._extension.directories_of(self._source)
-            declarations.write_operator_headers(self._source.content, own, staging)
-            directories.insert(0, f"-I{staging}")
+        directories = [f"-I{directory}" for directory in (staging, *self._include_dirs)]
         system = [python]
         if self._extension.arch and not self._extension.is_simulated and self._target is None:
             # a C++ source next to CUDA's may call the runtime, and include Thrust's headers
@@ -201,7 +203,9 @@ class ObjectPlan(_SourcePlan):
             content = self._source.content
             return translation.translated(line, source, content, own) if translation.is_needed(content, own) else [line]
 
-        made = compiler.compile_binary(self._unit_of_source, staging, "object.o", commands)
+        self._write_operator_headers(staging)
+        unit = replace(self._unit_of_source, repair=translation.repair) if self._is_simulated else self._unit_of_source
+        made = compiler.compile_binary(unit, staging, "object.o", commands)
         lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
         return replace(made, facts={**made.facts, **lacking})
 
@@ -221,6 +225,7 @@ class PreprocessedPlan(_SourcePlan):
             host = ["-DTKJIT_SIM_TRANSLATES", "-DTKJIT_SIM_FOR_HOST"] if self._is_simulated else []
             return [[*self._compiler(staging), *host, "-E", *dependencies, str(source), "-o", str(output)]]
 
+        self._write_operator_headers(staging)
         return compiler.compile_binary(self._unit_of_source, staging, _PREPROCESSED_FILE, commands)
 
     @property
@@ -303,7 +308,7 @@ class LinkPlan(_ExtensionPlan):
     @property
     def _links_device_code(self) -> bool:
         """Whether kernels may call device functions of other sources."""
-        return not self._extension.is_simulated and any(map(_RELOCATABLE.match, self._extension.cuda_flags))
+        return not self._extension.is_simulated and bool(_RELOCATABLE.search(" ".join(self._extension.cuda_flags)))
 
     @property
     def _device_linker(self) -> list[str]:
