@@ -64,7 +64,7 @@ def test_the_digest_follows_the_translator(tmp_path, monkeypatch):
     before = translation.digest()
     copy = tmp_path / "moves.py"
     copy.write_text("# another")
-    monkeypatch.setattr(translation, "_TRANSLATOR", (*translation._TRANSLATOR, copy))
+    monkeypatch.setattr(translation, "TRANSLATOR", (*translation.TRANSLATOR, copy))
     translation.digest.cache_clear()
     try:
         assert translation.digest() != before
