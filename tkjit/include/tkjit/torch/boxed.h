@@ -41,6 +41,16 @@ struct Results<void> {
     static std::string names() { return "()"; }
 };
 
+inline std::string schema_of(const std::string& name, const std::vector<std::string>& arguments, const std::string& results) {
+    std::string listed;
+    for (size_t i = 0; i < arguments.size(); ++i) listed += (i ? ", " : "") + arguments[i] + " _" + std::to_string(i);
+    return name + "(" + listed + ") -> " + results;
+}
+inline void check_counts(uint64_t arguments, size_t taken, uint64_t results, size_t returned) {
+    TORCH_CHECK(arguments == taken, "the schema has ", arguments, " arguments, and the function takes ", taken);
+    TORCH_CHECK(results == returned, "the schema has ", results, " results, and the function returns ", returned);
+}
+
 using BoxedFunction = void (*)(StableIValue* stack, uint64_t arguments, uint64_t results);
 
 template <class Signature>
@@ -61,11 +71,7 @@ public:
     }
     /// The schema that a function has by itself, as torch infers it.
     static std::string schema(const std::string& name) {
-        std::string listed;
-        size_t i = 0;
-        int none[] = {0, (void(listed += str(i ? ", " : "", Passed<std::decay_t<A>>::name(), " _", i)), int(++i))...};
-        (void)none;
-        return name + "(" + listed + ") -> " + Results<std::decay_t<R>>::names();
+        return schema_of(name, {Passed<std::decay_t<A>>::name()...}, Results<std::decay_t<R>>::names());
     }
 
 private:
@@ -79,13 +85,12 @@ private:
     }
     template <size_t i>
     static void enter(StableIValue* stack, uint64_t arguments, uint64_t results) {
-        constexpr size_t taken = sizeof...(A), given = Results<std::decay_t<R>>::count;
-        TORCH_CHECK(arguments == taken, "the schema has ", arguments, " arguments, and the function takes ", taken);
-        TORCH_CHECK(results == given, "the schema has ", results, " results, and the function returns ", given);
+        check_counts(arguments, sizeof...(A), results, Results<std::decay_t<R>>::count);
         call(functions_[i], stack, std::index_sequence_for<A...>());
     }
+    // not inlined into each of the entries
     template <size_t... i>
-    static void call(Function function, StableIValue* stack, std::index_sequence<i...>) {
+    [[gnu::noinline]] static void call(Function function, StableIValue* stack, std::index_sequence<i...>) {
         // braces: from the first to the last
         std::tuple<typename Passed<std::decay_t<A>>::Held...> held{Passed<std::decay_t<A>>::take(stack[i])...};
         (void)held;

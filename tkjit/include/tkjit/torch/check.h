@@ -58,11 +58,19 @@ inline std::string text_of_check(const char* condition) {
     return str("Expected ", condition, " to be true, but got false.");
 }
 
+/// Not inlined, so that a function with many checks stays small and compiles fast.
+template <class E, class... T>
+[[noreturn, gnu::cold, gnu::noinline]] void fail(const char* condition, const T&... parts) {
+    throw E(text_of_check(condition, parts...));
+}
+
 /// Throws what torch says of a call that failed.
-inline void check_call(AOTITorchError failed, const char* what) {
-    if (!failed) return;
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail_call(const char* what) {
     const char* const text = torch_exception_get_what_without_backtrace ? torch_exception_get_what_without_backtrace() : nullptr;
     throw Error(text && *text ? text : std::string(what) + " failed");
+}
+inline void check_call(AOTITorchError failed, const char* what) {
+    if (failed) fail_call(what);
 }
 
 /// A Python warning, at the line of the source.
@@ -74,9 +82,9 @@ inline void warn(const char* file, int line, const char* function, const std::st
 }  // namespace c10
 
 // Sources leave out the semicolon after a check, which torch's own macros allow.
-#define TKJIT_TORCH_CHECK(error, condition, ...) \
-    if (!(condition)) {                          \
-        throw c10::error(c10::text_of_check(#condition, ##__VA_ARGS__)); \
+#define TKJIT_TORCH_CHECK(error, condition, ...)          \
+    if (!(condition)) {                                   \
+        c10::fail<c10::error>(#condition, ##__VA_ARGS__); \
     }
 #define TORCH_CHECK(condition, ...) TKJIT_TORCH_CHECK(Error, condition, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) TKJIT_TORCH_CHECK(IndexError, condition, ##__VA_ARGS__)

@@ -105,18 +105,17 @@ private:
         const AOTITorchError failed = torch_library_impl ? torch_library_impl(in, name, boxed, TORCH_ABI_VERSION)
                                                          : aoti_torch_library_impl(in, name, boxed);
         c10::check_call(failed, name);
-        return note<R, A...>(name);
+        return note(name, c10::Boxed<R(A...)>::schema("f"));
     }
     /// Registers a function with types that the C ABI does not pass.
     template <class R, class... A>
     Library& implement_in_python(const char* key, const char* name, R (*function)(A...)) {
         in_python_.push_back(std::make_unique<PythonImplementation>(space_, key, name, function));
-        return note<R, A...>(name);
+        return note(name, c10::Boxed<R(A...)>::schema("f"));
     }
-    template <class R, class... A>
-    Library& note(const char* name) {
+    Library& note(const char* name, const std::string& schema) {
         const std::string whole = std::string(name).find("::") == std::string::npos ? space_ + "::" + name : name;
-        tkjit::registrations().functions += whole + " " + c10::Boxed<R(A...)>::schema("f") + "\n";
+        tkjit::registrations().functions += whole + " " + schema + "\n";
         return *this;
     }
 
