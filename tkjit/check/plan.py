@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from tkjit.loader.environment import Environment
 from tkjit.loader.launchers import LauncherPlan
 from tkjit.loader.simulator import simulator_flags_of, with_simulator_sources
 from tkjit.spec import Spec, Variant
+from tkjit.system import files
 from tkjit.system.fork_safe import cached_property
 
 if TYPE_CHECKING:
@@ -26,16 +26,29 @@ MEMORY, RACE = "memory", "race"
 CHECKER = "checker"
 
 # gcc gives no red zone to the static variables of a template, which the linker might replace by another file's, nor to
-# the beginning of the first of a section. Room behind and before them, and a table of where it is, for
+# the beginning of the first of a section. Room after and before them, and a table of where it is, for
 # sim/check/memory.h to fence off; before a variable as much as keeps its alignment.
 _GAP = r'\n{label}:\n\t.zero\t256\n\t.pushsection\ttkjit_gaps,"aw"\n\t.quad\t{label}b\n\t.popsection'
-_GAPS = "\n".join(
-    [
-        rf"/^\t\.section\t\.bss\._ZZ/,/^\t\.zero/ s/^(\t\.zero\t[0-9]+)$/\1{_GAP.format(label=991)}/",
-        rf"/^\t(\.bss$|\.section\t\.bss\._ZZ)/,/^[A-Za-z_][^ ]*:$/ "
-        rf"s/^([A-Za-z_][^ ]*:)$/\t.zero\t768{_GAP.format(label=992)}\n\1/",
-    ]
+_GAPS = (
+    (r"^(\t\.section\t\.bss\._ZZ(?:.*\n)*?\t\.zero\t\d+)$", r"\1" + _GAP.format(label=991)),
+    (
+        r"^(\t(?:\.bss$|\.section\t\.bss\._ZZ)(?:.*\n)*?)([A-Za-z_][^ \n]*:)$",
+        r"\1\t.zero\t768" + _GAP.format(label=992) + r"\n\2",
+    ),
 )
+
+
+def with_gaps(assembly: str) -> str:
+    """An assembler's text with room around static variables.
+
+    Examples
+    --------
+    >>> with_gaps("\\t.bss\\n\\t.align 4\\ntile:\\n\\t.zero\\t4\\n").count("tkjit_gaps")
+    1
+    """
+    for pattern, replacement in _GAPS:
+        assembly = re.sub(pattern, replacement, assembly, flags=re.MULTILINE)
+    return assembly
 
 
 class CheckerPlan(LauncherPlan):
@@ -66,7 +79,7 @@ class CheckerPlan(LauncherPlan):
     def render(self) -> Recipe:
         plain = super().render()
         flags = "\n".join((*self._checker_flags.compile, *self._checker_flags.link))
-        steps = "\n".join((*_LINKED[self.mode], _GAPS if self.mode == MEMORY else ""))
+        steps = "\n".join((*_LINKED[self.mode], *(word for gap in _GAPS if self.mode == MEMORY for word in gap)))
         own = {"flags": flags, "simulator": simulator_flags_of(self.target, self.mode), "steps": steps}
         parts = {**dict(plain.parts), **own}
         return self._env.recipe(CHECKER, self.spec.name, parts, self.target, self._own)
@@ -83,10 +96,10 @@ class CheckerPlan(LauncherPlan):
         def commands(source: Path, output: Path, depfile: Path) -> list[Step]:
             middle = staging / ("checker.s" if self.mode == MEMORY else "checker.o")
             compile_only = "-S" if self.mode == MEMORY else "-c"
-            start = [cxx, *flags.compile, *flags.paths, compile_only, "-MD", "-MF", str(depfile)]
+            start = [cxx, *flags.compile, *flags.paths, "-ffunction-sections", compile_only, "-MD", "-MF", str(depfile)]
             lines = self._steps([*start, "-x", "c++", str(source), "-o", str(middle)], source, self._is_translated())
             if self.mode == MEMORY:
-                lines.append([shutil.which("sed") or "/bin/sed", "-E", "-i", _GAPS, str(middle)])
+                lines.append(lambda: files.write(middle, with_gaps(middle.read_text())))
             lines.append([cxx, *_LINKED[self.mode], str(middle), str(simulator), "-o", str(output), *flags.link])
             return lines
 
@@ -118,8 +131,10 @@ class CheckerPlan(LauncherPlan):
         )
 
 
-# addresses in a program that is not position-independent are those in its file
+# Addresses in a program that is not position-independent are those in its file. Host functions of the source that
+# nothing calls are left out, since they may call libraries that are not linked.
+_ALWAYS_LINKED = ("-no-pie", "-pthread", "-Wl,--gc-sections")
 _LINKED = {
-    MEMORY: ("-no-pie", "-pthread", "-fsanitize=address"),
-    RACE: ("-no-pie", "-pthread", "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"),
+    MEMORY: (*_ALWAYS_LINKED, "-fsanitize=address"),
+    RACE: (*_ALWAYS_LINKED, "-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset"),
 }
