@@ -66,6 +66,43 @@ def test_an_edit_of_a_header_is_seen(sources, tmp_path, capfd):
     assert capfd.readouterr().out == "x 3 of 3\nx 2 of 3\n"
 
 
+LANES = """#ifdef __CUDA_ARCH__
+__device__ inline unsigned lane() { unsigned x; asm("mov.u32 %0, %%laneid;" : "=r"(x)); return x; }
+#endif
+"""
+PRINTS_A_LANE = """#include <NAME>
+#include <cstdio>
+__global__ void print_lane() { if (threadIdx.x == 3) printf("%u\\n", lane()); }
+int main() { print_lane<<<1, 32>>>(); return cudaDeviceSynchronize(); }
+"""
+
+
+def test_headers_in_a_named_directory_are_adapted(tmp_path, session_cache, capfd):
+    (tmp_path / "headers").mkdir()
+    (tmp_path / "headers" / "lanes.cuh").write_text(LANES)
+    source = tmp_path / "main.cu"
+    source.write_text(PRINTS_A_LANE.replace("NAME", "lanes.cuh"))
+    assert main(["run", str(source), "-I", str(tmp_path / "headers")]) == 0
+    assert capfd.readouterr().out == "3\n"
+
+
+def test_headers_of_curand_are_found(tmp_path, session_cache, monkeypatch, capfd):
+    monkeypatch.delenv("CURAND_ROOT", raising=False)
+    source = tmp_path / "main.cu"
+    source.write_text(PRINTS_A_LANE.replace("NAME", "curand_lanes.h"))
+    assert main(["run", str(source)]) == 1
+    assert (
+        "main.cu:1 includes <curand_lanes.h>; install it: python -m tkjit headers add curand" in capfd.readouterr().err
+    )
+    (tmp_path / "curand").mkdir()
+    (tmp_path / "curand" / "curand_kernel.h").touch()
+    (tmp_path / "curand" / "curand_lanes.h").write_text('#include "curand_asks.h"\n')
+    (tmp_path / "curand" / "curand_asks.h").write_text(LANES)
+    monkeypatch.setenv("CURAND_ROOT", str(tmp_path / "curand"))
+    assert main(["run", str(source)]) == 0
+    assert capfd.readouterr().out == "3\n"
+
+
 def test_an_error_names_the_sources_line(sources, tmp_path, capsys):
     (tmp_path / "fill.cu").write_text(FILL.replace("x[i] = VALUE", "x[i] = NOTHING"))
     assert main(["run", *sources, "--", "1", "x"]) == 1

@@ -243,6 +243,23 @@ def test_headers_with_inline_ptx_and_questions_for_the_architecture(tmp_path):
     assert x.tolist() == list(range(100, 132))
 
 
+def test_headers_of_curand_are_found(tmp_path, monkeypatch):
+    (tmp_path / "curand_kernel.h").write_text('#include "curand_asks.h"\n')
+    (tmp_path / "curand_asks.h").write_text(
+        "#ifdef __CUDA_ARCH__\n__device__ inline int drawn() { return 7; }\n#endif\n"
+    )
+    monkeypatch.setenv("CURAND_ROOT", str(tmp_path))
+    source = """
+#include <curand_kernel.h>
+#include <torch/extension.h>
+__global__ void draw(int* x) { x[threadIdx.x] = drawn(); }
+void draw_into(torch::Tensor x) { draw<<<1, 4>>>(x.data_ptr<int>()); }
+"""
+    x = torch.zeros(4, dtype=torch.int32)
+    cpp_extension.load_inline("draws", "void draw_into(torch::Tensor x);", source, functions=["draw_into"]).draw_into(x)
+    assert x.tolist() == [7] * 4
+
+
 def test_sources_without_functions(tmp_path):
     path = tmp_path / "empty.cpp"
     path.write_text("int f(int n) { return n; }\n")

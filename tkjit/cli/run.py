@@ -41,12 +41,12 @@ def _run(arguments: argparse.Namespace) -> int:
                 f"{path} is Python, and run takes CUDA sources: python {path}, or python -m tkjit check {path}"
             )
     flags = [f"-D{name}" for name in arguments.defines]
-    flags += [f"-I{Path(directory).resolve()}" for directory in arguments.directories]
     flags += [f"-L{Path(directory).resolve()}" for directory in arguments.searched]
     flags += [f"-l{name}" for name in arguments.libraries] + ["-fopenmp"] * arguments.openmp
     loader = loader_for(Settings.from_environment())
     sources = [path.resolve() for path in arguments.sources]
-    plan = ProgramPlan(loader.env, sources, loader.target("cpu"), flags, arguments.std)
+    include_dirs = [Path(directory).resolve() for directory in arguments.directories]
+    plan = ProgramPlan(loader.env, sources, loader.target("cpu"), flags, include_dirs, arguments.std)
     program: Path = loader.open(plan).loaded
     if arguments.build:
         print(program)

@@ -48,6 +48,20 @@ def included(text: str) -> tuple[tuple[bool, str], ...]:
     return tuple(dict.fromkeys((bool(quoted), (angled or quoted).strip()) for angled, quoted in names))
 
 
+def included_anywhere(text: str, search: Sequence[Path]) -> frozenset[str]:
+    """The names that a text and the headers that it may include have in their includes, found or not.
+
+    Parameters
+    ----------
+    search : sequence of Path
+        The directories in which these headers are looked for.
+    """
+    names = set(_without_computed(text))
+    for path in closure(text, search, skips_computed=True):
+        names |= set(_included_by(str(path), path.stat().st_mtime_ns, True))
+    return frozenset(name for _, name in names)
+
+
 def closure(
     text: str, search: Sequence[Path], trusted: Iterable[Path] = (), *, skips_computed: bool = False
 ) -> tuple[Path, ...]:

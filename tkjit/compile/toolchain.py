@@ -149,7 +149,7 @@ class Toolchain:
         from tkjit.compile import nvrtc
 
         failed = ""
-        root = self._toolkit_or_none()
+        root = self.cuda_root_or_none
         for library in nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, root)):
             if not library.is_file():
                 continue
@@ -163,7 +163,9 @@ class Toolchain:
         places = "in CUDA_HOME, beside nvcc, in /usr/local/cuda or from PyPI"
         raise ToolchainError(failed or f"no NVRTC {places}; install it: {pip_install(nvrtc.EXTRA)}")
 
-    def _toolkit_or_none(self) -> Path | None:
+    @property
+    def cuda_root_or_none(self) -> Path | None:
+        """The toolkit's root; None without nvcc."""
         with suppress(ToolchainError):
             return self.cuda_root
         return None
@@ -296,7 +298,7 @@ class Toolchain:
 
             found += self._searched_paths("nvcc")
             found += [str(path) for _, path in self._nvcc_candidates() if path is not None]
-            found += map(str, nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, self._toolkit_or_none())))
+            found += map(str, nvrtc.candidates(nvrtc.directories(self._settings.cuda_home, self.cuda_root_or_none)))
         return found
 
     def _searched_paths(self, name: str) -> list[str]:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from tkjit.cache import PATHS, TEXT, Entry, Product, Recipe
 from tkjit.cache.recipe import digest_of_file
 from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS, Flags
+from tkjit.compile.includes import included_anywhere
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
+from tkjit.headers import forward_to_curand
 from tkjit.loader import environment, translation
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
@@ -110,11 +112,12 @@ class _SourcePlan(_ExtensionPlan):
         reason = why_not_on_the_cpu(self._source.content, name, error.log)
         return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}") if reason else error
 
-    def _write_operator_headers(self, staging: Path) -> None:
-        """Write what ``_compiler`` searches first."""
+    def _write_headers(self, staging: Path) -> None:
+        """Write headers that the source includes, to where ``_compiler`` searches first."""
+        included = included_anywhere(self._source.content, self._extension.directories_of(self._source))
+        forward_to_curand(included, self._env.curand, staging)
         if self._extension.has_stand_ins:
-            own = self._extension.directories_of(self._source)
-            declarations.write_operator_headers(self._source.content, own, staging)
+            declarations.write_operator_headers(included, staging)
 
     def _compiler(self, staging: Path) -> list[str]:
         """The compiler and its flags."""
@@ -199,11 +202,12 @@ class ObjectPlan(_SourcePlan):
             line = [first, *flags, "-MD", "-MF", str(depfile), *file]
             if not self._is_simulated:
                 return [line]
-            own = Flags((), tuple(f"-I{directory}" for directory in self._extension.directories_of(self._source)))
+            searched = (staging, *self._extension.directories_of(self._source))
+            own = Flags((), tuple(f"-I{directory}" for directory in searched))
             content = self._source.content
             return translation.translated(line, source, content, own) if translation.is_needed(content, own) else [line]
 
-        self._write_operator_headers(staging)
+        self._write_headers(staging)
         unit = replace(self._unit_of_source, repair=translation.repair) if self._is_simulated else self._unit_of_source
         made = compiler.compile_binary(unit, staging, "object.o", commands)
         lacking = {LACKING: self._extension.lacking} if self._extension.lacking else {}
@@ -225,7 +229,7 @@ class PreprocessedPlan(_SourcePlan):
             host = ["-DTKJIT_SIM_TRANSLATES", "-DTKJIT_SIM_FOR_HOST"] if self._is_simulated else []
             return [[*self._compiler(staging), *host, "-E", *dependencies, str(source), "-o", str(output)]]
 
-        self._write_operator_headers(staging)
+        self._write_headers(staging)
         return compiler.compile_binary(self._unit_of_source, staging, _PREPROCESSED_FILE, commands)
 
     @property

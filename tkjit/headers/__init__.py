@@ -1,5 +1,23 @@
 """Header libraries: finds them, and installs them into the cache."""
 
-from tkjit.headers.find import bundled_sources, cached_root, check_complete, find_root, how_to_install, locate
+from tkjit.headers.find import (
+    bundled_sources,
+    cached_root,
+    check_complete,
+    curand_root,
+    find_root,
+    forward_to_curand,
+    how_to_install,
+    locate,
+)
 
-__all__ = ["bundled_sources", "cached_root", "check_complete", "find_root", "how_to_install", "locate"]
+__all__ = [
+    "bundled_sources",
+    "cached_root",
+    "check_complete",
+    "curand_root",
+    "find_root",
+    "forward_to_curand",
+    "how_to_install",
+    "locate",
+]

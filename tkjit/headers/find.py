@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -10,10 +11,12 @@ from pathlib import Path
 from tkjit.config import Settings
 from tkjit.errors import ToolchainError
 from tkjit.spec import LIBRARIES, HeaderLibrary, Source, Spec
+from tkjit.system import files
 from tkjit.system.install import pip_install
 from tkjit.system.trust import Trust
 
 DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
+_OF_CURAND = re.compile(r"curand\w*\.h")
 
 
 def cached_root(name: str, settings: Settings) -> Path:
@@ -50,6 +53,33 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     if library.in_toolkit:
         return None
     raise ToolchainError(f"the headers of {library.name} are not found; {how_to_install(library)}")
+
+
+def curand_root(settings: Settings, toolkit: Path | None) -> Path | None:
+    """The directory of cuRAND's headers: ``CURAND_ROOT``, the cache's, or a toolkit's; None if it is in none of them.
+
+    Raises
+    ------
+    ToolchainError
+        If it is not where ``CURAND_ROOT`` says.
+    CacheError
+        If untrusted users can write to that of the cache.
+    """
+    library = LIBRARIES["curand"]
+    if root := find_root(library, settings):
+        return root
+    include = toolkit / "include" if toolkit else None
+    return include if include and (include / library.proof).is_file() else None
+
+
+def forward_to_curand(included: Iterable[str], root: Path | None, directory: Path) -> None:
+    """Write a header that includes the real one, for each of cuRAND's that are among the names of headers.
+
+    The simulator looks for no header in a toolkit, whose others are not for a C++ compiler alone.
+    """
+    for name in filter(_OF_CURAND.fullmatch, included):
+        if root and (root / name).is_file():
+            files.write(directory / name, f'#include "{root / name}"\n')
 
 
 def _in_package(library: HeaderLibrary) -> Path | None:

@@ -15,6 +15,7 @@ from tkjit.compile import flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
+from tkjit.headers import curand_root
 from tkjit.system.files import sha256_of
 from tkjit.system.fork_safe import cached_property
 
@@ -151,6 +152,11 @@ class Environment:
     def header_path(self) -> tuple[Path, ...]:
         """The directories in which compilers look for headers by default."""
         return (*self._settings.header_path, _LOCAL_HEADERS)
+
+    @cached_property
+    def curand(self) -> Path | None:
+        """The directory of cuRAND's headers, if there is one."""
+        return curand_root(self._settings, self.toolchain.cuda_root_or_none)
 
     @cached_property
     def _text(self) -> str:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from tkjit.cache import PATHS, TEXT, Product, Recipe
 from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, Flags, common_flags, simulated_flags
+from tkjit.compile.includes import included_anywhere
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
+from tkjit.headers import forward_to_curand
 from tkjit.loader import translation
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.plan import Plan
@@ -31,17 +33,26 @@ class ProgramPlan(Plan):
     sources : sequence of Path
         Each is compiled alone, with its directory for its quoted includes; one of them has the ``main``.
     flags : sequence of str
-        The preprocessor's (``-DN=4``, ``-Iinclude``), the linker's (``-llapack``), and ``-fopenmp``.
+        The preprocessor's (``-DN=4``), the linker's (``-llapack``), and ``-fopenmp``.
+    include_dirs : sequence of Path
+        Where its headers are looked for, besides the directories of the sources.
     """
 
     def __init__(
-        self, env: Environment, sources: Sequence[Path], target: Target, flags: Sequence[str], std: str
+        self,
+        env: Environment,
+        sources: Sequence[Path],
+        target: Target,
+        flags: Sequence[str],
+        include_dirs: Sequence[Path],
+        std: str,
     ) -> None:
         self._env, self._sources, self._target = env, tuple(sources), target
         openmp = [flag for flag in flags if flag == "-fopenmp"]
         own = [f"-std={std}", *openmp, *simulated_flags(target, flags)]
         linker = (*openmp, *common_flags(flags)[1])
-        directories = [INCLUDE, SIMULATOR, *dict.fromkeys(path.parent for path in sources), CUDA_LIBRARIES]
+        self._own_dirs = tuple(dict.fromkeys((*(path.parent for path in sources), *include_dirs)))
+        directories = (INCLUDE, SIMULATOR, *self._own_dirs, CUDA_LIBRARIES)
         self._flags = Flags(tuple(own), tuple(f"-I{directory}" for directory in directories), linker)
 
     @cached_property
@@ -105,10 +116,13 @@ class ProgramPlan(Plan):
                 source, dependencies = staging / f"source_{number}.cu", staging / f"source_{number}.d"
                 adapted = self._adapted(path)
                 files.write(source, adapted)
-                line = [cxx, *self._flags.compile, *self._flags.paths, "-MD", "-MF", str(dependencies)]
+                forward_to_curand(included_anywhere(adapted, self._own_dirs), self._env.curand, staging)
+                paths = (*self._flags.paths, f"-I{staging}")
+                line = [cxx, *self._flags.compile, *paths, "-MD", "-MF", str(dependencies)]
                 line += ["-x", "c++", str(source), "-c", "-o", str(source.with_suffix(".o"))]
-                is_translated = translation.is_needed(adapted, self._flags)
-                made += translation.translated(line, source, adapted, self._flags) if is_translated else [line]
+                searched = Flags(self._flags.compile, paths)
+                is_translated = translation.is_needed(adapted, searched)
+                made += translation.translated(line, source, adapted, searched) if is_translated else [line]
 
             def join_dependencies() -> None:
                 texts = [(staging / f"source_{i}.d").read_text() for i in range(len(self._sources))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tkjit.torch_headers.operators import declarations_for
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _USES_TORCH = re.compile(rb"\b(?:torch|c10|ATen|Tensor)\b|\bat::")
 
-_OPERATOR_HEADER = re.compile(rb"\bATen/ops/\w+\.h\b")
+_OPERATOR_HEADER = re.compile(r"ATen/ops/\w+\.h")
 # macros that let the stand-ins include more, where a source has a word
 _MACROS = ("complex", "cublas")
 
@@ -34,14 +34,13 @@ def declarations(source: str, search: Sequence[Path]) -> str:
     return "".join(macros) + declarations_for(words)
 
 
-def write_operator_headers(source: str, search: Sequence[Path], directory: Path) -> None:
-    """Write the headers of single operators, ``ATen/ops/NAME.h``, that a source and its headers include.
+def write_operator_headers(included: Iterable[str], directory: Path) -> None:
+    """Write the headers of single operators, ``ATen/ops/NAME.h``, that are among the names of headers.
 
     torch has 1,300. Here each is the same stand-in, so that only those that are included are made.
     """
-    texts = [source.encode(), *(files.read(path, follow=True) for path in closure(source, search, skips_computed=True))]
-    for name in sorted({name for text in texts for name in _OPERATOR_HEADER.findall(text)}):
-        path = directory / name.decode()
+    for name in filter(_OPERATOR_HEADER.fullmatch, included):
+        path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         files.write(path, "#include <tkjit/torch/tensor.h>\n")
 
