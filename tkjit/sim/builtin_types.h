@@ -1,0 +1,4 @@
+// The runtime's types are in cuda_runtime.h.
+#pragma once
+
+#include "cuda_runtime.h"

@@ -1,0 +1,4 @@
+// The functions of doubles are among those of cuda_runtime.h.
+#pragma once
+
+#include "cuda_runtime.h"

@@ -1,0 +1,4 @@
+// The vector types are in cuda_runtime.h.
+#pragma once
+
+#include "cuda_runtime.h"
