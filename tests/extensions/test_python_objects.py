@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
+import types
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +62,46 @@ def test_objects(module):
     assert module.bytes(b"ab") == b"ab!" and module.version == "1"
     assert module.complex(1 + 2j) == 2 + 4j
     assert module.call(lambda x, y: x * y, 3) == 6
+
+
+def test_containers_and_attributes(module):
+    owner = types.SimpleNamespace(x=7)
+    assert module.containers([1, 2, 1], (3, "b"), owner) == {
+        "seen": {1, 2},
+        "size": 6,
+        "has": (True, False, True),
+        "got": (7, 8),
+        "repr": "'b'",
+        "is": (True, False),
+    }
+    assert vars(owner) == {"y": 9}
+    assert module.bounds(slice(1, None, 2), 6) == (1, 6, 2, 3)
+    with pytest.raises(TypeError, match="expected iterable, got int"):
+        module.containers(1, (), owner)
+
+
+def test_functions_are_objects(module):
+    assert module.adder(3)(x=4) == 7
+
+
+def test_an_enumeration_and_a_class_of_the_module_alone(module):
+    assert module.Mode.second == 1 and module.Mode(0) is module.Mode.first
+
+
+def test_a_bound_class_is_pickled(module):
+    point = module.Point()
+    point.x = 5
+    assert copy.deepcopy(point).x == pickle.loads(pickle.dumps(point)).x == 5
+
+
+def test_exceptions_of_a_source(module):
+    assert issubclass(module.OutOfRange, LookupError)
+    with pytest.raises(module.OutOfRange, match="too far"):
+        module.throw(0)
+    with pytest.raises(BufferError, match="another"):
+        module.throw(1)
+    with pytest.raises(ValueError, match="own"):
+        module.throw(2)
 
 
 def test_any_number_of_arguments(module):

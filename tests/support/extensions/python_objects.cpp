@@ -64,9 +64,61 @@ std::string raises(int which) {
     return "";
 }
 
+struct OutOfRange : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+struct Other : std::exception {};
+enum class Mode { first, second };
+
+// containers, and what there is of any object
+py::dict containers(py::iterable items, py::sequence pair, py::object owner) {
+    py::set seen;
+    for (const py::handle& item : items) seen.add(item);
+    py::dict found;
+    found["seen"] = seen;
+    found["size"] = seen.size() + pair.size() + py::len(pair);
+    found["has"] = py::make_tuple(py::hasattr(owner, "x"), py::hasattr(owner, "y"), seen.contains(1));
+    found["got"] = py::make_tuple(py::getattr(owner, "x"), py::getattr(owner, "y", 8));
+    py::setattr(owner, "y", 9);
+    py::delattr(owner, "x");
+    found["repr"] = py::repr(pair[1]);
+    found["is"] = py::make_tuple(py::isinstance<py::tuple>(pair), py::isinstance<py::int_>(pair));
+    return found;
+}
+py::tuple bounds(py::slice of, size_t length) {
+    size_t start = 0, stop = 0, step = 0, count = 0;
+    of.compute(length, &start, &stop, &step, &count);
+    return py::make_tuple(start, stop, step, count);
+}
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+    py::enum_<Mode>(m, "Mode", py::arithmetic(), py::module_local()).value("first", Mode::first).value("second", Mode::second);
+    py::register_exception<OutOfRange>(m, "OutOfRange", PyExc_LookupError);
+    py::register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const Other&) {
+            PyErr_SetString(PyExc_BufferError, "another");
+        }
+    });
+    m.def("throw", [](int kind) {
+        if (kind == 0) throw OutOfRange("too far");
+        if (kind == 1) throw Other();
+        throw py::value_error("own");
+    });
+    m.def("containers", &containers);
+    m.def("bounds", &bounds);
+    m.def("adder", [](int n) { return py::cpp_function([n](int x) { return x + n; }, py::arg("x")); });
     py::class_<Shape>(m, "Shape").def(py::init<>()).def("corners", &Shape::corners).def_readwrite("name", &Shape::name);
-    py::class_<Point>(m, "Point").def(py::init<>()).def_readwrite("x", &Point::x);
+    py::class_<Point>(m, "Point", py::module_local())
+        .def(py::init<>())
+        .def_readwrite("x", &Point::x)
+        .def(py::pickle([](const Point& p) { return py::make_tuple(p.x); },
+                        [](py::tuple state) {
+                            Point p;
+                            p.x = state[0].cast<int>();
+                            return p;
+                        }));
     py::class_<Square, Shape>(m, "Square")
         .def(py::init<>())
         .def_readwrite("origin", &Square::origin)

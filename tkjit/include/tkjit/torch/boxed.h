@@ -1,6 +1,7 @@
 // Functions as torch's dispatcher calls them through its stable C ABI: each argument and result is a StableIValue.
 #pragma once
 
+#include "launches.h"
 #include "tensor.h"
 
 #include <cstring>
@@ -51,6 +52,10 @@ inline void check_counts(uint64_t arguments, size_t taken, uint64_t results, siz
     TORCH_CHECK(results == returned, "the schema has ", results, " results, and the function returns ", returned);
 }
 
+inline void check_launches(const tkjit::Launches& launches) {
+    if (const char* const error = launches.error()) throw Error(error);
+}
+
 using BoxedFunction = void (*)(StableIValue* stack, uint64_t arguments, uint64_t results);
 
 template <class Signature>
@@ -94,29 +99,16 @@ private:
         // braces: from the first to the last
         std::tuple<typename Passed<std::decay_t<A>>::Held...> held{Passed<std::decay_t<A>>::take(stack[i])...};
         (void)held;
-        const Launches launches;
+        const tkjit::Launches launches;
         if constexpr (std::is_void<R>::value) {
             function(static_cast<A>(std::get<i>(held))...);
-            launches.check();
+            check_launches(launches);
         } else {
             const std::decay_t<R> made = function(static_cast<A>(std::get<i>(held))...);
-            launches.check();
+            check_launches(launches);
             Results<std::decay_t<R>>::give(made, stack);
         }
     }
-
-    /// What the launches of one call have come to; on a GPU they go on after it, and torch reports what fails.
-    struct Launches {
-#ifdef TKJIT_SIM
-        Launches() { cudaGetLastError(); }  // of an earlier call
-        void check() const {
-            const cudaError_t error = cudaGetLastError();
-            if (error != cudaSuccess) throw Error(cudaGetErrorString(error));
-        }
-#else
-        void check() const {}
-#endif
-    };
 };
 
 }  // inline namespace tkjit_stand_in

@@ -159,6 +159,17 @@ init_by<R (*)(A...)> init(R (*make)(A...)) {
     return {make};
 }
 
+/// How objects are pickled: ``get`` makes a state of one, and ``set`` an object of a state.
+template <class Get, class Set>
+struct pickle_by {
+    Get get;
+    Set set;
+};
+template <class Get, class Set>
+pickle_by<Get, Set> pickle(Get get, Set set) {
+    return {std::move(get), std::move(set)};
+}
+
 /// The base class among the options of ``class_``, void where there is none; the others are how objects are held.
 template <class T, class... Options>
 struct BaseOf {
@@ -197,11 +208,16 @@ public:
 
     template <class... A, class... Extra>
     class_& def(init_of<A...>, const Extra&... extra) {
-        return def_init([](A... arguments) { return std::make_shared<T>(std::forward<A>(arguments)...); }, extra...);
+        return def_made("__init__", [](A... arguments) { return std::make_shared<T>(std::forward<A>(arguments)...); }, extra...);
     }
     template <class F, class... Extra>
     class_& def(init_by<F> by, const Extra&... extra) {
-        return def_init(by.make, extra...);
+        return def_made("__init__", by.make, extra...);
+    }
+    template <class Get, class Set, class... Extra>
+    class_& def(pickle_by<Get, Set> by, const Extra&...) {
+        def("__getstate__", by.get);
+        return def_made("__setstate__", by.set);
     }
     template <class R, class C, class... A, class... Extra>
     class_& def(const char* name, R (C::*method)(A...), const Extra&... extra) {
@@ -240,8 +256,8 @@ public:
 
 private:
     template <class F, class... Extra>
-    class_& def_init(F make, const Extra&... extra) {
-        add_function(ptr(), make_function("__init__", SignatureOf<F>::template init<SelfOf<T>>(std::move(make)), true, extra...), true);
+    class_& def_made(const char* name, F make, const Extra&... extra) {
+        add_function(ptr(), make_function(name, SignatureOf<F>::template init<SelfOf<T>>(std::move(make)), true, extra...), true);
         return *this;
     }
     template <class F>
@@ -280,6 +296,32 @@ private:
         Py_DECREF(type);
     }
 };
+
+/// An exception of C++ that Python raises as a type of its own.
+template <class E>
+class exception : public object {
+public:
+    template <class Module>
+    exception(const Module& module, const char* name, handle base = PyExc_Exception) {
+        const std::string whole = object(module.attr("__name__")).template cast<std::string>() + "." + name;
+        *static_cast<object*>(this) = check(PyErr_NewException(whole.c_str(), base.ptr(), nullptr));
+        module.attr(name) = static_cast<const object&>(*this);
+    }
+    void operator()(const char* text) const { PyErr_SetString(ptr(), text); }
+};
+/// Also what of C++ is raised as it, from now on.
+template <class E, class Module>
+exception<E>& register_exception(const Module& module, const char* name, handle base = PyExc_Exception) {
+    static auto* const made = new exception<E>(module, name, base);
+    register_exception_translator([](std::exception_ptr thrown) {
+        try {
+            std::rethrow_exception(std::move(thrown));
+        } catch (const E& error) {
+            (*made)(error.what());
+        }
+    });
+    return *made;
+}
 
 /// An enumeration, which becomes an ``enum.IntEnum`` at the end of the statement.
 template <class T>

@@ -1,11 +1,8 @@
 // C++ functions as Python calls them: arguments by position and name, defaults, overloads, exceptions.
 #pragma once
 
+#include "launches.h"
 #include "python_values.h"
-
-#ifdef TKJIT_SIM
-#include <cuda_runtime.h>
-#endif
 
 #include <functional>
 #include <memory>
@@ -48,6 +45,11 @@ enum class return_value_policy { automatic, automatic_reference, take_ownership,
 struct kw_only {};
 struct pos_only {};
 struct is_operator {};
+struct prepend {};
+struct arithmetic {};  // every enumeration is one of integers
+struct module_local {  // bound classes are known in their own module alone
+    explicit module_local(bool = true) {}
+};
 template <int nurse, int patient>
 struct keep_alive {};  // what a bound class holds is shared
 struct doc {
@@ -82,6 +84,7 @@ struct Extras {
     void take(kw_only) {}
     void take(pos_only) {}
     void take(is_operator) {}
+    void take(prepend) {}
     template <int nurse, int patient>
     void take(keep_alive<nurse, patient>) {}
 };
@@ -102,23 +105,15 @@ struct Exact<std::optional<T>> {
     static bool is(PyObject* given) { return given == Py_None || Exact<T>::is(given); }
 };
 
-/// What the launches of one call have come to. On a GPU a launch goes on after the call, and torch reports what fails.
-struct Launches {
-#ifdef TKJIT_SIM
-    Launches() { cudaGetLastError(); }  // what an earlier call left behind must not be blamed on this one
-    void check() const {
-        const cudaError_t error = cudaGetLastError();
-        if (error == cudaSuccess) return;
-        if (PyErr_Occurred()) throw error_already_set();  // Ctrl-C
-        const object errors = pybind11::check(PyImport_ImportModule("tkjit.errors"));
-        const object type = pybind11::check(PyObject_GetAttrString(errors.ptr(), "LaunchError"));
-        PyErr_SetString(type.ptr(), cudaGetErrorString(error));
-        throw error_already_set();
-    }
-#else
-    void check() const {}
-#endif
-};
+inline void check_launches(const tkjit::Launches& launches) {
+    const char* const error = launches.error();
+    if (!error) return;
+    if (PyErr_Occurred()) throw error_already_set();  // Ctrl-C
+    const object errors = pybind11::check(PyImport_ImportModule("tkjit.errors"));
+    const object type = pybind11::check(PyObject_GetAttrString(errors.ptr(), "LaunchError"));
+    PyErr_SetString(type.ptr(), error);
+    throw error_already_set();
+}
 
 /// One C++ function, and the next of the same name.
 class Function {
@@ -256,7 +251,7 @@ private:
                                     std::index_sequence<i...>) const {
         std::tuple<typename Kept<std::decay_t<A>>::type...> read{};
         if (!(read_one(given[i], std::get<i>(read), i, converts, refusal) && ...)) return std::nullopt;
-        const Launches launches;
+        const tkjit::Launches launches;
         const auto run = [&]() -> R {
             std::optional<gil_scoped_release> released;
             if (extras.releases_gil) released.emplace();
@@ -264,11 +259,11 @@ private:
         };
         if constexpr (std::is_void<R>::value) {
             run();
-            launches.check();
+            check_launches(launches);
             return none();
         } else {
             object made = ResultOf<R>::write(run(), extras.policy, sizeof...(A) ? given[0] : nullptr);
-            launches.check();
+            check_launches(launches);
             return made;
         }
     }
@@ -284,10 +279,20 @@ private:
     mutable F function_;
 };
 
-/// Sets the exception that is being handled as Python's, by the types that torch gives them.
-inline void translate() {
+using ExceptionTranslator = void (*)(std::exception_ptr);
+/// Those that a source has registered, the last one first: each throws an exception again, and catches its own.
+inline std::vector<ExceptionTranslator>& exception_translators() {
+    static auto* const all = new std::vector<ExceptionTranslator>;
+    return *all;
+}
+inline void register_exception_translator(ExceptionTranslator translator) {
+    exception_translators().insert(exception_translators().begin(), translator);
+}
+
+/// Sets an exception as Python's, by the type that torch gives it.
+inline void translate_as_torch(std::exception_ptr thrown) {
     try {
-        throw;
+        std::rethrow_exception(std::move(thrown));
     } catch (const error_already_set& error) {
         error.restore();
     } catch (const builtin_exception& error) {
@@ -313,6 +318,18 @@ inline void translate() {
     } catch (...) {
         PyErr_SetString(PyExc_RuntimeError, "a C++ exception of a type that is not std::exception");
     }
+}
+/// Sets the exception that is being handled as Python's.
+inline void translate() {
+    std::exception_ptr thrown = std::current_exception();
+    for (const ExceptionTranslator translator : exception_translators()) {
+        try {
+            return translator(thrown);
+        } catch (...) {
+            thrown = std::current_exception();
+        }
+    }
+    translate_as_torch(std::move(thrown));
 }
 
 /// The arguments in their order: by position or name, and defaults; the reason where they do not fit.
@@ -431,6 +448,14 @@ std::unique_ptr<Function> make_function(const char* name, F function, bool has_s
     (extras.take(extra), ...);
     return std::make_unique<typename SignatureOf<F>::template function<F>>(name, std::move(function), std::move(extras), has_self);
 }
+
+/// A C++ function as an object of Python.
+class cpp_function : public function {
+public:
+    cpp_function() = default;
+    template <class F, class... Extra>
+    cpp_function(F made, const Extra&... extra) : function(python_function(make_function("", std::move(made), false, extra...).release())) {}
+};
 
 /// ``py::overload_cast<int>(&f)``.
 template <class... A>

@@ -453,6 +453,22 @@ public:
     TKJIT_PYTHON_TYPE(function, "callable", PyCallable_Check, pybind11::new_reference)
     function() = default;
 };
+class slice : public object {
+public:
+    TKJIT_PYTHON_TYPE(slice, "slice", PySlice_Check, pybind11::new_reference)
+    slice() = default;
+    slice(const object& start, const object& stop, const object& step) : object(check(PySlice_New(start.ptr(), stop.ptr(), step.ptr()))) {}
+    slice(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step) : slice(pybind11::cast(start), pybind11::cast(stop), pybind11::cast(step)) {}
+    /// Its bounds for so many elements, and how many it takes.
+    template <class Integer>
+    bool compute(Integer length, Integer* start, Integer* stop, Integer* step, Integer* count) const {
+        Py_ssize_t first = 0, last = 0, by = 0;
+        check_status(PySlice_Unpack(ptr(), &first, &last, &by));
+        const Py_ssize_t taken = PySlice_AdjustIndices(Py_ssize_t(length), &first, &last, by);
+        *start = Integer(first), *stop = Integer(last), *step = Integer(by), *count = Integer(taken);
+        return true;
+    }
+};
 /// The positional arguments of a function that takes any number of them.
 class args : public tuple {
 public:
@@ -509,6 +525,7 @@ template <class T>
 void setattr(handle of, const char* name, const T& value) {
     check_status(PyObject_SetAttrString(of.ptr(), name, pybind11::cast(value).ptr()));
 }
+inline void delattr(handle of, const char* name) { check_status(PyObject_SetAttrString(of.ptr(), name, nullptr)); }
 inline str repr(handle of) { return check(PyObject_Repr(of.ptr())); }
 inline bool isinstance(handle given, handle type) { return is_instance(given.ptr(), type.ptr()); }
 template <class... A>
