@@ -20,21 +20,23 @@ USABLE_DIRECTORIES = ("torch/headeronly/", "torch/csrc/stable/", "torch/csrc/ind
 USABLE_HEADERS = frozenset(
     """
     ATen/AccumulateType.h ATen/CollapseDims.h ATen/Config.h ATen/Dispatch.h ATen/Dispatch_v2.h ATen/NumericUtils.h
-    ATen/OpMathType.h ATen/ceil_div.h ATen/core/PhiloxRNGEngine.h ATen/core/Reduction.h ATen/cuda/ApplyGridUtils.cuh
-    ATen/cuda/AsmUtils.cuh ATen/cuda/Atomic.cuh ATen/cuda/CUDAApplyUtils.cuh ATen/cuda/DeviceUtils.cuh
-    ATen/cuda/NumericLimits.cuh ATen/cuda/PhiloxCudaState.h ATen/cuda/PhiloxUtils.cuh ATen/cuda/cub_definitions.cuh
-    ATen/cuda/detail/IndexUtils.cuh ATen/cuda/detail/IntegerDivider.cuh ATen/cuda/detail/KernelUtils.h
-    ATen/cuda/detail/PhiloxCudaStateRaw.cuh ATen/cuda/detail/TensorInfo.cuh ATen/cuda/detail/UnpackRaw.cuh
-    ATen/detail/FunctionTraits.h ATen/div_rtn.h ATen/native/SharedReduceOps.h ATen/native/cuda/DeviceSqrt.cuh
-    ATen/native/cuda/KernelUtils.cuh ATen/native/cuda/block_reduce.cuh c10/core/MemoryFormat.h c10/core/ScalarType.h
-    c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h c10/util/BFloat16-inl.h
-    c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h
-    c10/util/Float8_e4m3fn.h c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2.h c10/util/Float8_e5m2fnuz.h
-    c10/util/Float8_e8m0fnu.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeSafeSignMath.h
-    c10/util/Unroll.h c10/util/accumulate.h c10/util/bit_cast.h c10/util/bits.h c10/util/complex.h
-    c10/util/complex_math.h c10/util/complex_utils.h c10/util/floating_point_utils.h c10/util/irange.h
-    c10/util/llvmMathExtras.h c10/util/qint32.h c10/util/qint8.h c10/util/quint2x4.h c10/util/quint4x2.h
-    c10/util/quint8.h
+    ATen/OpMathType.h ATen/ceil_div.h ATen/core/PhiloxRNGEngine.h ATen/core/Reduction.h ATen/core/enum_tag.h
+    ATen/cuda/ApplyGridUtils.cuh ATen/cuda/AsmUtils.cuh ATen/cuda/Atomic.cuh ATen/cuda/CUDAApplyUtils.cuh
+    ATen/cuda/DeviceUtils.cuh ATen/cuda/NumericLimits.cuh ATen/cuda/PhiloxCudaState.h ATen/cuda/PhiloxUtils.cuh
+    ATen/cuda/cub_definitions.cuh ATen/cuda/detail/IndexUtils.cuh ATen/cuda/detail/IntegerDivider.cuh
+    ATen/cuda/detail/KernelUtils.h ATen/cuda/detail/PhiloxCudaStateRaw.cuh ATen/cuda/detail/TensorInfo.cuh
+    ATen/cuda/detail/UnpackRaw.cuh ATen/detail/FunctionTraits.h ATen/div_rtn.h ATen/native/SharedReduceOps.h
+    ATen/native/cuda/DeviceSqrt.cuh ATen/native/cuda/KernelUtils.cuh ATen/native/cuda/block_reduce.cuh
+    c10/core/MemoryFormat.h c10/core/ScalarType.h c10/cuda/CUDAMathCompat.h c10/macros/Export.h c10/macros/Macros.h
+    c10/macros/cmake_macros.h c10/util/BFloat16-inl.h c10/util/BFloat16-math.h c10/util/BFloat16.h c10/util/C++17.h
+    c10/util/Deprecated.h c10/util/Float4_e2m1fn_x2.h c10/util/Float8_e4m3fn-inl.h c10/util/Float8_e4m3fn.h
+    c10/util/Float8_e4m3fnuz-inl.h c10/util/Float8_e4m3fnuz.h c10/util/Float8_e5m2-inl.h c10/util/Float8_e5m2.h
+    c10/util/Float8_e5m2fnuz-inl.h c10/util/Float8_e5m2fnuz.h c10/util/Float8_e8m0fnu-inl.h
+    c10/util/Float8_e8m0fnu.h c10/util/Half-inl.h c10/util/Half.h c10/util/Metaprogramming.h c10/util/TypeList.h
+    c10/util/TypeSafeSignMath.h c10/util/TypeTraits.h c10/util/Unroll.h c10/util/accumulate.h c10/util/bit_cast.h
+    c10/util/bits.h c10/util/complex.h c10/util/complex_math.h c10/util/complex_utils.h
+    c10/util/floating_point_utils.h c10/util/irange.h c10/util/llvmMathExtras.h c10/util/qint32.h c10/util/qint8.h
+    c10/util/quint2x4.h c10/util/quint4x2.h c10/util/quint8.h
     """.split()
 )
 
