@@ -45,6 +45,7 @@ def test_the_stand_ins_are_enough(code):
         ("TORCH_LIBRARY_THAT_IS_NEW(a, m) {}", "TORCH_LIBRARY_THAT_IS_NEW"),
         ("py::vectorize(f);", "vectorize"),
         ('torch::class_<A>("a", "A");', "class_"),
+        ('TORCH_LIBRARY(a, m) { m.class_<A>("A"); }', "class_"),
     ],
 )
 def test_the_first_name_that_is_missing(code, name):

@@ -51,7 +51,7 @@ _DECLARED = re.compile(
     r"(?:\b(?:struct|class|enum|union|namespace|using|typename)\s+|(?<![\w:.>~])(?=[A-Za-z_]\w*\s*\())([A-Za-z_]\w*)"
 )
 _DEFINED = re.compile(r"#[ \t]*define[ \t]+(\w+)(?:\(([^)]*)\))?")
-_LACKING = re.compile(r"\btorch\s*::\s*(class_)\b")  # pybind11 has one that the stand-ins do not lack
+_LACKING = re.compile(r"\b(?:torch\s*::|\w+\s*\.)\s*(class_)\s*<")  # pybind11 has one that the stand-ins do not lack
 MENTIONS_TORCH = re.compile(r"\b(?:torch|c10|ATen|Tensor|pybind11)\b|\bat::")  # of headers: Eigen's 7 MB do not
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _LITERAL = re.compile(r'(?<!include )"(?:[^"\\\n]|\\.)*"')

@@ -4,7 +4,7 @@
 
 namespace py = pybind11;
 
-struct Shape {
+struct Shape : torch::CustomClassHolder {
     virtual ~Shape() = default;
     virtual int corners() const { return 0; }
     std::string name = "shape";

@@ -1,6 +1,17 @@
 // TORCH_LIBRARY, TORCH_LIBRARY_IMPL and TORCH_LIBRARY_FRAGMENT for functions of at::Tensor, by torch's stable C ABI.
 #pragma once
 
+namespace torch {
+inline namespace tkjit_stand_in {
+
+/// The base of what torch's own ``class_`` binds. Here it is one like others, which pybind11's ``class_`` may bind.
+struct CustomClassHolder {
+    virtual ~CustomClassHolder() = default;
+};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace torch
+
 #ifdef TKJIT_TORCH_IN_KERNEL
 #include "no_module.h"
 #else
