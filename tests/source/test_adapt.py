@@ -157,6 +157,24 @@ def test_casts_of_kernels_go(cast):
     assert adapt(text).replace(" ", "") == bare.replace(" ", "")
 
 
+@pytest.mark.parametrize(
+    "written, rewritten",
+    [
+        ("p = (void*)k<T, (N > 2)>;", "p = ::tkjit::sim::as_pointer(k<T, (N > 2)>);"),
+        ("S s = {(const void*)&a::k<A<B>>, 1};", "S s = {::tkjit::sim::as_pointer(&a::k<A<B>>), 1};"),
+        ("p = reinterpret_cast<void*>(k<T>);", "p = ::tkjit::sim::as_pointer(k<T>);"),
+        ("#define P(n) \\\n  p = (void*)k<n>;\n", "#define P(n) \\\n  p = ::tkjit::sim::as_pointer(k<n>);\n"),
+        ("p = (void*)k(1);", "p = (void*)k(1);"),
+        ("p = (void*)other;", "p = (void*)other;"),
+        ("p = (void*)x->k;", "p = (void*)x->k;"),
+        ("cudaLaunchKernel((void*)k<T>, 1, 2, args);", "cudaLaunchKernel(k<T>, 1, 2, args);"),
+    ],
+)
+def test_a_kernel_that_becomes_a_pointer_keeps_its_type(written, rewritten):
+    kernel = "template <class T, int n> __global__ void __launch_bounds__(64) k(T* x) {}\n"
+    assert adapt(kernel + written) == kernel + rewritten
+
+
 # pieces of which a source is put together in any order: those that are rewritten, and those that never are
 REWRITTEN = ["k<<<1, 2>>>(x);", "extern __shared__ int a[];", "k<A<B>>\n<<<1,\n2>>>(x);", "void f() { a[0]++; }"]
 KEPT = [

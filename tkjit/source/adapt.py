@@ -5,6 +5,7 @@
   reference has no object to refer to, so it is declared in each function that uses the name.
 * ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would remove the kernel's parameters.
+* ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, for a launch of what the pointer points to.
 * A call of a host function in device code becomes an error (``tkjit/source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and another one that is undefined in host code
   (``tkjit/source/cuda_arch.py``).
@@ -20,7 +21,7 @@ from collections.abc import Set
 
 from tkjit.source.cuda_arch import ARCH, architecture
 from tkjit.source.host_calls import host_calls
-from tkjit.source.launches import casts_of_kernels, launches
+from tkjit.source.launches import casts_of_kernels, kernel_names, kernels_as_pointers, launches
 from tkjit.source.lexer import Token, apply_edits, macro_body, macros, tokens_of
 from tkjit.source.shared_memory import alignments, dynamic_shared_memory
 
@@ -46,8 +47,10 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
         return text
     tokens = tokens_of(text)
     edits = []
+    kernels = kernel_names(tokens)
     for sequence in _sequences(tokens):
         edits += launches(sequence) + casts_of_kernels(sequence) + alignments(sequence)
+        edits += kernels_as_pointers(sequence, kernels)
     edits += dynamic_shared_memory(tokens)
     if for_gpus:
         edits += host_calls(tokens)

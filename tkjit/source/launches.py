@@ -1,8 +1,11 @@
-"""Rewrites launches of a CUDA source as calls, and removes casts that hide a kernel's type from the compiler."""
+"""Rewrites launches of a CUDA source as calls, and casts that hide a kernel's type from the compiler."""
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from tkjit.source.lexer import Edit, Token, closing, opening, opening_angle
+from tkjit.source.tokens import closing_angle
 
 _CALLEE_ENDS = frozenset(["return", "else", "do", "case", "throw", "co_return", "operator"])
 _CONDITIONS = frozenset(["if", "while", "for", "switch"])
@@ -110,16 +113,72 @@ def _end_of_configuration(tokens: list[Token], launch: int) -> int | None:
 
 
 def casts_of_kernels(tokens: list[Token]) -> list[Edit]:
-    """Removes the cast of a first argument: ``(const void*)kernel``, ``reinterpret_cast<void*>(kernel)``."""
-    edits = []
+    """Removes the cast of a kernel that is launched: ``(const void*)kernel``, ``reinterpret_cast<void*>(kernel)``."""
+    casts = _casts_in_launches(tokens).items()
+    return [Edit(token.start, token.end, "") for start, count in casts for token in tokens[start : start + count]]
+
+
+def _casts_in_launches(tokens: list[Token]) -> dict[int, int]:
+    """How many tokens each cast in a call of a launch function has, by where it begins."""
+    casts = {}
     for i in range(len(tokens) - 2):
-        if tokens[i].text not in _LAUNCH_FUNCTIONS or tokens[i + 1].text != "(":
+        if tokens[i].text in _LAUNCH_FUNCTIONS and tokens[i + 1].text == "(":
+            # cudaLaunchKernelExC has its configuration before the kernel
+            start = i + 2 if tokens[i].text != "cudaLaunchKernelExC" else _second_argument(tokens, i + 1)
+            casts[start] = _cast(tokens, start)
+    return casts
+
+
+def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
+    """``(void*)kernel<T>`` becomes ``::tkjit::sim::as_pointer(kernel<T>)``, which remembers the kernel's parameters.
+
+    Parameters
+    ----------
+    kernels : set of str
+        The names of the source's kernels.
+    """
+    edits = []
+    launched = _casts_in_launches(tokens)
+    for i, token in enumerate(tokens):
+        cast = _cast(tokens, i) if i not in launched else 0
+        if not cast:
             continue
-        # cudaLaunchKernelExC has its configuration before the kernel
-        start = i + 2 if tokens[i].text != "cudaLaunchKernelExC" else _second_argument(tokens, i + 1)
-        cast = _cast(tokens, start)
-        edits += [Edit(token.start, token.end, "") for token in tokens[start : start + cast]]
+        last = tokens[i + cast - 1]
+        if token.text != "(":
+            name = _end_of_name(tokens, i + cast + 1, kernels)
+            if name is not None and name + 1 == closing(tokens, i + cast):
+                edits.append(Edit(token.start, last.end, "::tkjit::sim::as_pointer"))
+        elif (name := _end_of_name(tokens, i + cast, kernels)) is not None:
+            end = tokens[name].end
+            edits += [Edit(token.start, last.end, "::tkjit::sim::as_pointer("), Edit(end, end, ")")]
     return edits
+
+
+def kernel_names(tokens: list[Token]) -> set[str]:
+    """The names that follow ``__global__``, and bounds of a launch, in the head of a function."""
+    names = set()
+    for i, token in enumerate(tokens):
+        if token.text != "__global__":
+            continue
+        for j in range(i + 1, len(tokens) - 1):
+            if tokens[j].text in (";", "{", "}"):
+                break
+            if tokens[j + 1].text == "(" and tokens[j].kind == "word" and tokens[j].text != "__launch_bounds__":
+                names.add(tokens[j].text)
+                break
+    return names
+
+
+def _end_of_name(tokens: list[Token], start: int, kernels: Set[str]) -> int | None:
+    """The index of the last token of a kernel's name at ``start``, ``&ns::kernel<T>``; None of anything else."""
+    i = start + (tokens[start].text == "&")
+    while i + 2 < len(tokens) and (tokens[i].text == "::" or tokens[i + 1].text == "::"):
+        i += 1
+    if i >= len(tokens) or tokens[i].text not in kernels:
+        return None
+    if i + 1 < len(tokens) and tokens[i + 1].text == "<":
+        return closing_angle(tokens, i + 1)
+    return i if i + 1 == len(tokens) or tokens[i + 1].text != "(" else None
 
 
 def _cast(tokens: list[Token], start: int) -> int:

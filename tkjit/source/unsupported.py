@@ -62,7 +62,6 @@ _UNKNOWN = {
     r"cudaGraph\w+|cudaStreamBeginCapture": "CUDA graphs",
     r"cudaIpc\w+|cudaMemPool\w+": "memory of several processes",
     r"cudaStreamFireAndForget|cudaStreamTailLaunch": "dynamic parallelism",
-    r"cudaLaunchKernel|cudaLaunchCooperativeKernel|cudaLaunchKernelExC": "launches of a kernel whose type is not known",
 }
 # headers of libraries that come with a toolkit
 _LIBRARIES = re.compile(

@@ -62,7 +62,10 @@ int launch_forms(float* x) {
     int n = 8;
     void* arguments[] = {&last, &value, &n};
     error = cudaLaunchKernelExC(&config, (const void*)fill<float, 4>, arguments);
-    return error;
+    if (error != cudaSuccess) return error;
+    void* const chosen[] = {(void*)fill<float, 4>, (void*)fill<float, 6>};  // whose types nothing says any more
+    last = x + 80;
+    return cudaLaunchKernel(chosen[1], dim3(1), dim3(8), arguments, 0, 0);
 }
 
 cudaError_t launch_clusters(float* x) {

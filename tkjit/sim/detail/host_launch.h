@@ -161,6 +161,39 @@ cudaError_t launch_unpacked(void (*kernel)(Parameters...), const LaunchConfigura
                              [&] { call_unpacked(TypeList<Parameters...>(), arguments, kernel); });
 }
 
+/// A kernel that a source keeps as a `void*`, and how it is launched.
+struct KernelPointer {
+    void* kernel;
+    cudaError_t (*launch)(void* kernel, const LaunchConfiguration& configuration, void** arguments);
+    KernelPointer* next;
+};
+inline KernelPointer* kernel_pointers = nullptr;  // they stay as long as the process
+
+inline const KernelPointer* find_kernel_pointer(const void* kernel) {
+    const KernelPointer* found = __atomic_load_n(&kernel_pointers, __ATOMIC_ACQUIRE);
+    while (found && found->kernel != kernel) found = found->next;
+    return found;
+}
+
+/// What `(void*)kernel` becomes.
+template <class... Parameters>
+void* as_pointer(void (*kernel)(Parameters...)) {
+    void* const pointer = reinterpret_cast<void*>(kernel);
+    if (find_kernel_pointer(pointer)) return pointer;
+    const auto launch = [](void* kernel, const LaunchConfiguration& configuration, void** arguments) {
+        return launch_unpacked(reinterpret_cast<void (*)(Parameters...)>(kernel), configuration, arguments);
+    };
+    auto* const added = new KernelPointer{pointer, launch, __atomic_load_n(&kernel_pointers, __ATOMIC_ACQUIRE)};
+    while (!__atomic_compare_exchange_n(&kernel_pointers, &added->next, added, false, __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {}
+    return pointer;
+}
+
+inline cudaError_t launch_pointer(const void* kernel, const LaunchConfiguration& configuration, void** arguments) {
+    if (const KernelPointer* const found = find_kernel_pointer(kernel)) return found->launch(found->kernel, configuration, arguments);
+    return remember_launch(cudaErrorInvalidDeviceFunction, "what is launched is no kernel that the source has cast to void*",
+                           configuration.site);
+}
+
 }  // namespace tkjit::sim
 
 /// `arguments` holds the address of each of the kernel's arguments.
@@ -171,11 +204,23 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
     return tkjit::sim::launch_unpacked(kernel, {grid, block, dynamic_shared_bytes, site}, arguments);
 }
 
+inline cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                    size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                                    tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::launch_pointer(kernel, {grid, block, dynamic_shared_bytes, site}, arguments);
+}
+
 template <class... Parameters>
 cudaError_t cudaLaunchCooperativeKernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, void** arguments,
                                         size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
                                         tkjit::sim::Site site = tkjit::sim::Site::here()) {
     return tkjit::sim::launch_unpacked(kernel, {grid, block, dynamic_shared_bytes, site, true}, arguments);
+}
+
+inline cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,
+                                               size_t dynamic_shared_bytes = 0, cudaStream_t = nullptr,
+                                               tkjit::sim::Site site = tkjit::sim::Site::here()) {
+    return tkjit::sim::launch_pointer(kernel, {grid, block, dynamic_shared_bytes, site, true}, arguments);
 }
 
 enum cudaLaunchAttributeID {
@@ -249,4 +294,10 @@ cudaError_t cudaLaunchKernelExC(tkjit::sim::SitedConfig given, void (*kernel)(Pa
     tkjit::sim::LaunchConfiguration configuration;
     const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
     return error == cudaSuccess ? tkjit::sim::launch_unpacked(kernel, configuration, arguments) : error;
+}
+
+inline cudaError_t cudaLaunchKernelExC(tkjit::sim::SitedConfig given, const void* kernel, void** arguments) {
+    tkjit::sim::LaunchConfiguration configuration;
+    const cudaError_t error = tkjit::sim::read_configuration(*given.config, given.site, configuration);
+    return error == cudaSuccess ? tkjit::sim::launch_pointer(kernel, configuration, arguments) : error;
 }
