@@ -5,7 +5,7 @@
   reference has no object to refer to, so it is declared in each function that uses the name.
 * ``__shared__ alignas(16) T name`` becomes ``alignas(16) __shared__ T name``, the one order of a host compiler.
 * ``cudaLaunchKernel((void*)kernel, ...)`` loses its cast, because the cast would remove the kernel's parameters.
-* ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, for a launch of what the pointer points to.
+* ``(void*)kernel<T>`` elsewhere becomes ``::tkjit::sim::as_pointer(kernel<T>)``, so that the pointer can be launched.
 * A call of a host function in device code becomes an error (``tkjit/source/host_calls.py``).
 * ``__CUDA_ARCH__`` becomes a macro that is defined in device code, and another one that is undefined in host code
   (``tkjit/source/cuda_arch.py``).
