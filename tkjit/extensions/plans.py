@@ -16,7 +16,6 @@ from tkjit.compile.includes import included_anywhere
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
-from tkjit.headers import forward_to_curand
 from tkjit.loader import environment, translation
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
@@ -115,7 +114,7 @@ class _SourcePlan(_ExtensionPlan):
     def _write_headers(self, staging: Path) -> None:
         """Write headers that the source includes, to where ``_compiler`` searches first."""
         included = included_anywhere(self._source.content, self._extension.directories_of(self._source))
-        forward_to_curand(included, self._env.curand, staging)
+        self._env.forward_to_curand(included, staging)
         if self._extension.has_stand_ins:
             declarations.write_operator_headers(included, staging)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,29 +55,28 @@ def find_root(library: HeaderLibrary, settings: Settings) -> Path | None:
     raise ToolchainError(f"the headers of {library.name} are not found; {how_to_install(library)}")
 
 
-def curand_root(settings: Settings, toolkit: Path | None) -> Path | None:
-    """The directory of cuRAND's headers: ``CURAND_ROOT``, the cache's, or a toolkit's; None if it is in none of them.
+def forward_to_curand(
+    included: Iterable[str], directory: Path, settings: Settings, find_toolkit: Callable[[], Path | None]
+) -> None:
+    """Write a header that includes the real one, for each of cuRAND's that are among the names of headers.
+
+    They lie in ``CURAND_ROOT``, in the cache or in a toolkit. The simulator looks for no header in a toolkit, whose
+    others are not for a C++ compiler alone. What lies nowhere is left to the compiler's error.
 
     Raises
     ------
     ToolchainError
-        If it is not where ``CURAND_ROOT`` says.
+        If they are not where ``CURAND_ROOT`` says.
     CacheError
-        If untrusted users can write to that of the cache.
+        If untrusted users can write to those of the cache.
     """
-    library = LIBRARIES["curand"]
-    if root := find_root(library, settings):
-        return root
-    include = toolkit / "include" if toolkit else None
-    return include if include and (include / library.proof).is_file() else None
-
-
-def forward_to_curand(included: Iterable[str], root: Path | None, directory: Path) -> None:
-    """Write a header that includes the real one, for each of cuRAND's that are among the names of headers.
-
-    The simulator looks for no header in a toolkit, whose others are not for a C++ compiler alone.
-    """
-    for name in filter(_OF_CURAND.fullmatch, included):
+    names = list(filter(_OF_CURAND.fullmatch, included))
+    if not names:
+        return
+    root = find_root(LIBRARIES["curand"], settings)
+    if root is None and (toolkit := find_toolkit()):
+        root = toolkit / "include"
+    for name in names:
         if root and (root / name).is_file():
             files.write(directory / name, f'#include "{root / name}"\n')
 

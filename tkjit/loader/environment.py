@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
@@ -15,7 +15,7 @@ from tkjit.compile import flags
 from tkjit.compile.targets import Target
 from tkjit.compile.toolchain import Toolchain
 from tkjit.config import Settings
-from tkjit.headers import curand_root
+from tkjit.headers import forward_to_curand
 from tkjit.system.files import sha256_of
 from tkjit.system.fork_safe import cached_property
 
@@ -153,10 +153,9 @@ class Environment:
         """The directories in which compilers look for headers by default."""
         return (*self._settings.header_path, _LOCAL_HEADERS)
 
-    @cached_property
-    def curand(self) -> Path | None:
-        """The directory of cuRAND's headers, if there is one."""
-        return curand_root(self._settings, self.toolchain.cuda_root_or_none)
+    def forward_to_curand(self, included: Iterable[str], directory: Path) -> None:
+        """Write headers for those of cuRAND that are among some names, so that every compiler finds them."""
+        forward_to_curand(included, directory, self._settings, lambda: self.toolchain.cuda_root_or_none)
 
     @cached_property
     def _text(self) -> str:

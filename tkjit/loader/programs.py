@@ -11,7 +11,6 @@ from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, Flags, commo
 from tkjit.compile.includes import included_anywhere
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
-from tkjit.headers import forward_to_curand
 from tkjit.loader import translation
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.plan import Plan
@@ -116,7 +115,7 @@ class ProgramPlan(Plan):
                 source, dependencies = staging / f"source_{number}.cu", staging / f"source_{number}.d"
                 adapted = self._adapted(path)
                 files.write(source, adapted)
-                forward_to_curand(included_anywhere(adapted, self._own_dirs), self._env.curand, staging)
+                self._env.forward_to_curand(included_anywhere(adapted, self._own_dirs), staging)
                 paths = (*self._flags.paths, f"-I{staging}")
                 line = [cxx, *self._flags.compile, *paths, "-MD", "-MF", str(dependencies)]
                 line += ["-x", "c++", str(source), "-c", "-o", str(source.with_suffix(".o"))]

@@ -137,10 +137,12 @@ def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
     kernels : set of str
         The names of the source's kernels.
     """
+    if not kernels:
+        return []
     edits = []
     launched = _casts_in_launches(tokens)
     for i, token in enumerate(tokens):
-        cast = _cast(tokens, i) if i not in launched else 0
+        cast = _cast(tokens, i) if token.text in ("(", "reinterpret_cast") and i not in launched else 0
         if not cast:
             continue
         last = tokens[i + cast - 1]
