@@ -225,3 +225,50 @@ def test_operators_of_torchs_stable_api_run_in_the_simulator(tmp_path):
     path.write_text(wrong)
     with pytest.raises(ArgumentError, match="unstable_operators cannot register its operators"):
         cpp_extension.load("unstable_operators", [path], is_python_module=False)
+
+
+_WITH_GRADIENT = """
+#include <ATen/autocast_mode.h>
+#include <torch/extension.h>
+#include <torch/library.h>
+
+at::Tensor scaled(const at::Tensor& x, double by) {
+    C10_LOG_API_USAGE_ONCE("tkjit_guards.scaled");
+    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("tkjit_guards::scaled", "").typed<decltype(scaled)>();
+    return op.call(x, by);
+}
+at::Tensor scaled_on_cpu(const at::Tensor& x, double by) { return x * by; }
+struct Scaled : torch::autograd::Function<Scaled> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, double by) {
+        context->saved_data["by"] = by;
+        at::AutoDispatchBelowADInplaceOrView guard;  // without it, the call comes back here
+        return scaled(x, by);
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+        return {grads[0] * context->saved_data["by"].toDouble(), at::Tensor()};
+    }
+};
+at::Tensor scaled_with_gradient(const at::Tensor& x, double by) { return Scaled::apply(x, by); }
+at::Tensor scaled_in_autocast(const at::Tensor& x, double by) {
+    c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::AutocastCPU);
+    return scaled(at::autocast::cached_cast(at::kFloat, x, c10::DeviceType::CPU), by).to(x.scalar_type());
+}
+TORCH_LIBRARY_FRAGMENT(tkjit_guards, m) {
+    m.def(TORCH_SELECTIVE_SCHEMA("tkjit_guards::scaled(Tensor x, float by) -> Tensor"));
+}
+TORCH_LIBRARY_IMPL(tkjit_guards, CPU, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_on_cpu)); }
+TORCH_LIBRARY_IMPL(tkjit_guards, Autograd, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_with_gradient)); }
+TORCH_LIBRARY_IMPL(tkjit_guards, AutocastCPU, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_in_autocast)); }
+"""
+
+
+def test_an_operator_with_a_gradient_calls_itself_below_autograd():
+    cpp_extension.load_inline("tkjit_guards", _WITH_GRADIENT, is_python_module=False)
+    scaled = torch.ops.tkjit_guards.scaled
+    x = torch.randn(3, requires_grad=True)
+    scaled(x, 2.0).sum().backward()
+    assert torch.equal(x.grad, torch.full((3,), 2.0))
+    half = torch.randn(3, dtype=torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = scaled(half, 1.1)
+    assert found.dtype == torch.bfloat16 and torch.equal(found, (half.float() * 1.1).bfloat16())

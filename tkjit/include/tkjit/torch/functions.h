@@ -193,12 +193,6 @@ struct GradMode {
     static bool is_enabled() { return aoti_torch_grad_mode_is_enabled(); }
     static void set_enabled(bool enabled) { aoti_torch_grad_mode_set_enabled(enabled); }
 };
-/// Operators' implementations run below autograd; there is nothing to turn off in a handle of the C ABI.
-struct AutoDispatchBelowAutograd {
-    NoGradGuard guard;
-};
-using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
-
 }  // inline namespace tkjit_stand_in
 }  // namespace at
 

@@ -25,23 +25,6 @@ struct CustomClassHolder {
 #include <cuda_runtime.h>
 #endif
 
-namespace c10 {
-inline namespace tkjit_stand_in {
-
-enum class DispatchKey { CPU, CUDA, Meta, CompositeImplicitAutograd, CompositeExplicitAutograd, Autograd, AutogradCPU, AutogradCUDA };
-
-inline const char* name_of(DispatchKey key) {
-    static const char* const names[] = {"CPU",      "CUDA",        "Meta",        "CompositeImplicitAutograd", "CompositeExplicitAutograd",
-                                        "Autograd", "AutogradCPU", "AutogradCUDA"};
-    return names[int(key)];
-}
-inline const char* name_of(DeviceType type) {
-    return name_of(type == kCUDA ? DispatchKey::CUDA : type == kCPU ? DispatchKey::CPU : DispatchKey::Meta);
-}
-
-}  // inline namespace tkjit_stand_in
-}  // namespace c10
-
 namespace torch {
 inline namespace tkjit_stand_in {
 

@@ -422,4 +422,5 @@ inline Storage TensorBase::storage() const { return Storage(Tensor(*this)); }
 #include "tensor_values.h"
 #include "calls.h"
 #include "functions.h"
+#include "dispatch_guards.h"
 #include "indexing.h"

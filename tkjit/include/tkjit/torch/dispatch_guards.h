@@ -1,0 +1,108 @@
+// Keys of torch's dispatcher, guards that leave some out until the end of their scope, and casts for autocast.
+#pragma once
+
+#include "tensor.h"
+
+namespace c10 {
+inline namespace tkjit_stand_in {
+
+enum class DispatchKey {
+    CPU, CUDA, Meta, QuantizedCPU, CompositeImplicitAutograd, CompositeExplicitAutograd,
+    Autograd, AutogradCPU, AutogradCUDA, ADInplaceOrView, Autocast, AutocastCPU, AutocastCUDA,
+};
+
+inline const char* name_of(DispatchKey key) {
+    static const char* const names[] = {
+        "CPU", "CUDA", "Meta", "QuantizedCPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd",
+        "Autograd", "AutogradCPU", "AutogradCUDA", "ADInplaceOrView", "AutocastCUDA", "AutocastCPU", "AutocastCUDA",
+    };
+    return names[int(key)];
+}
+inline const char* name_of(DeviceType type) {
+    return name_of(type == kCUDA ? DispatchKey::CUDA : type == kCPU ? DispatchKey::CPU : DispatchKey::Meta);
+}
+
+}  // inline namespace tkjit_stand_in
+}  // namespace c10
+
+namespace at {
+inline namespace tkjit_stand_in {
+
+using c10::DispatchKey;
+
+#ifdef TKJIT_TORCH_IN_KERNEL
+struct DispatchGuard {
+    explicit DispatchGuard(const char*) {}
+    DispatchGuard(const char*, DispatchKey) {}
+};
+#else
+/// One of torch's own guards, which Python has as context managers.
+class DispatchGuard {
+public:
+    explicit DispatchGuard(const char* name) {
+        in_python([&] { enter(pybind11::check(PyImport_ImportModule("torch._C")).attr(name)()); });
+    }
+    DispatchGuard(const char* name, DispatchKey key) {
+        in_python([&] {
+            const auto torch = pybind11::check(PyImport_ImportModule("torch._C"));
+            const auto known = torch.attr("DispatchKey").get().attr(c10::name_of(key)).get();
+            enter(torch.attr(name)(torch.attr("DispatchKeySet")(known)));
+        });
+    }
+    DispatchGuard(const DispatchGuard&) = delete;
+    ~DispatchGuard() {
+        const pybind11::gil_scoped_acquire held;
+        const pybind11::object guard(guard_);
+        const pybind11::object left(PyObject_CallMethod(guard_, "__exit__", "OOO", Py_None, Py_None, Py_None));
+        if (!left.ptr()) PyErr_WriteUnraisable(guard_);
+    }
+
+private:
+    void enter(pybind11::object guard) {
+        guard.attr("__enter__")();
+        guard_ = guard.release();
+    }
+
+    PyObject* guard_ = nullptr;
+};
+#endif
+
+/// Calls of operators go on below autograd.
+struct AutoDispatchBelowAutograd : DispatchGuard {
+    AutoDispatchBelowAutograd() : DispatchGuard("_AutoDispatchBelowAutograd") {}
+};
+using AutoNonVariableTypeMode = AutoDispatchBelowAutograd;
+/// Also below what counts the versions of tensors.
+struct AutoDispatchBelowADInplaceOrView : DispatchGuard {
+    AutoDispatchBelowADInplaceOrView() : DispatchGuard("_AutoDispatchBelowADInplaceOrView") {}
+};
+
+namespace autocast {
+/// A tensor of floating point as another dtype; one of double, or of another device, as it is.
+inline Tensor cached_cast(c10::ScalarType to, const Tensor& x, c10::DeviceType device = c10::kCUDA) {
+    const bool is_eligible = x.defined() && x.is_floating_point() && x.scalar_type() != kDouble && x.device().type() == device;
+    return is_eligible && x.scalar_type() != to ? x.toType(to) : x;
+}
+inline std::optional<Tensor> cached_cast(c10::ScalarType to, const std::optional<Tensor>& x, c10::DeviceType device = c10::kCUDA) {
+    return x ? std::optional<Tensor>(cached_cast(to, *x, device)) : std::nullopt;
+}
+}  // namespace autocast
+
+}  // inline namespace tkjit_stand_in
+}  // namespace at
+
+namespace c10 {
+namespace impl {
+inline namespace tkjit_stand_in {
+
+struct ExcludeDispatchKeyGuard : at::DispatchGuard {
+    explicit ExcludeDispatchKeyGuard(DispatchKey key) : DispatchGuard("ExcludeDispatchKeyGuard", key) {}
+};
+
+}  // inline namespace tkjit_stand_in
+}  // namespace impl
+}  // namespace c10
+
+#define TORCH_SELECTIVE_NAME(name) name
+#define TORCH_SELECTIVE_SCHEMA(schema) schema
+#define C10_LOG_API_USAGE_ONCE(...) static_cast<void>(0)
