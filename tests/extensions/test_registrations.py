@@ -234,8 +234,8 @@ _WITH_GRADIENT = """
 
 at::Tensor scaled(const at::Tensor& x, double by) {
     C10_LOG_API_USAGE_ONCE("tkjit_guards.scaled");
-    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("tkjit_guards::scaled", "").typed<decltype(scaled)>();
-    return op.call(x, by);
+    static auto op = c10::Dispatcher::singleton().findSchemaOrThrow("tkjit_guards::scaled", "");
+    return op.typed<decltype(scaled)>().call(x, by);
 }
 at::Tensor scaled_on_cpu(const at::Tensor& x, double by) { return x * by; }
 struct Scaled : torch::autograd::Function<Scaled> {
@@ -244,7 +244,8 @@ struct Scaled : torch::autograd::Function<Scaled> {
         at::AutoDispatchBelowADInplaceOrView guard;  // without it, the call comes back here
         return scaled(x, by);
     }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
+    static torch::autograd::variable_list backward(
+        torch::autograd::AutogradContext* context, torch::autograd::variable_list grads) {
         return {grads[0] * context->saved_data["by"].toDouble(), at::Tensor()};
     }
 };
@@ -256,9 +257,15 @@ at::Tensor scaled_in_autocast(const at::Tensor& x, double by) {
 TORCH_LIBRARY_FRAGMENT(tkjit_guards, m) {
     m.def(TORCH_SELECTIVE_SCHEMA("tkjit_guards::scaled(Tensor x, float by) -> Tensor"));
 }
-TORCH_LIBRARY_IMPL(tkjit_guards, CPU, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_on_cpu)); }
-TORCH_LIBRARY_IMPL(tkjit_guards, Autograd, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_with_gradient)); }
-TORCH_LIBRARY_IMPL(tkjit_guards, AutocastCPU, m) { m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_in_autocast)); }
+TORCH_LIBRARY_IMPL(tkjit_guards, CPU, m) {
+    m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_on_cpu));
+}
+TORCH_LIBRARY_IMPL(tkjit_guards, Autograd, m) {
+    m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_with_gradient));
+}
+TORCH_LIBRARY_IMPL(tkjit_guards, AutocastCPU, m) {
+    m.impl(TORCH_SELECTIVE_NAME("tkjit_guards::scaled"), TORCH_FN(scaled_in_autocast));
+}
 """
 
 
