@@ -152,6 +152,29 @@ TKJIT_CUBLAS(cublasGemmEx, "cublasGemmEx",
               const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type, int ldb,
               const void* beta, void* c, cudaDataType c_type, int ldc, cublasComputeType_t compute, cublasGemmAlgo_t algorithm),
              (handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc, compute, algorithm))
+TKJIT_CUBLAS(cublasSgemmEx, "cublasSgemmEx",
+             (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
+              const float* alpha, const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type, int ldb,
+              const float* beta, void* c, cudaDataType c_type, int ldc),
+             (handle, transa, transb, m, n, k, alpha, a, a_type, lda, b, b_type, ldb, beta, c, c_type, ldc))
+#define TKJIT_CUBLAS_VECTORS(S, T)                                                                                     \
+    TKJIT_CUBLAS(cublas##S##gemv, "cublas" #S "gemv_v2",                                                               \
+                 (cublasHandle_t handle, cublasOperation_t trans, int m, int n, const T* alpha, const T* a, int lda,    \
+                  const T* x, int x_step, const T* beta, T* y, int y_step),                                            \
+                 (handle, trans, m, n, alpha, a, lda, x, x_step, beta, y, y_step))                                     \
+    TKJIT_CUBLAS(cublas##S##axpy, "cublas" #S "axpy_v2",                                                               \
+                 (cublasHandle_t handle, int n, const T* alpha, const T* x, int x_step, T* y, int y_step),             \
+                 (handle, n, alpha, x, x_step, y, y_step))                                                             \
+    TKJIT_CUBLAS(cublas##S##dot, "cublas" #S "dot_v2",                                                                 \
+                 (cublasHandle_t handle, int n, const T* x, int x_step, const T* y, int y_step, T* result),            \
+                 (handle, n, x, x_step, y, y_step, result))                                                            \
+    TKJIT_CUBLAS(cublas##S##scal, "cublas" #S "scal_v2",                                                               \
+                 (cublasHandle_t handle, int n, const T* alpha, T* x, int x_step), (handle, n, alpha, x, x_step))      \
+    TKJIT_CUBLAS(cublas##S##nrm2, "cublas" #S "nrm2_v2",                                                               \
+                 (cublasHandle_t handle, int n, const T* x, int x_step, T* result), (handle, n, x, x_step, result))
+TKJIT_CUBLAS_VECTORS(S, float)
+TKJIT_CUBLAS_VECTORS(D, double)
+#undef TKJIT_CUBLAS_VECTORS
 TKJIT_CUBLAS(cublasGemmStridedBatchedEx, "cublasGemmStridedBatchedEx",
              (cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
               const void* alpha, const void* a, cudaDataType a_type, int lda, long long a_stride, const void* b,
@@ -164,10 +187,6 @@ TKJIT_CUBLAS(cublasSgemmStridedBatched, "cublasSgemmStridedBatched",
               const float* alpha, const float* a, int lda, long long a_stride, const float* b, int ldb, long long b_stride,
               const float* beta, float* c, int ldc, long long c_stride, int batch_count),
              (handle, transa, transb, m, n, k, alpha, a, lda, a_stride, b, ldb, b_stride, beta, c, ldc, c_stride, batch_count))
-TKJIT_CUBLAS(cublasSgemv, "cublasSgemv_v2",
-             (cublasHandle_t handle, cublasOperation_t trans, int m, int n, const float* alpha, const float* a, int lda,
-              const float* x, int incx, const float* beta, float* y, int incy),
-             (handle, trans, m, n, alpha, a, lda, x, incx, beta, y, incy))
 inline cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n, int k,
                                    const void* alpha, const void* a, cudaDataType a_type, int lda, const void* b, cudaDataType b_type, int ldb,
                                    const void* beta, void* c, cudaDataType c_type, int ldc, cudaDataType compute, cublasGemmAlgo_t algorithm) {
