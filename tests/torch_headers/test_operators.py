@@ -32,6 +32,12 @@ def test_options_become_the_arguments_of_the_schema():
     assert "options.dtype_opt(), options.layout_opt(), options.device_opt(), options.pinned_memory_opt()" in text
 
 
+def test_each_option_of_a_factory_can_be_given_apart():
+    text = declarations_for({"zeros"})
+    apart = re.search(r"zeros\(at::IntArrayRef size, ::std::optional<at::ScalarType> dtype, [^)]*\)", text)
+    assert apart and "=" not in apart[0] and '"aten::zeros", "", size, dtype, layout, device, pin_memory' in text
+
+
 def test_outputs_come_first_and_return():
     text = declarations_for({"mm_out"})
     assert "at::Tensor & mm_out(at::Tensor & out, const at::Tensor & self, const at::Tensor & mat2)" in text

@@ -119,7 +119,9 @@ def _declared(operator: Operator) -> Iterator[tuple[str, str]]:
             is_method = variant == "method"
             if variant not in operator.variants or (is_method and schema.is_out_fn()):
                 continue
-            for is_faithful in (False, True) if schema.is_out_fn() else (False,):
+            # with outputs last, and with each option of a factory apart
+            has_two = schema.is_out_fn() or schema.arguments.tensor_options is not None
+            for is_faithful in (False, True) if has_two else (False,):
                 yield variant, _definition(operator, schema, is_method=is_method, is_faithful=is_faithful)
 
 
