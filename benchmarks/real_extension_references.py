@@ -74,7 +74,7 @@ def _known_extensions(options: argparse.Namespace) -> Iterator[RealExtension]:
 
 
 def _rows(extension: RealExtension, options: argparse.Namespace) -> list[Row]:
-    """Compare an extension in a process of its own; after the time limit it is killed, with its compilers."""
+    """Compare an extension in its own process, which is killed with its compilers at the time limit."""
     command = [sys.executable, "-m", "benchmarks.real_extension_references", str(options.directory)]
     command += ["--only", extension.name, "--device", options.device]
     command += ["--manifest", str(options.manifest)] if options.manifest else []

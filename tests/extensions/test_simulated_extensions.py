@@ -255,6 +255,11 @@ def test_headers_of_curand_are_found(tmp_path, monkeypatch):
 __global__ void draw(int* x) { x[threadIdx.x] = drawn(); }
 void draw_into(torch::Tensor x) { draw<<<1, 4>>>(x.data_ptr<int>()); }
 """
+    missing = source.replace("curand_kernel.h", "curand_missing.h")
+    with pytest.raises(
+        ToolchainError, match=r"curand_missing\.h is a header of cuRAND; set CURAND_ROOT, or install it"
+    ):
+        cpp_extension.load_inline("draws", "void draw_into(torch::Tensor x);", missing, functions=["draw_into"])
     x = torch.zeros(4, dtype=torch.int32)
     cpp_extension.load_inline("draws", "void draw_into(torch::Tensor x);", source, functions=["draw_into"]).draw_into(x)
     assert x.tolist() == [7] * 4

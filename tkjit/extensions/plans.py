@@ -16,6 +16,7 @@ from tkjit.compile.includes import included_anywhere
 from tkjit.errors import CompileError, TkjitError, ToolchainError
 from tkjit.extensions import functions, sources
 from tkjit.extensions.sources import CUDA_SYMBOLS, Extension, Source
+from tkjit.headers import how_to_find_curand
 from tkjit.loader import environment, translation
 from tkjit.loader.environment import Environment
 from tkjit.loader.plan import Plan
@@ -103,6 +104,8 @@ class _SourcePlan(_ExtensionPlan):
         return retry_flags(log, [str(directory) for directory in _torch_headers(self._extension)])
 
     def explain(self, error: CompileError) -> TkjitError:
+        if hint := how_to_find_curand(error.log):
+            return ToolchainError(f"{self.what} does not compile: {hint}\n{error}")
         if not self._is_simulated:
             return error
         from tkjit.source.unsupported import why_not_on_the_cpu

@@ -6,6 +6,7 @@ from tkjit.headers.find import (
     check_complete,
     find_root,
     forward_to_curand,
+    how_to_find_curand,
     how_to_install,
     locate,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "check_complete",
     "find_root",
     "forward_to_curand",
+    "how_to_find_curand",
     "how_to_install",
     "locate",
 ]

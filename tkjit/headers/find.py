@@ -17,6 +17,7 @@ from tkjit.system.trust import Trust
 
 DIRECTORY = "headers"  # of a cache or a bundle: beside the entries, for it does not depend on Python
 _OF_CURAND = re.compile(r"curand\w*\.h")
+_MISSING_OF_CURAND = re.compile(rf"({_OF_CURAND.pattern}): No such file")
 
 
 def cached_root(name: str, settings: Settings) -> Path:
@@ -79,6 +80,12 @@ def forward_to_curand(
     for name in names:
         if root and (root / name).is_file():
             files.write(directory / name, f'#include "{root / name}"\n')
+
+
+def how_to_find_curand(log: str) -> str:
+    """What to do about a header of cuRAND that a compiler did not find; empty where its log has no such error."""
+    found = _MISSING_OF_CURAND.search(log)
+    return f"{found[1]} is a header of cuRAND; {how_to_install(LIBRARIES['curand'])}" if found else ""
 
 
 def _in_package(library: HeaderLibrary) -> Path | None:

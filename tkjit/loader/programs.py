@@ -11,6 +11,7 @@ from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, Flags, commo
 from tkjit.compile.includes import included_anywhere
 from tkjit.compile.targets import Target
 from tkjit.errors import CompileError, TkjitError, ToolchainError
+from tkjit.headers import how_to_find_curand
 from tkjit.loader import translation
 from tkjit.loader.environment import Environment, rendering_files
 from tkjit.loader.plan import Plan
@@ -136,6 +137,8 @@ class ProgramPlan(Plan):
     def explain(self, error: CompileError) -> TkjitError:
         from tkjit.source.unsupported import why_not_on_the_cpu
 
+        if hint := how_to_find_curand(error.log):
+            return ToolchainError(f"{self.what} does not compile: {hint}\n{error}")
         for path in self._sources:
             if reason := why_not_on_the_cpu(path.read_text(errors="replace"), str(path), error.log):
                 return ToolchainError(f"{self.what} cannot run on the CPU: {reason}\n{error}")

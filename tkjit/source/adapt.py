@@ -20,10 +20,13 @@ import re
 from collections.abc import Set
 
 from tkjit.source.cuda_arch import ARCH, architecture
+from tkjit.source.entries import kernel_functions
 from tkjit.source.host_calls import host_calls
-from tkjit.source.launches import casts_of_kernels, kernel_names, kernels_as_pointers, launches
+from tkjit.source.launches import casts_of_kernels, kernels_as_pointers, launches
 from tkjit.source.lexer import Token, apply_edits, macro_body, macros, tokens_of
 from tkjit.source.shared_memory import alignments, dynamic_shared_memory
+
+_CAST = re.compile(r"\bvoid\s*(?:const\s*)?\*\s*[)>]")
 
 
 def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = True) -> str:
@@ -47,7 +50,9 @@ def adapt(text: str, used_by_host: Set[str] = frozenset(), *, for_gpus: bool = T
         return text
     tokens = tokens_of(text)
     edits = []
-    kernels = kernel_names(tokens)
+    kernels = set()
+    if _CAST.search(text):
+        kernels = {kernel.name.rpartition("::")[2] for kernel in kernel_functions(text)}
     for sequence in _sequences(tokens):
         edits += launches(sequence) + casts_of_kernels(sequence) + alignments(sequence)
         edits += kernels_as_pointers(sequence, kernels)

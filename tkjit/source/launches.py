@@ -135,7 +135,7 @@ def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
     Parameters
     ----------
     kernels : set of str
-        The names of the source's kernels.
+        The names of the source's kernels, without namespaces.
     """
     if not kernels:
         return []
@@ -154,21 +154,6 @@ def kernels_as_pointers(tokens: list[Token], kernels: Set[str]) -> list[Edit]:
             end = tokens[name].end
             edits += [Edit(token.start, last.end, "::tkjit::sim::as_pointer("), Edit(end, end, ")")]
     return edits
-
-
-def kernel_names(tokens: list[Token]) -> set[str]:
-    """The names that follow ``__global__``, and bounds of a launch, in the head of a function."""
-    names = set()
-    for i, token in enumerate(tokens):
-        if token.text != "__global__":
-            continue
-        for j in range(i + 1, len(tokens) - 1):
-            if tokens[j].text in (";", "{", "}"):
-                break
-            if tokens[j + 1].text == "(" and tokens[j].kind == "word" and tokens[j].text != "__launch_bounds__":
-                names.add(tokens[j].text)
-                break
-    return names
 
 
 def _end_of_name(tokens: list[Token], start: int, kernels: Set[str]) -> int | None:

@@ -250,8 +250,6 @@ def _name_reason(source: str, tokens: list[Token], name: str, log: str) -> str:
         if token.kind == "directive" and token.text == "include":
             header = source[token.start : token.end].split("include", 1)[1].strip(' \t<>"')
             if _LIBRARIES.match(header) and f"{header}: No such file" in log:
-                if header.startswith("curand"):
-                    return f"{name}:{line} includes <{header}>; install it: python -m tkjit headers add curand"
                 return f"{name}:{line} includes <{header}>, which the simulator has no stand-in for; {_ELSEWHERE}"
         for word in (token, *token.inner):
             if word.kind != "word":

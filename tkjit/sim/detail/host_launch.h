@@ -190,7 +190,7 @@ void* as_pointer(void (*kernel)(Parameters...)) {
 
 inline cudaError_t launch_pointer(const void* kernel, const LaunchConfiguration& configuration, void** arguments) {
     if (const KernelPointer* const found = find_kernel_pointer(kernel)) return found->launch(found->kernel, configuration, arguments);
-    return remember_launch(cudaErrorInvalidDeviceFunction, "what is launched is no kernel that the source has cast to void*",
+    return remember_launch(cudaErrorInvalidDeviceFunction, "the pointer that is launched is not a kernel that the source cast to void*",
                            configuration.site);
 }
 

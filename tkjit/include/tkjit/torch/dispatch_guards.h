@@ -6,18 +6,20 @@
 namespace c10 {
 inline namespace tkjit_stand_in {
 
-enum class DispatchKey {
-    CPU, CUDA, Meta, QuantizedCPU, CompositeImplicitAutograd, CompositeExplicitAutograd,
-    Autograd, AutogradCPU, AutogradCUDA, ADInplaceOrView, Autocast, AutocastCPU, AutocastCUDA,
-};
+#define TKJIT_TORCH_KEYS(KEY)                                                                                    \
+    KEY(CPU) KEY(CUDA) KEY(Meta) KEY(QuantizedCPU) KEY(CompositeImplicitAutograd) KEY(CompositeExplicitAutograd) \
+    KEY(Autograd) KEY(AutogradCPU) KEY(AutogradCUDA) KEY(ADInplaceOrView) KEY(AutocastCPU) KEY(AutocastCUDA)
+#define TKJIT_TORCH_KEY(key) key,
+#define TKJIT_TORCH_NAME_OF_KEY(key) #key,
+enum class DispatchKey { TKJIT_TORCH_KEYS(TKJIT_TORCH_KEY) Autocast = AutocastCUDA };
 
 inline const char* name_of(DispatchKey key) {
-    static const char* const names[] = {
-        "CPU", "CUDA", "Meta", "QuantizedCPU", "CompositeImplicitAutograd", "CompositeExplicitAutograd",
-        "Autograd", "AutogradCPU", "AutogradCUDA", "ADInplaceOrView", "AutocastCUDA", "AutocastCPU", "AutocastCUDA",
-    };
+    static const char* const names[] = {TKJIT_TORCH_KEYS(TKJIT_TORCH_NAME_OF_KEY)};
     return names[int(key)];
 }
+#undef TKJIT_TORCH_NAME_OF_KEY
+#undef TKJIT_TORCH_KEY
+#undef TKJIT_TORCH_KEYS
 inline const char* name_of(DeviceType type) {
     return name_of(type == kCUDA ? DispatchKey::CUDA : type == kCPU ? DispatchKey::CPU : DispatchKey::Meta);
 }
@@ -78,7 +80,7 @@ struct AutoDispatchBelowADInplaceOrView : DispatchGuard {
 };
 
 namespace autocast {
-/// A tensor of floating point as another dtype; one of double, or of another device, as it is.
+/// Casts a floating-point tensor of the device. Doubles and other tensors are returned as they are; nothing is cached.
 inline Tensor cached_cast(c10::ScalarType to, const Tensor& x, c10::DeviceType device = c10::kCUDA) {
     const bool is_eligible = x.defined() && x.is_floating_point() && x.scalar_type() != kDouble && x.device().type() == device;
     return is_eligible && x.scalar_type() != to ? x.toType(to) : x;

@@ -12,7 +12,7 @@ inline namespace torch_stand_in {
 class Launches {
 public:
 #ifdef TKJIT_SIM
-    Launches() { cudaGetLastError(); }  // what an earlier call left behind must not be blamed on this one
+    Launches() { cudaGetLastError(); }  // clears the error of an earlier call
     /// Why one has failed; null if none has.
     const char* error() const {
         const cudaError_t error = cudaGetLastError();

@@ -297,7 +297,7 @@ private:
     }
 };
 
-/// An exception of C++ that Python raises as a type of its own.
+/// A Python exception type for a C++ exception.
 template <class E>
 class exception : public object {
 public:
@@ -309,7 +309,7 @@ public:
     }
     void operator()(const char* text) const { PyErr_SetString(ptr(), text); }
 };
-/// Also what of C++ is raised as it, from now on.
+/// From now on, Python raises ``E`` as this type.
 template <class E, class Module>
 exception<E>& register_exception(const Module& module, const char* name, handle base = PyExc_Exception) {
     static auto* const made = new exception<E>(module, name, base);

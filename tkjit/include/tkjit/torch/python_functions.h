@@ -45,7 +45,6 @@ enum class return_value_policy { automatic, automatic_reference, take_ownership,
 struct kw_only {};
 struct pos_only {};
 struct is_operator {};
-struct prepend {};
 struct arithmetic {};  // every enumeration is one of integers
 struct module_local {  // bound classes are known in their own module alone
     explicit module_local(bool = true) {}
@@ -84,7 +83,6 @@ struct Extras {
     void take(kw_only) {}
     void take(pos_only) {}
     void take(is_operator) {}
-    void take(prepend) {}
     template <int nurse, int patient>
     void take(keep_alive<nurse, patient>) {}
 };
@@ -280,7 +278,7 @@ private:
 };
 
 using ExceptionTranslator = void (*)(std::exception_ptr);
-/// Those that a source has registered, the last one first: each throws an exception again, and catches its own.
+/// The translators that a source has registered, the last one first. Each rethrows an exception and catches its own type.
 inline std::vector<ExceptionTranslator>& exception_translators() {
     static auto* const all = new std::vector<ExceptionTranslator>;
     return *all;

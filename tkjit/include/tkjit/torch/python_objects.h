@@ -459,7 +459,7 @@ public:
     slice() = default;
     slice(const object& start, const object& stop, const object& step) : object(check(PySlice_New(start.ptr(), stop.ptr(), step.ptr()))) {}
     slice(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t step) : slice(pybind11::cast(start), pybind11::cast(stop), pybind11::cast(step)) {}
-    /// Its bounds for so many elements, and how many it takes.
+    /// The bounds for a sequence of ``length`` elements, and the number of elements that the slice takes.
     template <class Integer>
     bool compute(Integer length, Integer* start, Integer* stop, Integer* step, Integer* count) const {
         Py_ssize_t first = 0, last = 0, by = 0;

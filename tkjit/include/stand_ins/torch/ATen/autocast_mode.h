@@ -1,4 +1,4 @@
-// What a source needs of autocast; see tkjit/torch/dispatch_guards.h.
+// Casts for autocast: see tkjit/torch/dispatch_guards.h.
 #pragma once
 
 #include <tkjit/torch/tensor.h>

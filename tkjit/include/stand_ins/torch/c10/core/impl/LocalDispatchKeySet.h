@@ -1,4 +1,4 @@
-// What a source needs of the dispatcher's keys; see tkjit/torch/dispatch_guards.h.
+// Guards of the dispatcher: see tkjit/torch/dispatch_guards.h.
 #pragma once
 
 #include <tkjit/torch/tensor.h>
