@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -279,3 +281,23 @@ def test_an_operator_with_a_gradient_calls_itself_below_autograd():
     with torch.autocast("cpu", torch.bfloat16):
         found = scaled(half, 1.1)
     assert found.dtype == torch.bfloat16 and torch.equal(found, (half.float() * 1.1).bfloat16())
+
+
+def test_torchscript_keeps_a_call_whose_result_is_not_used():
+    """An inferred schema does not say that the function writes to its argument."""
+    space = "writing_by_jit"
+    cpp_extension.load_inline(
+        space,
+        "at::Tensor fill(at::Tensor x) { x.fill_(3); return x.sum(); }\n"
+        f'TORCH_LIBRARY({space}, m) {{ m.def("fill", &fill); }}',
+        is_python_module=False,
+    )
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        torch.ops.writing_by_jit.fill(x)
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
+        script = torch.jit.script(run)
+    assert script(torch.zeros(2)).tolist() == [3, 3]

@@ -73,18 +73,33 @@ def note_registrations(extension: Extension, shared_object: Path, names: list[st
     ArgumentError
         With torch's words, if it could not register all; if a function is not its schema's. Then nothing of it stays.
     """
-    library = ctypes.CDLL(str(shared_object))
-    if hasattr(library, "tkjit_registration_error"):  # compiled with the stand-ins, and registers
-        reason = _text(library.tkjit_registration_error).strip()
-        text = f"cpp_extension: {extension.name} cannot register its operators: {reason}" if reason else ""
-        text = text or _disagreement(extension, _text(library.tkjit_registered_functions))
-        if text:
-            library.tkjit_withdraw_registrations()
-            _failed[shared_object] = text
-            raise ArgumentError(text)
+    if text := registration_problem(extension.name, shared_object):
+        _failed[shared_object] = text
+        raise ArgumentError(text)
     if names:
         _loaded[_identity(extension)] = shared_object
         _owners.update(dict.fromkeys(names, shared_object))
+
+
+def registration_problem(name: str, shared_object: Path) -> str:
+    """The reason why the operators of a loaded extension cannot be used; they are then withdrawn. Empty if all can.
+
+    Raises
+    ------
+    OSError
+        If it is not loaded yet, and cannot be.
+    """
+    import torch  # noqa: F401 - whose library the extension needs
+
+    library = ctypes.CDLL(str(shared_object))
+    if not hasattr(library, "tkjit_registration_error"):  # not compiled with the stand-ins, or registers nothing
+        return ""
+    reason = _text(library.tkjit_registration_error).strip()
+    text = f"cpp_extension: {name} cannot register its operators: {reason}" if reason else ""
+    text = text or _disagreement(name, _text(library.tkjit_registered_functions))
+    if text:
+        library.tkjit_withdraw_registrations()
+    return text
 
 
 def operators_of(extension: Extension) -> list[str]:
@@ -130,7 +145,7 @@ def _blocks(tokens: list[Token]) -> Iterator[tuple[str, str, list[Token]]]:
 
 
 def _identity(extension: Extension) -> tuple[str, ...]:
-    return (extension.name, extension.arch, *(str(source.path or source.name) for source in extension.own_sources))
+    return (extension.name, *extension.archs, *(str(source.path or source.name) for source in extension.own_sources))
 
 
 def _schema_of(operator: str) -> Any:
@@ -144,7 +159,7 @@ def _schema_of(operator: str) -> Any:
     return next((schema for schema in schemas if schema.overload_name == overload), None)
 
 
-def _disagreement(extension: Extension, functions: str) -> str:
+def _disagreement(extension: str, functions: str) -> str:
     """The first function whose types are not those of the schema that it is registered for; empty where all agree.
 
     The dispatcher's C ABI passes bits, and a function would read them as what they are not.
@@ -163,7 +178,7 @@ def _disagreement(extension: Extension, functions: str) -> str:
             if told != takes:
                 does = "takes" if part == "arguments" else "returns"
                 return (
-                    f"cpp_extension: {extension.name}: the function of {operator} {does} ({', '.join(takes)}), and its"
+                    f"cpp_extension: {extension}: the function of {operator} {does} ({', '.join(takes)}), and its"
                     f" schema says ({', '.join(told)}): {schema}"
                 )
     return ""

@@ -18,6 +18,9 @@ _USES_TORCH = re.compile(rb"\b(?:torch|c10|ATen|Tensor)\b|\bat::")
 _OPERATOR_HEADER = re.compile(r"ATen/ops/\w+\.h")
 # macros that let the stand-ins include more, where a source has a word
 _MACROS = ("complex", "cublas")
+# a module's function without PyMODINIT_FUNC would be hidden, as all functions of a source are
+_MODULE = re.compile(r"\bPyInit_\w+(?=\s*\()")
+_EXPORTED = 'extern "C" __attribute__((visibility("default"))) struct _object* {}();\n'
 
 
 def declarations(source: str, search: Sequence[Path]) -> str:
@@ -31,7 +34,7 @@ def declarations(source: str, search: Sequence[Path]) -> str:
     words = words_of(source, search)
     everything = " ".join(words).lower()
     macros = [f"#define TKJIT_TORCH_{word.upper()}\n" for word in _MACROS if word in everything]
-    return "".join(macros) + declarations_for(words)
+    return "".join([*macros, *map(_EXPORTED.format, dict.fromkeys(_MODULE.findall(source)))]) + declarations_for(words)
 
 
 def write_operator_headers(included: Iterable[str], directory: Path) -> None:

@@ -46,7 +46,7 @@ R call(const char* name, const char* overload, const A&... arguments) {
     } else {
         (require_defined(arguments), ...);
         std::array<StableIValue, (sizeof...(A) > Returned<R>::count ? sizeof...(A) : Returned<R>::count)> stack{c10::Passed<A>::give(arguments)...};
-        c10::check_call(aoti_torch_call_dispatcher(name, overload, stack.data()), name);
+        c10::check_call(torch_call_dispatcher(name, overload, stack.data(), TORCH_ABI_VERSION), name);
         return Returned<R>::take(stack.data());
     }
 }

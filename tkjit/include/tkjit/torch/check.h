@@ -73,6 +73,13 @@ inline void check_call(AOTITorchError failed, const char* what) {
     if (failed) fail_call(what);
 }
 
+/// Throws if torch is too old to have the functions that the stand-ins call.
+inline void require_torch() {
+    const auto major = aoti_torch_abi_version() >> 56, minor = aoti_torch_abi_version() >> 48 & 0xff;
+    if (major < 2 || (major == 2 && minor < 11))
+        throw Error(str("this extension needs torch 2.11 or later, and this is torch ", major, ".", minor));
+}
+
 /// A Python warning, at the line of the source.
 inline void warn(const char* file, int line, const char* function, const std::string& text) {
     aoti_torch_warn(function, file, uint32_t(line), text.c_str());

@@ -37,6 +37,7 @@ public:
 
     Library(Kind kind, const char* space, const char* key, const char* file, uint32_t line)
         : space_(space), key_(key ? tkjit::key_in_process(key) : ""), file_(file), line_(line) {
+        c10::require_torch();
         TorchLibraryOpaque* made = nullptr;
         const AOTITorchError failed = kind == IMPL  ? aoti_torch_library_init_impl(space, tkjit::key_in_process(key), file, line, &made)
                                       : kind == DEF ? aoti_torch_library_init_def(space, file, line, &made)
@@ -62,7 +63,9 @@ public:
     Library& def(const char* schema, R (*function)(A...)) {
         const std::string given = schema;
         const std::string name = given.substr(0, given.find('('));
-        def(name == given ? c10::Boxed<R(A...)>::schema(name).c_str() : schema);
+        if (name == given)
+            in_python_.push_back(std::make_unique<PythonLibrary>(space_, c10::Boxed<R(A...)>::schema(name)));
+        else def(schema);
         return impl(name.c_str(), DispatchKey::CompositeImplicitAutograd, function);
     }
     template <class R, class... A>
@@ -96,15 +99,13 @@ private:
     template <class R, class... A>
     Library& implement(TorchLibraryOpaque* in, const char* name, R (*function)(A...)) {
         const c10::BoxedFunction boxed = c10::Boxed<R(A...)>::of(function);
-        const AOTITorchError failed = torch_library_impl ? torch_library_impl(in, name, boxed, TORCH_ABI_VERSION)
-                                                         : aoti_torch_library_impl(in, name, boxed);
-        c10::check_call(failed, name);
+        c10::check_call(torch_library_impl(in, name, boxed, TORCH_ABI_VERSION), name);
         return note(name, c10::Boxed<R(A...)>::schema("f"));
     }
     /// Registers a function with types that the C ABI does not pass.
     template <class R, class... A>
     Library& implement_in_python(const char* key, const char* name, R (*function)(A...)) {
-        in_python_.push_back(std::make_unique<PythonImplementation>(space_, key, name, function));
+        in_python_.push_back(std::make_unique<PythonLibrary>(space_, key, name, function));
         return note(name, c10::Boxed<R(A...)>::schema("f"));
     }
     Library& note(const char* name, const std::string& schema) {
@@ -117,7 +118,7 @@ private:
     const char* const file_;
     const uint32_t line_;
     std::vector<TorchLibraryOpaque*> made_;
-    std::vector<std::unique_ptr<PythonImplementation>> in_python_;
+    std::vector<std::unique_ptr<PythonLibrary>> in_python_;
 };
 
 /// Operators as sources registered them before TORCH_LIBRARY: ``RegisterOperators().op("space::name", &function)``.
@@ -149,7 +150,7 @@ private:
             tkjit::registrations().undo.push_back([library] { library->withdraw(); });
             library->def(schema.substr(colon + 2).c_str(), function);
         } catch (const std::exception& error) {
-            if (tkjit::registrations().error.empty()) tkjit::registrations().error = error.what();
+            tkjit::fail_registration(schema.c_str(), error);
         }
     }
 };
@@ -161,7 +162,7 @@ struct LibraryInit {
             tkjit::registrations().undo.push_back([library] { library->withdraw(); });
             define(*library);
         } catch (const std::exception& error) {
-            if (tkjit::registrations().error.empty()) tkjit::registrations().error = error.what();
+            tkjit::fail_registration(file, error);
         }
     }
 };

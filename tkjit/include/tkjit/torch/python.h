@@ -4,6 +4,7 @@
 #pragma once
 
 #include "python_classes.h"
+#include "registrations.h"
 
 namespace pybind11 {
 inline namespace tkjit_stand_in {
@@ -16,6 +17,20 @@ struct Documentation {
     }
     void operator=(const std::string& text) const { *this = text.c_str(); }
 };
+/// Raises an ImportError if a module cannot work in this process.
+inline void check_import() {
+    try {
+        c10::require_torch();
+    } catch (const std::exception& error) {
+        throw import_error(error.what());
+    }
+#ifdef TKJIT_RAISES_AT_IMPORT
+    if (tkjit::registrations().error.empty()) return;
+    tkjit::withdraw_registrations();
+    throw import_error("it cannot register its operators: " + tkjit::registrations().error);
+#endif
+}
+
 class module_ : public object {
 public:
     module_() = default;
@@ -75,6 +90,7 @@ F wrap_pybind_function(F function) {
         PyObject* const made = PyModule_Create(&definition);                                                      \
         if (!made) return nullptr;                                                                                \
         try {                                                                                                     \
+            pybind11::check_import();                                                                             \
             pybind11::module_ module(pybind11::object(pybind11::new_reference(made)));                            \
             tkjit_define(module);                                                                                 \
         } catch (...) {                                                                                           \

@@ -1,4 +1,5 @@
-// Operators with arguments that torch's C ABI does not pass, numbers of any type and dictionaries: Python registers them.
+// What Python registers because torch's C ABI cannot: operators with numbers of any type or dictionaries, and operators whose
+// schema is inferred from the function.
 #pragma once
 
 #include "python.h"
@@ -7,19 +8,28 @@
 namespace torch {
 inline namespace tkjit_stand_in {
 
-/// A function that is an operator's until this ends.
-class PythonImplementation {
+/// A library of ``torch.library``; what it has registered goes when this ends.
+class PythonLibrary {
 public:
+    /// With a function of an operator.
     template <class F>
-    PythonImplementation(const std::string& space, const char* key, const char* name, F function) {
+    PythonLibrary(const std::string& space, const char* key, const char* name, F function) {
         at::in_python([&] {
             const auto module = pybind11::module_::import("torch.library");
             library_ = module.attr("Library")(space, "IMPL", key);
             library_.attr("impl")(name, pybind11::python_function(pybind11::make_function(name, function, false).release()));
         });
     }
-    PythonImplementation(const PythonImplementation&) = delete;
-    ~PythonImplementation() {
+    /// With the definition of an operator that may write to its arguments, whatever its schema says: an inferred one says
+    /// nothing, and TorchScript would drop calls whose results are not used.
+    PythonLibrary(const std::string& space, const std::string& schema) {
+        at::in_python([&] {
+            library_ = pybind11::module_::import("torch.library").attr("Library")(space, "FRAGMENT");
+            library_.attr("define")(schema, "CONSERVATIVE");
+        });
+    }
+    PythonLibrary(const PythonLibrary&) = delete;
+    ~PythonLibrary() {
         const pybind11::gil_scoped_acquire held;
         const pybind11::object destroyed(PyObject_CallMethod(library_.ptr(), "_destroy", nullptr));
         if (!destroyed.ptr()) PyErr_WriteUnraisable(library_.ptr());

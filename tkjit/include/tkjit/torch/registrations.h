@@ -1,7 +1,11 @@
-// What the blocks of a shared object have registered as operators, and why they could not. cpp_extension asks when it has loaded
-// one: in a static initializer nobody could catch an exception.
+// The operators that a shared object has registered, or the reason why it could not. The blocks that register run in static
+// initializers, where nobody could catch an exception, so the error is kept. cpp_extension asks for it after loading. In a
+// wheel the module's initialization raises it (TKJIT_RAISES_AT_IMPORT); a library without a module prints it
+// (TKJIT_PRINTS_ERRORS).
 #pragma once
 
+#include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -19,6 +23,20 @@ inline Registrations& registrations() {
     static auto* const all = new Registrations;  // what is registered stays until the process ends
     return *all;
 }
+/// Takes back all that this shared object has registered. The exported function must not be called from here: in a process
+/// with several such libraries it may be another one's.
+inline void withdraw_registrations() {
+    for (auto undo = registrations().undo.rbegin(); undo != registrations().undo.rend(); ++undo) (*undo)();
+    registrations().undo.clear();
+}
+inline void fail_registration([[maybe_unused]] const char* file, const std::exception& error) {
+    if (!registrations().error.empty()) return;
+    registrations().error = error.what();
+#ifdef TKJIT_PRINTS_ERRORS
+    std::fprintf(stderr, "%s registers no operators: %s\n", file, error.what());
+    withdraw_registrations();
+#endif
+}
 extern "C" __attribute__((used, visibility("default"))) inline const char* tkjit_registration_error() {
     return registrations().error.c_str();
 }
@@ -26,8 +44,7 @@ extern "C" __attribute__((used, visibility("default"))) inline const char* tkjit
     return registrations().functions.c_str();
 }
 extern "C" __attribute__((used, visibility("default"))) inline void tkjit_withdraw_registrations() {
-    for (auto undo = registrations().undo.rbegin(); undo != registrations().undo.rend(); ++undo) (*undo)();
-    registrations().undo.clear();
+    withdraw_registrations();
 }
 
 /// The dispatcher's key for one that a source names. The simulator's tensors lie on the CPU: what is registered for CUDA takes

@@ -1,8 +1,13 @@
 // The functions of torch's stable C ABI that the stand-ins call. Their own headers cost nvcc five seconds.
+//
+// Those named torch_* came with torch 2.10. They are weak, so that an extension loads with an older torch and can then say
+// which torch it needs; and those of torch 2.13 may be null.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#define TKJIT_WEAK __attribute__((weak))
 
 extern "C" {
 struct AtenTensorOpaque;  // an at::Tensor
@@ -38,8 +43,9 @@ void aoti_torch_warn(const char* function, const char* file, uint32_t line, cons
 void aoti_torch_print_tensor_handle(AtenTensorHandle tensor, const char* message);
 bool aoti_torch_grad_mode_is_enabled();
 void aoti_torch_grad_mode_set_enabled(bool enabled);
-AOTITorchError aoti_torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack);
-AOTITorchError torch_parse_device_string(const char* text, uint32_t* type, int32_t* index);
+TKJIT_WEAK AOTITorchError torch_call_dispatcher(const char* name, const char* overload, StableIValue* stack, uint64_t built_with);
+uint64_t aoti_torch_abi_version();
+TKJIT_WEAK AOTITorchError torch_parse_device_string(const char* text, uint32_t* type, int32_t* index);
 AOTITorchError aoti_torch_item_float64(AtenTensorHandle tensor, double* value);
 AOTITorchError aoti_torch_item_float32(AtenTensorHandle tensor, float* value);
 AOTITorchError aoti_torch_item_int64(AtenTensorHandle tensor, int64_t* value);
@@ -57,32 +63,31 @@ AOTITorchError aoti_torch_library_def(TorchLibraryOpaque* library, const char* s
 AOTITorchError aoti_torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t));
 AOTITorchError aoti_torch_delete_library_object(TorchLibraryOpaque* library);
 
-AOTITorchError torch_parallel_for(int64_t begin, int64_t end, int64_t grain_size, void (*run)(int64_t, int64_t, void*), void* context);
-AOTITorchError torch_get_thread_idx(uint32_t* index);
-AOTITorchError torch_get_num_threads(uint32_t* count);
-AOTITorchError torch_get_current_cuda_blas_handle(void** handle);
-AOTITorchError torch_set_current_cuda_stream(void* stream, int32_t device);
-AOTITorchError torch_get_cuda_stream_from_pool(bool is_high_priority, int32_t device, void** stream);
+TKJIT_WEAK AOTITorchError torch_parallel_for(int64_t begin, int64_t end, int64_t grain_size, void (*run)(int64_t, int64_t, void*), void* context);
+TKJIT_WEAK AOTITorchError torch_get_thread_idx(uint32_t* index);
+TKJIT_WEAK AOTITorchError torch_get_num_threads(uint32_t* count);
+TKJIT_WEAK AOTITorchError torch_get_current_cuda_blas_handle(void** handle);
+TKJIT_WEAK AOTITorchError torch_set_current_cuda_stream(void* stream, int32_t device);
+TKJIT_WEAK AOTITorchError torch_get_cuda_stream_from_pool(bool is_high_priority, int32_t device, void** stream);
 AOTITorchError aoti_torch_cuda_caching_allocator_raw_alloc(uint64_t bytes, void** memory);
 AOTITorchError aoti_torch_cuda_caching_allocator_raw_delete(void* memory);
 
-// null in a version of torch without them
 struct StableListOpaque;
 struct StringOpaque;
-AOTITorchError torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t),
+TKJIT_WEAK AOTITorchError torch_library_impl(TorchLibraryOpaque* library, const char* name, void (*)(StableIValue*, uint64_t, uint64_t),
                                   uint64_t version);
-AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list);
-AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element);
-AOTITorchError torch_list_size(StableListOpaque* list, size_t* size);
-AOTITorchError torch_list_get_item(StableListOpaque* list, size_t index, StableIValue* element);
-AOTITorchError torch_delete_list(StableListOpaque* list);
-AOTITorchError torch_new_string_handle(const char* data, size_t length, StringOpaque** made);
-AOTITorchError torch_string_length(StringOpaque* text, size_t* length);
-AOTITorchError torch_string_c_str(StringOpaque* text, const char** data);
-AOTITorchError torch_delete_string(StringOpaque* text);
-AOTITorchError torch_new_stable_ivalue(StableIValue** made) __attribute__((weak));
-AOTITorchError torch_delete_stable_ivalue(StableIValue* value) __attribute__((weak));
+TKJIT_WEAK AOTITorchError torch_new_list_reserve_size(size_t size, StableListOpaque** list);
+TKJIT_WEAK AOTITorchError torch_list_push_back(StableListOpaque* list, StableIValue element);
+TKJIT_WEAK AOTITorchError torch_list_size(StableListOpaque* list, size_t* size);
+TKJIT_WEAK AOTITorchError torch_list_get_item(StableListOpaque* list, size_t index, StableIValue* element);
+TKJIT_WEAK AOTITorchError torch_delete_list(StableListOpaque* list);
+TKJIT_WEAK AOTITorchError torch_new_string_handle(const char* data, size_t length, StringOpaque** made);
+TKJIT_WEAK AOTITorchError torch_string_length(StringOpaque* text, size_t* length);
+TKJIT_WEAK AOTITorchError torch_string_c_str(StringOpaque* text, const char** data);
+TKJIT_WEAK AOTITorchError torch_delete_string(StringOpaque* text);
+TKJIT_WEAK AOTITorchError torch_new_stable_ivalue(StableIValue** made);
+TKJIT_WEAK AOTITorchError torch_delete_stable_ivalue(StableIValue* value);
 AOTITorchError aoti_torch_aten_subtract_Tensor(AtenTensorHandle self, AtenTensorHandle other, double alpha,
                                                AtenTensorHandle* made);
-const char* torch_exception_get_what_without_backtrace() __attribute__((weak));
+TKJIT_WEAK const char* torch_exception_get_what_without_backtrace();
 }

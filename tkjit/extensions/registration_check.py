@@ -1,0 +1,25 @@
+"""Loads a shared object, in a process of its own, and prints why its operators cannot be registered, if so."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tkjit.extensions.registrations import registration_problem
+
+
+def main() -> None:
+    name, path = sys.argv[1:]
+    try:
+        problem = registration_problem(name, Path(path))
+    except OSError as error:
+        if "cannot open shared object file" in str(error):  # a library that only the machines that use it have
+            return
+        problem = str(error)
+    if problem:
+        print(problem)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
