@@ -121,7 +121,7 @@ class Settings:
     header_roots : tuple of (str, Path)
         ``THUNDERKITTENS_ROOT``, ``CUTLASS_ROOT``: where header libraries lie.
     cuda_archs : str
-        ``TORCH_CUDA_ARCH_LIST``: the GPU architecture of extensions; that of the current GPU without it.
+        ``TORCH_CUDA_ARCH_LIST``: the GPU architectures of extensions; without it, the current GPU's.
     sync : bool
         ``TKJIT_SYNC``: whether each launch waits for its kernel, to find the one that goes wrong.
     quiet : bool

@@ -26,13 +26,13 @@ torch::Tensor twice(torch::Tensor x) {
 
 def extension(**changes: object) -> Extension:
     sources = (Source("main.cpp", None, "int a;"), CUDA_SYMBOLS, Source("k.cu", Path("/src"), '#include "k.cu"\n'))
-    given = {"arch": "90a", "cuda_flags": ("-O3",), "include_dirs": (Path("/include"),), **changes}
+    given = {"archs": ("90a",), "cuda_flags": ("-O3",), "include_dirs": (Path("/include"),), **changes}
     return Extension("mine", sources, **given)  # type: ignore[arg-type]
 
 
 def test_a_record_is_what_was_loaded(tmp_path):
     path = tmp_path / "record"
-    listed = [Loaded(extension()), Loaded(extension(arch="cpu")), Loaded(extension(), is_python_module=False)]
+    listed = [Loaded(extension()), Loaded(extension(archs=("cpu",))), Loaded(extension(), is_python_module=False)]
     for one in [*listed, listed[0]]:
         record_extension(path, one)
     assert read_extensions(path) == listed

@@ -288,7 +288,19 @@ def test_what_is_refused(tmp_path, monkeypatch):
     ]:
         with pytest.raises(error, match=text):
             cpp_extension.load("refused", **given)
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0 9.0")
-    with pytest.raises(ToolchainError, match="one architecture is compiled"):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;Hopper")
+    with pytest.raises(ToolchainError, match="'Hopper' is not a GPU architecture"):
         cpp_extension.load("refused", tmp_path / "a.cu")
     assert issubclass(CompileError, RuntimeError)
+
+
+def test_a_module_of_its_own(tmp_path):
+    """Its function is exported, although it does not say PyMODINIT_FUNC."""
+    path = tmp_path / "plain.cpp"
+    path.write_text(
+        "#include <Python.h>\n#include <torch/library.h>\n"
+        'extern "C" { PyObject* PyInit_plain(void) {\n'
+        '    static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "plain", nullptr, -1, nullptr};\n'
+        "    return PyModule_Create(&definition);\n} }\n"
+    )
+    assert cpp_extension.load("plain", path).__name__ == "plain"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _PARSER = (functions.__file__, tokens.__file__, lexer.__file__, scopes.__file__)
 OBJECT, MODULE, FUNCTIONS = "extension_object", "extension", "extension_functions"
 PREPROCESSED, _PREPROCESSED_FILE = "extension_preprocessed", "preprocessed.ii"
-_RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-device-code)[= ]true)(?!\S)")
 LACKING = "lacking"  # of a manifest: what the stand-ins for torch's headers lack
 
 
@@ -132,7 +130,7 @@ class _SourcePlan(_ExtensionPlan):
             first = [str(toolchain.cxx.path), "-x", "c++"]
         directories = [f"-I{directory}" for directory in (staging, *self._include_dirs)]
         system = [python]
-        if self._extension.arch and not self._extension.is_simulated and self._target is None:
+        if self._extension.archs and not self._extension.is_simulated and self._target is None:
             # a C++ source next to CUDA's may call the runtime, and include Thrust's headers
             system += [toolchain.cuda_root / "include", toolchain.cuda_root / "include/cccl"]
         return [
@@ -187,7 +185,7 @@ class _SourcePlan(_ExtensionPlan):
         torch = _torch_headers(self._extension)
         if self._extension.is_simulated:
             return (SIMULATOR, *own, *torch, CUDA_LIBRARIES)
-        return (*own, *torch, *((CUDA_LIBRARIES,) if self._extension.arch else ()))
+        return (*own, *torch, *((CUDA_LIBRARIES,) if self._extension.archs else ()))
 
 
 class ObjectPlan(_SourcePlan):
@@ -314,13 +312,13 @@ class LinkPlan(_ExtensionPlan):
     @property
     def _links_device_code(self) -> bool:
         """Whether kernels may call device functions of other sources."""
-        return not self._extension.is_simulated and bool(_RELOCATABLE.search(" ".join(self._extension.cuda_flags)))
+        return not self._extension.is_simulated and sources.links_device_code(self._extension.cuda_flags)
 
     @property
     def _device_linker(self) -> list[str]:
         toolchain = self._env.toolchain
-        architecture = f"-gencode=arch=compute_{self._extension.arch},code=sm_{self._extension.arch}"
-        return [str(toolchain.nvcc.path), f"-ccbin={toolchain.cxx.path}", "-dlink", "-Xcompiler=-fPIC", architecture]
+        first = [str(toolchain.nvcc.path), f"-ccbin={toolchain.cxx.path}", "-dlink", "-Xcompiler=-fPIC"]
+        return [*first, *self._extension.gencode]
 
     @property
     def _identities(self) -> tuple[str, ...]:
@@ -330,7 +328,7 @@ class LinkPlan(_ExtensionPlan):
     def _flags(self) -> tuple[str, ...]:
         import torch
 
-        has_cuda = bool(self._extension.arch) and not self._extension.is_simulated
+        has_cuda = bool(self._extension.archs) and not self._extension.is_simulated
         libraries = ["torch_cpu"] if self._extension.has_stand_ins else ["c10", "torch_cpu", "torch", "torch_python"]
         if has_cuda and not self._extension.has_stand_ins and torch.version.cuda:
             libraries += ["c10_cuda", "torch_cuda"]

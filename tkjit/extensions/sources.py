@@ -12,9 +12,10 @@ from pathlib import Path
 from tkjit.compile.flags import INCLUDE, simulated_flags
 from tkjit.compile.targets import Target, arch_of_capability, cpu_target, gpu_target
 from tkjit.config import Settings
-from tkjit.errors import ArgumentError, ToolchainError
+from tkjit.errors import ArgumentError
 
 CPU = "cpu"
+PTX = "+PTX"
 _CUDA, _CPP = (".cu",), (".cpp", ".cc", ".cxx", ".c++")
 # as torch.utils.cpp_extension has them
 _COMMON = ("-std=c++20", "-DTORCH_API_INCLUDE_EXTENSION_H")
@@ -26,6 +27,9 @@ _NVCC = (
     "--expt-relaxed-constexpr",
 )
 WITHOUT_OPERATORS = "-DTKJIT_TORCH_WITHOUT_OPERATORS"  # a source's own registrations are parsed and left out
+_RELOCATABLE = re.compile(r"(?<!\S)(?:-dc|--device-c|--?(?:rdc|relocatable-device-code)[= ]true)(?!\S)")
+_NAMES_ARCHITECTURE = re.compile(r"(?:-gencode|--generate-code|-arch|--gpu-architecture|-code|--gpu-code)(?==|$)")
+_ARCHITECTURE = re.compile(r"\barch=(?:compute|sm)_(\d+[af]?)")
 _SIMULATED = ("-DTKJIT_SIM=1", "-DUSE_CUDA", "-include", "tkjit/torch/simulated.h")
 # the C ABI's functions for CUDA, and the driver's without a link dependency
 _OWN_NVCC = ("-DUSE_CUDA", "-include", "tkjit/driver.h")
@@ -95,8 +99,9 @@ class Extension:
     ----------
     name : str
         Of the Python module.
-    arch : str
-        The GPU architecture of its CUDA sources, or ``"cpu"`` for the simulator; empty where there are none.
+    archs : tuple of str
+        The GPU architectures of its CUDA sources, such as ``"90a"`` or ``"90+PTX"``, or ``"cpu"`` for the simulator;
+        empty if it has no CUDA sources.
     cflags, cuda_flags, ldflags : tuple of str
         What g++ and nvcc are given besides torch's own flags, and the linker.
     has_stand_ins : bool
@@ -109,7 +114,7 @@ class Extension:
 
     name: str
     sources: tuple[Source, ...]
-    arch: str = ""
+    archs: tuple[str, ...] = ()
     cflags: tuple[str, ...] = ()
     cuda_flags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
@@ -120,14 +125,28 @@ class Extension:
 
     @property
     def target(self) -> Target | None:
-        if self.arch == CPU:
+        """The first architecture."""
+        if self.is_simulated:
             return cpu_target(model=self.model)
-        return gpu_target(self.arch) if self.arch else None
+        return gpu_target(self.archs[0].removesuffix(PTX)) if self.archs else None
 
     @property
     def is_simulated(self) -> bool:
         """Whether its kernels run in the simulator."""
-        return self.arch == CPU
+        return self.archs == (CPU,)
+
+    @property
+    def gencode(self) -> tuple[str, ...]:
+        """The flags that name the architectures to nvcc: as with torch, the user's own if there are any."""
+        if own := _architecture_flags(self.cuda_flags):
+            return own
+        found = []
+        for arch in self.archs:
+            number = arch.removesuffix(PTX)
+            found.append(f"-gencode=arch=compute_{number},code=sm_{number}")
+            if arch != number:
+                found.append(f"-gencode=arch=compute_{number},code=compute_{number}")
+        return tuple(found)
 
     @property
     def own_sources(self) -> tuple[Source, ...]:
@@ -149,9 +168,25 @@ class Extension:
             # whose headers need C++20
             given = filterfalse(_is_standard, self.cuda_flags)
             return (*common, *_SIMULATED, *simulated_flags(cpu_target(model=self.model), given))
-        gencode = f"-gencode=arch=compute_{self.arch},code=sm_{self.arch}"
-        host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", gencode)
-        return (*_last_standard((*common, *_NVCC, *_OWN_NVCC, *self.cuda_flags)), *host)
+        host = ("-Xcompiler=-fPIC,-fvisibility=hidden", "-Xptxas=-v", *self.gencode)
+        own = _architecture_flags(self.cuda_flags)
+        others = [flag for flag in self.cuda_flags if flag not in own]
+        return (*_last_standard((*common, *_NVCC, *_OWN_NVCC, *others)), *host)
+
+
+def _architecture_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags among nvcc's that name architectures, and their values.
+
+    Examples
+    --------
+    >>> _architecture_flags(["-O3", "-gencode", "arch=compute_80,code=sm_80", "-arch=sm_90a"])
+    ('-gencode', 'arch=compute_80,code=sm_80', '-arch=sm_90a')
+    """
+    found: list[str] = []
+    for before, flag in zip(["", *flags], flags, strict=False):
+        if _NAMES_ARCHITECTURE.match(flag) or _NAMES_ARCHITECTURE.fullmatch(before):
+            found.append(flag)
+    return tuple(found)
 
 
 def _last_standard(flags: Sequence[str]) -> tuple[str, ...]:
@@ -196,27 +231,27 @@ def extension_of(
     include_paths: str | Path | Sequence[str | Path] | None = None,
     *,
     with_cuda: bool | None = None,
-    arch: str = "",
+    archs: tuple[str, ...] = (),
 ) -> Extension:
     """What is compiled for the arguments of ``load``.
 
     Parameters
     ----------
-    arch : str
-        For what CUDA sources are compiled; without it ``arch_for`` decides.
+    archs : tuple of str
+        The architectures of CUDA sources. By default ``archs_for`` decides.
     """
     if not name.isidentifier():
         raise ArgumentError(f"cpp_extension: {name!r} is no name of a module")
     sources = tuple(sources)
     settings = Settings.from_environment()
-    arch = arch or arch_for(sources, settings.cuda_archs, with_cuda=bool(with_cuda))
-    if arch:
+    archs = archs or archs_for(sources, settings.cuda_archs, with_cuda=bool(with_cuda))
+    if archs:
         sources = (CUDA_SYMBOLS, *sources)
     directories = [include_paths] if isinstance(include_paths, (str, Path)) else include_paths or ()
     return Extension(
         name,
         sources,
-        arch,
+        archs,
         split_flags(cflags),
         split_flags(cuda_flags),
         split_flags(ldflags),
@@ -244,42 +279,66 @@ def source_of_kernel(path: Path | None, text: str) -> Source:
     return _file(path) if path is not None else Source("kernel.cu", None, text)
 
 
-def arch_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> str:
-    """The architecture of CUDA sources: the one that is listed, or the current GPU's; none without such sources.
+def links_device_code(flags: Sequence[str]) -> bool:
+    """Whether flags of nvcc's let kernels call device functions of other sources."""
+    return bool(_RELOCATABLE.search(" ".join(flags)))
+
+
+def archs_of_flags(flags: Sequence[str]) -> tuple[str, ...]:
+    """The architectures that nvcc's own flags name; empty if none does.
+
+    Examples
+    --------
+    >>> archs_of_flags(["-gencode=arch=compute_80,code=sm_80", "-arch=sm_90a", "-arch=native"])
+    ('80', '90a')
+    """
+    found = _ARCHITECTURE.findall(" ".join(_architecture_flags(flags)))
+    return tuple(dict.fromkeys(found))
+
+
+def archs_for(sources: Iterable[Source], listed: str, *, with_cuda: bool = False) -> tuple[str, ...]:
+    """The architectures of CUDA sources: those listed, or the current GPU's; none without such sources.
 
     Without a GPU it is the simulator's.
 
     Parameters
     ----------
     listed : str
-        As ``TORCH_CUDA_ARCH_LIST`` has it.
+        The value of ``TORCH_CUDA_ARCH_LIST``.
     with_cuda : bool
         Whether sources use CUDA that do not end with .cu.
 
     Raises
     ------
     ToolchainError
-        If several are listed, or one that is unknown.
+        If one is listed that is unknown.
     """
     if not with_cuda and not any(source.is_cuda for source in sources):
-        return ""
+        return ()
     if listed:
-        return arch_listed(listed)
+        return archs_listed(listed)
     import torch
 
     if not torch.cuda.is_available():
-        return CPU
-    return arch_of_capability(*torch.cuda.get_device_capability())
+        return (CPU,)
+    return (arch_of_capability(*torch.cuda.get_device_capability()),)
 
 
-def arch_listed(listed: str) -> str:
-    """The architecture of a list of one; empty for an empty one.
+def archs_listed(listed: str) -> tuple[str, ...]:
+    """The architectures of ``TORCH_CUDA_ARCH_LIST``, which separates them by spaces or semicolons.
 
     Raises
     ------
     ToolchainError
-        If several are listed, or one that is unknown.
+        If one is unknown.
+
+    Examples
+    --------
+    >>> archs_listed("8.0;9.0a 10.0+PTX")
+    ('80', '90a', '100+PTX')
     """
-    if len(re.split(r"[ ;]+", listed)) > 1:
-        raise ToolchainError(f"cpp_extension: TORCH_CUDA_ARCH_LIST={listed!r}: one architecture is compiled; give one")
-    return gpu_target(listed.removesuffix("+PTX").replace(".", "")).arch if listed else ""
+    found = []
+    for each in filter(None, re.split(r"[ ;,]+", listed)):
+        number = each.removesuffix(PTX)
+        found.append(gpu_target(number.replace(".", "")).arch + each[len(number) :])
+    return tuple(dict.fromkeys(found))

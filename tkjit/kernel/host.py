@@ -227,7 +227,7 @@ class HostKernel(Kernel):
 
         return self._extension(CPU if target.is_cpu else target.arch)
 
-    def _extension(self, arch: str = "") -> Extension:
+    def _extension(self, *archs: str) -> Extension:
         from tkjit.extensions.sources import WITHOUT_OPERATORS, extension_of, source_of_kernel
 
         how, path = self._compilation, self._source.path
@@ -237,7 +237,7 @@ class HostKernel(Kernel):
             cuda_flags=[*_flags_of(how), WITHOUT_OPERATORS],
             ldflags=[f"-l{library}" for library in how.libraries],
             include_paths=how.include_dirs,
-            arch=arch,
+            archs=archs,
         )
 
     @cached_property
