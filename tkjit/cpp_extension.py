@@ -1,17 +1,26 @@
-"""``load`` and ``load_inline`` of ``torch.utils.cpp_extension``, with tkjit's cache.
+"""``load``, ``load_inline`` and ``BuildExtension`` of ``torch.utils.cpp_extension``, without torch's headers.
 
 A program changes its import: ``from tkjit import cpp_extension``. Sources that use tensors, and no more of torch than
 ``tkjit/include/tkjit/torch`` has, are compiled without torch's headers, which take nvcc a minute and a half.
+
+A ``setup.py`` does too: ``from tkjit.cpp_extension import BuildExtension, CUDAExtension``. Its wheel then works with
+Python 3.10, torch 2.11, and every later version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import ArgumentError
 
+if TYPE_CHECKING:
+    from tkjit.extensions.build_ext import BuildExtension, CppExtension, CUDAExtension
+
+    CUDA_HOME: str | None
+
+__all__ = ["CUDA_HOME", "BuildExtension", "CUDAExtension", "CppExtension", "include_paths", "load", "load_inline"]
 _HOST_HEADERS = "#include <torch/extension.h>\n"
 _CUDA_HEADERS = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
 
@@ -143,6 +152,35 @@ def load_inline(
         defines_functions=functions is not None,
         verbose=verbose,
     )
+
+
+def include_paths(device_type: str = "cpu", *_: Any, **__: Any) -> list[str]:
+    """No directory: ``BuildExtension`` finds the headers by itself. A ``setup.py`` may ask for torch's here."""
+    return []
+
+
+def __getattr__(name: str) -> Any:
+    """What only a ``setup.py`` uses, since setuptools takes long to import."""
+    if name in ("BuildExtension", "CUDAExtension", "CppExtension"):
+        from tkjit.extensions import build_ext
+
+        return getattr(build_ext, name)
+    if name == "CUDA_HOME":
+        return _cuda_home()
+    if name in ("ROCM_HOME", "SYCL_HOME"):
+        return None
+    if name == "IS_HIP_EXTENSION":
+        return False
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _cuda_home() -> str | None:
+    """The directory of the CUDA toolkit, as ``torch.utils.cpp_extension.CUDA_HOME``; None without one."""
+    from tkjit.config import Settings
+    from tkjit.loader import loader_for
+
+    root = loader_for(Settings.from_environment()).env.toolchain.cuda_root_or_none
+    return str(root) if root else None
 
 
 def _texts(given: str | Sequence[str] | None) -> list[str]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
 import pytest
 import torch
+from cuda.pathfinder import find_nvidia_binary_utility
 from support.stable_source import SOURCE as STABLE
 
 from tkjit import cpp_extension
 from tkjit.errors import CompileError
+from tkjit.extensions.stable_abi import unstable_symbols
 
 pytestmark = pytest.mark.nvcc
 
@@ -138,3 +146,52 @@ def test_names_of_the_drivers_functions_are_the_sources_to_use(tmp_path):
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="cuTensorMapEncodeTiled is not to be had from the CUDA driver"):
             module.f(torch.zeros(4))
+
+
+def listed_code(shared_object: Path, kind: str) -> set[str]:
+    """The architectures for which a shared object has ``elf`` or ``ptx``."""
+    tool = find_nvidia_binary_utility("cuobjdump")
+    assert tool is not None, "install nvidia-cuda-cuobjdump (make test does)"
+    listed = subprocess.run([tool, f"--list-{kind}", str(shared_object)], capture_output=True, text=True, check=False)
+    return set(re.findall(r"sm_\d+a?", listed.stdout))
+
+
+@pytest.mark.parametrize(
+    ("listed", "flags", "elf", "ptx"),
+    [
+        ("8.0;9.0a+PTX", [], {"sm_80", "sm_90a"}, {"sm_90a"}),
+        ("9.0a", ["-gencode", "arch=compute_80,code=sm_80"], {"sm_80"}, set()),  # a user's own flags, as with torch
+    ],
+)
+def test_code_for_each_architecture(tmp_path, monkeypatch, listed, flags, elf, ptx):
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", listed)
+    path = tmp_path / "one.cu"
+    path.write_text("__global__ void one(float* x) { *x = 1; }\nvoid run(float* x) { one<<<1, 1>>>(x); }\n")
+    cpp_extension.load("one", path, extra_cuda_cflags=flags, build_directory=tmp_path, is_python_module=False)
+    assert listed_code(tmp_path / "one.so", "elf") == elf
+    assert listed_code(tmp_path / "one.so", "ptx") == ptx
+
+
+def test_a_wheel_with_kernels(tmp_path, monkeypatch):
+    """Compiled by nvcc for two architectures; where no GPU is, its checks of arguments run."""
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0;9.0a")
+    setup = """
+        from setuptools import setup
+        from tkjit.cpp_extension import CUDA_HOME, BuildExtension, CUDAExtension
+        assert CUDA_HOME
+        setup(
+            name="adding",
+            ext_modules=[CUDAExtension("adding", ["add.cu"], extra_compile_args={"cxx": [], "nvcc": ["-O3"]})],
+            cmdclass={"build_ext": BuildExtension.with_options(use_ninja=False)},
+        )
+    """
+    (tmp_path / "setup.py").write_text(dedent(setup))
+    (tmp_path / "add.cu").write_text(SOURCE + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add", &add); }\n')
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    module = tmp_path / "adding.abi3.so"
+    assert listed_code(module, "elf") == {"sm_80", "sm_90a"}
+    assert [*unstable_symbols(module)] == []
+    code = "import sys; sys.modules['tkjit'] = None; import torch, adding; adding.add(torch.ones(3), torch.ones(3))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "RuntimeError: a must be a CUDA tensor" in run.stderr

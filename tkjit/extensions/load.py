@@ -156,6 +156,31 @@ def build_with_stand_ins(extension: Extension) -> Path:
     return _build(loader, Loaded(extension))[-1].shared_object
 
 
+def build_stable(extension: Extension) -> Path:
+    """The shared object of an extension compiled through the stand-ins alone, with no module but the sources' own.
+
+    Raises
+    ------
+    ArgumentError
+        If a source needs a header or a name of torch's that the stand-ins lack, with its line.
+    CompileError
+    """
+    loader = loader_for(Settings.from_environment())
+    if lacking := _lacking(loader, extension):
+        where = needed.first_use(
+            lacking,
+            [
+                (source.path or Path(source.name), source.content, extension.directories_of(source))
+                for source in extension.own_sources
+            ],
+        )
+        raise ArgumentError(
+            f"{where}: {lacking} is not in torch's stable ABI, so a wheel for every version of torch cannot use it;"
+            " docs/torch-sources.md lists what tkjit supports"
+        )
+    return _build(loader, Loaded(extension, is_python_module=False))[-1].shared_object
+
+
 def functions_of_extension(extension: Extension) -> list[HostFunction]:
     """The functions of an extension's sources that a module can have.
 
@@ -208,7 +233,7 @@ def load_extension(
         loaded: ModuleType | str = module
         is_made = defines_functions or not defines_module(extension.own_sources)
         if is_made and not any(LACKING in entry.manifest for entry in objects):
-            take_each_device(module, extension, lambda: _module_of(replace(extension, arch=CPU)))
+            take_each_device(module, extension, lambda: _module_of(replace(extension, archs=(CPU,))))
     else:
         torch.ops.load_library(str(path))  # type: ignore[no-untyped-call]
         loaded = str(path)

@@ -115,6 +115,26 @@ def text_of(content: str, search: Sequence[Path]) -> Text:
     return Text(code, frozenset(name for name in _INCLUDE.findall(code) if _OF_TORCH.fullmatch(name)))
 
 
+def first_use(name: str, sources: Iterable[tuple[Path, str, Sequence[Path]]]) -> str:
+    """The first line that has a name, outside comments, as ``file:line``; the first file if no line has it.
+
+    Parameters
+    ----------
+    sources : iterable of (Path, str, sequence of Path)
+        The path of each source, its text, and the directories of its headers.
+    """
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+    sources = list(sources)
+    for source, content, search in sources:
+        headers = closure(content, search, skips_computed=True)
+        texts = [(source, content), *((path, _read(str(path), path.stat().st_mtime_ns)) for path in headers)]
+        for path, text in texts:
+            code = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+            if found := word.search(code):
+                return f"{path}:{code.count(chr(10), 0, found.start()) + 1}"
+    return str(sources[0][0])
+
+
 def text_of_preprocessed(preprocessed: str, own: Sequence[Path]) -> Text:
     """The lines of a preprocessed text that come from a user's files, and the headers of torch that were read.
 

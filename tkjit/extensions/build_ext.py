@@ -1,0 +1,208 @@
+"""Builds one wheel for all versions of torch and Python: ``BuildExtension`` and its kin, for a ``setup.py``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import setuptools
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError as SetuptoolsCompileError
+
+from tkjit.config import Settings
+from tkjit.errors import ArgumentError, TkjitError, ToolchainError
+from tkjit.extensions import sources as extension_sources
+from tkjit.extensions.sources import (
+    Extension,
+    archs_for,
+    archs_of_flags,
+    extension_of,
+    files_of,
+    links_device_code,
+    split_flags,
+)
+from tkjit.extensions.stable_abi import OLDEST_PYTHON, build_and_audit
+
+_LIMITED_API = re.compile(r"-DPy_LIMITED_API=(0x[0-9a-fA-F]+)")
+_HOST_ONLY_ARCH = "80"  # of an extension that uses CUDA and compiles no kernel
+_COMPILERS = ("cxx", "nvcc")
+
+
+class TorchExtension(setuptools.Extension):
+    """An extension that ``BuildExtension`` compiles through tkjit's stand-ins for torch's headers.
+
+    Parameters
+    ----------
+    extra_compile_args : list of str or dict of str to list of str
+        Flags for both compilers, or for each: ``{"cxx": ["-O3"], "nvcc": ["-O3", "--use_fast_math"]}``.
+    uses_cuda : bool
+        Whether C++ sources see CUDA's headers too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources: Sequence[str],
+        *arguments: Any,
+        extra_compile_args: Sequence[str] | dict[str, Sequence[str]] | None = None,
+        uses_cuda: bool = False,
+        dlink: bool = False,
+        dlink_libraries: Sequence[str] = (),
+        **options: Any,
+    ) -> None:
+        if dlink_libraries:
+            raise ArgumentError(f"{name}: dlink_libraries= is not supported; give the library's sources")
+        if isinstance(extra_compile_args, dict):
+            if unknown := extra_compile_args.keys() - {*_COMPILERS, "nvcc_dlink"}:
+                raise ArgumentError(f"{name}: extra_compile_args has {sorted(unknown)}; expected 'cxx' and 'nvcc'")
+            self.cxx_flags, self.nvcc_flags = (tuple(extra_compile_args.get(each, ())) for each in _COMPILERS)
+        else:
+            self.cxx_flags = self.nvcc_flags = tuple(extra_compile_args or ())
+        if dlink and not links_device_code(self.nvcc_flags):
+            self.nvcc_flags = (*self.nvcc_flags, "-rdc=true")
+        self.uses_cuda = uses_cuda
+        options["py_limited_api"] = True  # every extension is; what a setup.py says changes nothing
+        options.setdefault("language", "c++")
+        super().__init__(name, list(sources), *arguments, **options)
+
+
+def CppExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
+    """A C++ extension. The arguments are those of ``torch.utils.cpp_extension.CppExtension``."""
+    return TorchExtension(name, sources, *arguments, **options)
+
+
+def CUDAExtension(name: str, sources: Sequence[str], *arguments: Any, **options: Any) -> TorchExtension:
+    """A C++ and CUDA extension. The arguments are those of ``torch.utils.cpp_extension.CUDAExtension``."""
+    return TorchExtension(name, sources, *arguments, uses_cuda=True, **options)
+
+
+class BuildExtension(build_ext):
+    """The ``build_ext`` of a ``setup.py`` whose extensions use torch.
+
+    It compiles the extensions that ``CUDAExtension`` and ``CppExtension`` made, through tkjit's stand-ins for torch's
+    headers. The shared objects need only Python's limited API and torch's stable ABI, and the wheel is tagged
+    ``cp310-abi3``. Other extensions, such as Cython's, are left to setuptools.
+
+    ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` names the architectures of kernels. Without it, they are those of the
+    flags ``-gencode``, and else the GPU's.
+    """
+
+    no_python_abi_suffix = False
+
+    @classmethod
+    def with_options(cls, *, no_python_abi_suffix: bool = False, use_ninja: bool = True) -> type[BuildExtension]:
+        """A subclass with other options.
+
+        Parameters
+        ----------
+        no_python_abi_suffix : bool
+            Name the file ``NAME.so`` instead of ``NAME.abi3.so``.
+        use_ninja : bool
+            Ignored: tkjit compiles sources side by side, and keeps their objects in its cache.
+        """
+        return type(cls.__name__, (cls,), {"no_python_abi_suffix": no_python_abi_suffix})
+
+    def run(self) -> None:
+        self._tag_wheel()
+        super().run()
+
+    def get_ext_filename(self, fullname: str) -> str:
+        name: str = super().get_ext_filename(fullname)  # type: ignore[no-untyped-call]
+        return name.replace(".abi3.so", ".so") if self.no_python_abi_suffix else name
+
+    def build_extension(self, ext: setuptools.Extension) -> None:
+        """Compile one extension, and copy it to where setuptools wants it.
+
+        Raises
+        ------
+        setuptools.errors.CompileError
+            If it does not compile, or needs more of torch than its stable ABI.
+        """
+        if not isinstance(ext, TorchExtension):
+            super().build_extension(ext)
+            return
+        try:
+            built = build_and_audit(_extension_of(ext))
+        except TkjitError as error:
+            raise SetuptoolsCompileError(f"{ext.name}: {error}") from error
+        path = Path(self.get_ext_fullpath(ext.name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(built, path)
+        path.chmod(0o755)
+
+    def _tag_wheel(self) -> None:
+        """Give the wheel the tag of the newest limited API that its extensions ask for, if all of them keep to one."""
+        if not self.extensions or not all(getattr(each, "py_limited_api", False) for each in self.extensions):
+            return
+        versions = [_limited_api_of(each) for each in self.extensions if isinstance(each, TorchExtension)]
+        newest = max(versions, default=int(OLDEST_PYTHON, 16))
+        wheel = self.distribution.get_command_obj("bdist_wheel")
+        wheel.py_limited_api = f"cp{newest >> 24}{newest >> 16 & 0xFF}"
+
+
+def _limited_api_of(extension: TorchExtension) -> int:
+    found = _LIMITED_API.search(" ".join([*_macros(extension), *extension.cxx_flags]))
+    return int(found[1], 16) if found else int(OLDEST_PYTHON, 16)
+
+
+def _extension_of(given: TorchExtension) -> Extension:
+    """What tkjit compiles for an extension of a ``setup.py``.
+
+    Raises
+    ------
+    ArgumentError, ToolchainError
+    """
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise ToolchainError("a Python without the GIL has no limited API; build the wheel with another one")
+    files = files_of([*map(str, given.sources)])
+    macros = [*_macros(given)]
+    cxx_flags, nvcc_flags = split_flags([*macros, *given.cxx_flags]), split_flags([*macros, *given.nvcc_flags])
+    return extension_of(
+        given.name.rpartition(".")[2],
+        files,
+        cxx_flags,
+        nvcc_flags,
+        [*_link_flags(given)],
+        [*given.include_dirs],
+        archs=_archs(files, nvcc_flags, uses_cuda=given.uses_cuda),
+    )
+
+
+def _macros(given: TorchExtension) -> Iterator[str]:
+    for macro in given.define_macros:
+        name, value = macro if len(macro) > 1 else (macro[0], None)
+        yield f"-D{name}" if value is None else f"-D{name}={value}"
+    yield from (f"-U{name}" for name in given.undef_macros)
+
+
+def _link_flags(given: TorchExtension) -> Iterator[str]:
+    """The linker's flags. Many packages name torch's libraries, which are left out because nothing uses them."""
+    yield from ("-Wl,--as-needed", "-lstdc++")  # the latter first, because libc10 has functions of it
+    yield from given.extra_objects
+    yield from (f"-L{directory}" for directory in given.library_dirs)
+    yield from (f"-Wl,-rpath,{directory}" for directory in given.runtime_library_dirs)
+    yield from (f"-l{library}" for library in given.libraries)
+    yield from given.extra_link_args
+
+
+def _archs(files: Sequence[extension_sources.Source], nvcc_flags: Sequence[str], *, uses_cuda: bool) -> tuple[str, ...]:
+    """The architectures of an extension's kernels; empty for C++ alone.
+
+    Raises
+    ------
+    ToolchainError
+        If there is no GPU and nothing names an architecture.
+    """
+    has_kernels = any(source.is_cuda for source in files)
+    if not has_kernels:
+        return (_HOST_ONLY_ARCH,) if uses_cuda else ()
+    listed = archs_of_flags(nvcc_flags) or archs_for(files, Settings.from_environment().cuda_archs)
+    if listed == (extension_sources.CPU,):
+        raise ToolchainError(
+            "there is no GPU here, so name the architectures of the wheel: TORCH_CUDA_ARCH_LIST='8.0;9.0a'"
+        )
+    return listed
