@@ -33,7 +33,7 @@ setup(
             "scaling._C",
             ["csrc/scale.cpp", "csrc/operators.cpp"],
             include_dirs=["csrc"],
-            define_macros=[("TIMES", "2")],
+            define_macros=[("TIMES", "2"), ("TITLE", '"scales it"')],
             libraries=["c10", "torch_python"],
             extra_compile_args={"cxx": ["-O1"]},
         )
@@ -51,6 +51,7 @@ struct Scaler {
 };
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
     m.def("scale", &scale, py::arg("x"), py::arg("times") = TIMES);
+    m.def("title", [] { return std::string(TITLE); });
     m.def("sizes", [](const at::Tensor& x) { return x.sizes().vec(); });
     py::class_<Scaler>(m, "Scaler").def(py::init<double>()).def("apply", &Scaler::apply);
 }
@@ -118,7 +119,7 @@ def test_it_runs_without_tkjit(installed):
         import torch, scaling
         x = torch.arange(3.0)
         print(scaling.scale(x).tolist(), scaling.sizes(x), scaling.Scaler(0.5).apply(x).tolist())
-        print(torch.ops.scaling.scale(x, 3.0).tolist())
+        print(torch.ops.scaling.scale(x, 3.0).tolist(), scaling.title())
         try:
             scaling.scale(x[None])
         except RuntimeError as error:
@@ -127,7 +128,7 @@ def test_it_runs_without_tkjit(installed):
     )
     assert run.stdout.splitlines() == [
         "[0.0, 2.0, 4.0] [3] [0.0, 0.5, 1.0]",
-        "[0.0, 3.0, 6.0]",
+        "[0.0, 3.0, 6.0] scales it",
         "x: expected 1 dim, got 2",
     ], run.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,6 @@ from tkjit.extensions.sources import (
     extension_of,
     files_of,
     links_device_code,
-    split_flags,
 )
 from tkjit.extensions.stable_abi import OLDEST_PYTHON, build_and_audit
 
@@ -140,8 +140,8 @@ class BuildExtension(build_ext):
             return
         versions = [_limited_api_of(each) for each in self.extensions if isinstance(each, TorchExtension)]
         newest = max(versions, default=int(OLDEST_PYTHON, 16))
-        wheel = self.distribution.get_command_obj("bdist_wheel")
-        wheel.py_limited_api = f"cp{newest >> 24}{newest >> 16 & 0xFF}"
+        if wheel := self.distribution.command_obj.get("bdist_wheel"):  # build_ext may also run alone
+            wheel.py_limited_api = f"cp{newest >> 24}{newest >> 16 & 0xFF}"  # type: ignore[attr-defined]
 
 
 def _limited_api_of(extension: TorchExtension) -> int:
@@ -160,15 +160,15 @@ def _extension_of(given: TorchExtension) -> Extension:
         raise ToolchainError("a Python without the GIL has no limited API; build the wheel with another one")
     files = files_of([*map(str, given.sources)])
     macros = [*_macros(given)]
-    cxx_flags, nvcc_flags = split_flags([*macros, *given.cxx_flags]), split_flags([*macros, *given.nvcc_flags])
     return extension_of(
         given.name.rpartition(".")[2],
         files,
-        cxx_flags,
-        nvcc_flags,
-        [*_link_flags(given)],
+        # extension_of splits flags as a shell does, and those of a setup.py are not for a shell
+        [*map(shlex.quote, [*macros, *given.cxx_flags])],
+        [*map(shlex.quote, [*macros, *given.nvcc_flags])],
+        [*map(shlex.quote, _link_flags(given))],
         [*given.include_dirs],
-        archs=_archs(files, nvcc_flags, uses_cuda=given.uses_cuda),
+        archs=_archs(files, given.nvcc_flags, uses_cuda=given.uses_cuda),
     )
 
 

@@ -17,7 +17,7 @@ _USES_TORCH = re.compile(rb"\b(?:torch|c10|ATen|Tensor)\b|\bat::")
 
 _OPERATOR_HEADER = re.compile(r"ATen/ops/\w+\.h")
 # macros that let the stand-ins include more, where a source has a word
-_MACROS = ("complex", "cublas")
+_MACROS = ("complex", "cublas", "torch_library")
 # a module's function without PyMODINIT_FUNC would be hidden, as all functions of a source are
 _MODULE = re.compile(r"\bPyInit_\w+(?=\s*\()")
 _EXPORTED = 'extern "C" __attribute__((visibility("default"))) struct _object* {}();\n'
