@@ -12,7 +12,7 @@ import torch
 from support.sampling import sample
 
 import tkjit
-from tkjit import CompileError, In, InOut, Tensor
+from tkjit import CompileError, In, InOut, Out, Tensor
 from tkjit.compile.targets import gpu_target
 from tkjit.spec import Variant
 
@@ -109,3 +109,36 @@ def test_a_syntax_error_is_said_on_the_users_line(loader, tmp_path, compiler):
     assert str(raised.value).startswith(f"{tmp_path}/broken.cu(3): error")
     assert raised.value.log_path.read_text().endswith(raised.value.log)
     assert compiler in raised.value.command and "launcher.cu" in raised.value.command
+
+
+@pytest.fixture
+def marked(tmp_path) -> tkjit.Kernel:
+    """A kernel whose file begins with a byte-order mark, as some editors write it."""
+    source = (
+        "template <class T>\n__global__ void twice(const T* x, T* y, int n) {\n"
+        "    if (threadIdx.x < n) y[threadIdx.x] = 2 * x[threadIdx.x];\n}\n"
+    )
+    path = tmp_path / "twice.cu"
+    path.write_text(source, encoding="utf-8-sig")
+
+    @tkjit.kernel(
+        path,
+        entry="twice<T>",
+        args=True,
+        grid=1,
+        block=32,
+        variants={"T": ("float32",)},
+        fields="x y N",
+        computed={"N": "N"},
+    )
+    def twice(x: In[Tensor, "T", "N"], y: Out[Tensor, "T", "N"]) -> Tensor: ...
+
+    return twice
+
+
+def test_a_byte_order_mark_for_the_cpu(marked):
+    assert marked(torch.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_a_byte_order_mark_for_a_gpu(loader, marked):
+    assert loader.launcher(marked.specs[0], Variant((("T", "float32"),)), HOPPER)

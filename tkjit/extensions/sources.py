@@ -78,7 +78,7 @@ class Source:
         if self.path is None:
             return self.text
         try:
-            return self.path.read_text(encoding="utf-8", errors="replace")
+            return self.path.read_text(encoding="utf-8-sig", errors="replace")
         except OSError as error:
             raise ArgumentError(f"cpp_extension: cannot read {self.path}: {error.strerror}") from None
 

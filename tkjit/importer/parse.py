@@ -58,7 +58,7 @@ def kernels_of(path: Path, arguments: Sequence[str], wanted: Wanted = Wanted(), 
     SpecError
         If there is no kernel to describe, or its declaration has errors.
     """
-    source = path.read_text(encoding="utf-8", errors="replace")
+    source = path.read_text(encoding="utf-8-sig", errors="replace")
     parsed = parse(path, (), arguments, with_macros=True)
     declared, namespaces = _find_declarations(parsed, path)
     expanded = expand_launches(source, _macros_of_headers(parsed, path), cxx)

@@ -62,7 +62,7 @@ class Source:
         if self.path is None:
             return self.text or ""
         try:
-            return self.path.read_text(encoding="utf-8")
+            return self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
         except OSError as error:
             near = near_file(self.path) if isinstance(error, FileNotFoundError) else ""
             raise SpecError(f"cannot read the source {self.path}: {error.strerror}{near}") from None

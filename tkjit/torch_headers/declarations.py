@@ -33,7 +33,7 @@ def declarations(source: str, search: Sequence[Path]) -> str:
     """
     words = words_of(source, search)
     everything = " ".join(words).lower()
-    macros = [f"#define TKJIT_TORCH_{word.upper()}\n" for word in _MACROS if word in everything]
+    macros = [f"#define TKJIT_TORCH_{word.removeprefix('torch_').upper()}\n" for word in _MACROS if word in everything]
     return "".join([*macros, *map(_EXPORTED.format, dict.fromkeys(_MODULE.findall(source)))]) + declarations_for(words)
 
 

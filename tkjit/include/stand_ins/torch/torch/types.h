@@ -5,6 +5,6 @@
 #include <tkjit/torch/parallel.h>
 #include <tkjit/torch/tensor.h>
 #include <tkjit/torch/tensor_utils.h>
-#ifdef TKJIT_TORCH_TORCH_LIBRARY
+#ifdef TKJIT_TORCH_LIBRARY
 #include <tkjit/torch/library.h>
 #endif
