@@ -87,8 +87,8 @@ class BuildExtension(build_ext):
     headers. The shared objects need only Python's limited API and torch's stable ABI, and the wheel is tagged
     ``cp310-abi3``. Other extensions, such as Cython's, are left to setuptools.
 
-    ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` names the architectures of kernels. Without it, they are those of the
-    flags ``-gencode``, and else the GPU's.
+    ``TORCH_CUDA_ARCH_LIST="8.0;9.0a;10.0+PTX"`` names the architectures of kernels, unless ``-gencode`` flags do. With
+    neither, the kernels are for this machine's GPU.
     """
 
     no_python_abi_suffix = False
