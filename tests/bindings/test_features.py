@@ -209,3 +209,28 @@ def test_special_functions_of_the_standard_library():
     assert used.bessel(0.0) == 1
     bound = tkjit.bind("cmath", namespaces="std")
     assert bound.cyl_bessel_j(0.0, 0.0) == 1
+
+
+def test_a_number_that_cplusplus_returned_keeps_its_type(tmp_path):
+    header = tmp_path / "angles.h"
+    header.write_text(
+        "#include <cstddef>\n#include <vector>\n"
+        "namespace angles {\n"
+        "template <class T> T radians(T degrees) { return degrees * T(0.25); }\n"
+        "template <class T> T sum(const std::vector<T>& of, T first) {\n"
+        "    for (T each : of) first += each;\n    return first;\n}\n"
+        "inline std::vector<float> three(float x) { return {x, x, x}; }\n"
+        "inline short small(int x) { return short(x); }\n"
+        "template <class A, class B> constexpr bool same(A, B) { return std::is_same<A, B>::value; }\n"
+        "}\n"
+    )
+    angles = tkjit.bind(header, namespaces="angles")
+    angle = angles.radians(np.float32(2))
+    assert isinstance(angle, float) and angle == 0.5
+    assert angles.sum(angles.three(angle), angle) == 2.0, "a float and a vector of floats"
+    number = angles.small(-3)
+    assert isinstance(number, int) and (number, repr(number), number + 1) == (-3, "-3", -2)
+    assert angles.same(number, np.int16(7)) and not angles.same(number, 7)
+    plain = pickle.loads(pickle.dumps([angle, number]))
+    assert [type(each) for each in plain] == [float, int]
+    assert type(angles.radians(1.0)) is float and type(angles.radians(4)) is int, "C++'s double and int"

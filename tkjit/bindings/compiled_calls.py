@@ -13,6 +13,7 @@ from tkjit.bindings.expressions import Expression, Given
 from tkjit.bindings.prepared import PreparedHeaders
 from tkjit.bindings.record import record_call
 from tkjit.bindings.refusals import refusal
+from tkjit.bindings.typed_numbers import NUMBERS
 from tkjit.cache import Entry
 from tkjit.errors import ArgumentError, CompileError
 from tkjit.loader.loader import Loader
@@ -37,11 +38,17 @@ _PASSED = {
 }
 
 
+def _given_of_value(compiled: Any) -> Given:
+    """How a result that is no object in Python is given to another call."""
+    how, type_text = _PASSED[compiled.result_form]
+    return Given(how, compiled.result_name if compiled.result_name in NUMBERS else type_text)
+
+
 def given_of(compiled: Any, *, as_pointer: bool = False) -> Given | None:
     """How the result of a compiled call is given to another; None where it cannot be."""
     how = "const" if compiled.result_is_const else "object"
     if compiled.result_form in _PASSED:
-        return None if as_pointer else Given(*_PASSED[compiled.result_form])
+        return None if as_pointer else _given_of_value(compiled)
     return Given({"const": "const pointer", "object": "pointer"}[how] if as_pointer else how, compiled.result_name)
 
 
@@ -61,7 +68,7 @@ class Unit(NamedTuple):
         if result.result_form not in _PASSED:
             is_pointer = compiled_for.how.endswith("pointer")
             return given.type == result.result_name and given.how.endswith("pointer") == is_pointer
-        return (given.how, given.type) == _PASSED[result.result_form]
+        return given == _given_of_value(result)
 
     def given_to(self, call: Expression) -> tuple[Given, ...] | None:
         """The types of a call's arguments, results of others resolved; None where there is no such result."""

@@ -35,9 +35,9 @@ def operators(engine: Engine) -> dict[str, Any]:
         found[f"__{name}__"] = _operator(engine, binary(sign), f"operator{sign}")
     for name, sign in _UNARY.items():
         found[f"__{name}__"] = _operator(engine, f"{sign}{{0}}", f"operator{sign}")
-    convert = {"int": "long long", "float": "double"}
-    for name, kind in convert.items():
-        found[f"__{name}__"] = _operator(engine, f"static_cast<{kind}>({{0}})", f"conversion to {kind}")
+    found["__float__"] = _operator(engine, "static_cast<double>({0})", "conversion to double")
+    to_integer = engine.function("static_cast<long long>({0})", "conversion to long long")
+    found["__int__"] = lambda this: int(to_integer(this))  # Python wants a plain int
     return found
 
 

@@ -100,7 +100,7 @@ class Deferred(_Placeholder):
         return dir(self._waiting.value)
 
     def __getitem__(self, index: Any) -> Any:
-        if type(index) is int or isinstance(index, Deferred):
+        if (isinstance(index, int) and not isinstance(index, bool)) or isinstance(index, Deferred):
             return _combine(self, forms.AT, "operator[]", operator.getitem, index)
         return self._waiting.value[value_of(index)]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
+from tkjit.bindings.typed_numbers import NUMBERS
 from tkjit.cache import TEXT, Product, Recipe
 from tkjit.compile.flags import INCLUDE, RUNTIME
 from tkjit.compile.targets import cpu_target
@@ -32,6 +33,7 @@ def runtime() -> ModuleType:
                 loader = loader_for(Settings.from_environment())
                 module: ModuleType = loader.open(BindingsPlan(loader.env)).loaded
                 module.set_error(CppError)
+                module.set_number_types(NUMBERS)
                 _loaded = module
     return _loaded
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tkjit.bindings.typed_numbers import NUMBERS
 from tkjit.errors import ArgumentError
 
 _TYPES: dict[Any, str] = {
@@ -48,7 +49,7 @@ def template_argument(given: Any) -> str:
         return given
     if isinstance(given, bool):
         return "true" if given else "false"
-    if isinstance(given, int) and type(given) is int:
+    if isinstance(given, int) and type(given) in (int, *NUMBERS.values()):
         return str(given) if -(2**31) <= given < 2**31 else f"{given}ll"
     if (text := getattr(given, "__cpp__", None)) is not None:
         return str(text)

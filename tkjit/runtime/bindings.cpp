@@ -302,6 +302,7 @@ PyObject* open_unit(PyObject* self, PyObject* path) {
             call.entry = unit->entries[i];
             call.result = known_type(&library, *call.entry.type);
             call.library = reinterpret_cast<Library*>(Py_NewRef(self));
+            call.number = number_of(*call.entry.type->info);
         }
         PyList_SET_ITEM(calls, Py_ssize_t(i), made);
     }
@@ -444,6 +445,13 @@ PyObject* set_error(PyObject*, PyObject* cls) {
     Py_RETURN_NONE;
 }
 
+PyObject* set_number_types(PyObject*, PyObject* classes) {
+    for (std::size_t i = 0; i < std::size(elements); ++i)
+        if (PyObject* const found = PyDict_GetItemString(classes, elements[i].text))
+            Py_XSETREF(number_types[i], reinterpret_cast<PyTypeObject*>(Py_NewRef(found)));
+    Py_RETURN_NONE;
+}
+
 PyObject* set_before_call(PyObject*, PyObject* callback) {
     Py_XSETREF(before_call, callback == Py_None ? nullptr : Py_NewRef(callback));
     Py_RETURN_NONE;
@@ -456,6 +464,7 @@ PyMethodDef module_methods[] = {
     {"load", load, METH_O, "The number that a reference refers to."},
     {"take_ownership", take_ownership, METH_O, "Have Python delete what an object refers to."},
     {"set_error", set_error, METH_O, "The class of C++ exceptions that Python has no class for."},
+    {"set_number_types", set_number_types, METH_O, "The classes of numbers that keep their C++ type, by its text."},
     {"set_before_call", set_before_call, METH_O, "What is called before each call, and says True if it is not to be made; None for nothing."},
     {"ptr", make_marked<Mark::pointer>, METH_O, nullptr},
     {"char_ptr", make_marked<Mark::characters>, METH_O, nullptr},

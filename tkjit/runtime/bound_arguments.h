@@ -37,6 +37,16 @@ inline int element_of(const char* format) {
     return -1;
 }
 
+/// The classes of numbers that keep their C++ type, by the indices of `elements`; null for int, double and what is no number.
+inline PyTypeObject* number_types[std::size(elements)] = {};
+
+/// The element of a number that keeps its C++ type; -1 for another object.
+inline int element_of_number(PyObject* given) {
+    for (int i = 0; i < int(std::size(elements)); ++i)
+        if (Py_TYPE(given) == number_types[i]) return i;
+    return -1;
+}
+
 /// One argument, as a compiled call takes it.
 struct Argument {
     std::uint32_t type = 0;
@@ -45,6 +55,7 @@ struct Argument {
         bool boolean;
         int integer;
         long long natural;
+        float single;
         double real;
         double complex[2];
         void* pointer;
@@ -109,6 +120,19 @@ inline bool read_buffer(PyObject* given, Argument& to) {
     return true;
 }
 
+/// Reads a number that keeps its C++ type. The value of an integer is in its first bytes, whatever its size.
+inline void read_number(PyObject* given, int element, Argument& to) {
+    to.type = first_scalar + std::uint32_t(element);
+    to.address = &to.value;
+    if (PyLong_Check(given)) {
+        to.value.natural = static_cast<long long>(PyLong_AsUnsignedLongLongMask(given));
+    } else if (*elements[element].format == 'f') {
+        to.value.single = float(PyFloat_AS_DOUBLE(given));
+    } else {
+        to.value.largest = PyFloat_AS_DOUBLE(given);
+    }
+}
+
 /// Reads an argument. Of one that C++ has no type for, the type stays 0; false with an exception.
 inline bool read(PyObject* given, Argument& to) {
     if (is_object(given)) return read_object(reinterpret_cast<Object*>(given), 0, to);
@@ -135,6 +159,12 @@ inline bool read(PyObject* given, Argument& to) {
         to.value.boolean = given == Py_True;
         to.address = &to.value;
         return true;
+    }
+    if (PyLong_Check(given) || PyFloat_Check(given)) {
+        if (const int element = element_of_number(given); element >= 0) {
+            read_number(given, element, to);
+            return true;
+        }
     }
     if (given == Py_None) {
         to.type = none_type;

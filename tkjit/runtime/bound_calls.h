@@ -16,7 +16,20 @@ struct CompiledCall {
     bind::Entry entry;
     KnownType* result;
     Library* library;
+    int number;  // the index in number_types of the result's class; -1 for int, double and what is no number
 };
+
+/// The index in `number_types` for results of a type.
+inline int number_of(const std::type_info& type) {
+    const std::type_info* const known[] = {
+        &typeid(bool),         &typeid(signed char),        &typeid(unsigned char), &typeid(short),     &typeid(unsigned short),
+        &typeid(int),          &typeid(unsigned int),       &typeid(long),          &typeid(unsigned long), &typeid(long long),
+        &typeid(unsigned long long), &typeid(float),        &typeid(double),        &typeid(long double),
+    };
+    for (int i = 0; i < int(std::size(known)); ++i)
+        if (type == *known[i]) return number_types[i] ? i : -1;
+    return -1;
+}
 
 /// A compiled call, by the types of its arguments.
 struct Row {
@@ -172,6 +185,13 @@ inline void tie(PyObject* made, const Function& function, const CompiledCall& ca
     result->owner = owners;
 }
 
+/// A number in Python, of the class that keeps its C++ type if it has one. Takes the plain number.
+inline PyObject* keep_type(PyObject* plain, const CompiledCall& call) {
+    if (!plain || call.number < 0) return plain;
+    const Owned taken(plain);
+    return PyObject_CallOneArg(reinterpret_cast<PyObject*>(number_types[call.number]), plain);
+}
+
 inline PyObject* to_python(bind::Result& result, Function& function, CompiledCall& call, const Argument* arguments, Py_ssize_t count) {
     const bind::Entry& entry = call.entry;
     switch (entry.form) {
@@ -181,9 +201,9 @@ inline PyObject* to_python(bind::Result& result, Function& function, CompiledCal
             const char character = char(result.integer);
             return PyUnicode_DecodeLatin1(&character, 1, nullptr);
         }
-        case bind::Form::integer: return PyLong_FromLongLong(result.integer);
-        case bind::Form::natural: return PyLong_FromUnsignedLongLong(result.natural);
-        case bind::Form::real: return PyFloat_FromDouble(result.real);
+        case bind::Form::integer: return keep_type(PyLong_FromLongLong(result.integer), call);
+        case bind::Form::natural: return keep_type(PyLong_FromUnsignedLongLong(result.natural), call);
+        case bind::Form::real: return keep_type(PyFloat_FromDouble(result.real), call);
         case bind::Form::complex: return PyComplex_FromDoubles(result.real, result.imaginary);
         case bind::Form::text: return take_text(result);
         case bind::Form::pointer:

@@ -417,6 +417,10 @@ struct Returned<T*, std::enable_if_t<std::is_class<T>::value>> {
     }
 };
 
+/// The type by which Python passes on a number that C++ returned: its own, but for those of which Python makes an int.
+template <class T>
+using Number = std::conditional_t<std::is_same<T, wchar_t>::value || std::is_same<T, char16_t>::value || std::is_same<T, char32_t>::value, int, T>;
+
 /// What a call takes of another's result: what Python would have been given in between.
 template <Form form, class T, bool is_const>
 struct Passed {
@@ -428,13 +432,13 @@ struct Passed<Form::boolean, T, is_const> {
 };
 template <class T, bool is_const>
 struct Passed<Form::integer, T, is_const> {
-    using type = int&&;
+    using type = Number<T>&&;
 };
 template <class T, bool is_const>
 struct Passed<Form::natural, T, is_const> : Passed<Form::integer, T, is_const> {};
 template <class T, bool is_const>
 struct Passed<Form::real, T, is_const> {
-    using type = double&&;
+    using type = T&&;
 };
 template <class T, bool is_const>
 struct Passed<Form::text, T, is_const> {
