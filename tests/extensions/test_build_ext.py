@@ -262,6 +262,7 @@ def test_an_extension_in_pyproject(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     distribution = setuptools.Distribution({"name": "scaling"})
     add_extensions(distribution)
+    add_extensions(distribution)
     (extension,) = distribution.ext_modules
     assert extension.name == "scaling._C"
     assert extension.sources == ["csrc/operators.cpp", "csrc/scale.cpp"]

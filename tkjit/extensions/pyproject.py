@@ -29,7 +29,7 @@ _KEYS = {
 
 
 def add_extensions(distribution: Distribution) -> None:
-    """Add the extensions of ``[[tool.tkjit.extension]]`` to a distribution.
+    """Add the extensions of ``[[tool.tkjit.extension]]`` to a distribution, once: setuptools may call this again.
 
     Raises
     ------
@@ -43,7 +43,9 @@ def add_extensions(distribution: Distribution) -> None:
         return
     from tkjit.extensions.build_ext import BuildExtension
 
-    distribution.ext_modules = [*(distribution.ext_modules or ()), *map(_extension_of, tables)]
+    there = [*(distribution.ext_modules or ())]
+    names = {each.name for each in there}
+    distribution.ext_modules = there + [made for made in map(_extension_of, tables) if made.name not in names]
     distribution.cmdclass.setdefault("build_ext", BuildExtension)
 
 
