@@ -291,8 +291,12 @@ def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     names = [name for name in _used_names(spec, part) if name not in spec.integer_variants]
     parameters = ", ".join(f"int {name}" for name in names)
     given = ", ".join(f"int({spell(name)}.value())" for name in names)
+    checks = [
+        f"if (const char* error = tkjit::check_computed<int>({spell(name)}, {repr_text(name)})) return error;"
+        for name in names
+    ]
     made = f"tkjit::Int(int64_t({part}))" if what == "shared_memory" else f"dim3({part})"
-    return [f"shape.set_{what}([&]({parameters}) {{ return {made}; }}({given}));"]
+    return [*checks, f"shape.set_{what}([&]({parameters}) {{ return {made}; }}({given}));"]
 
 
 def _used_names(spec: Spec, part: CExpr) -> list[str]:

@@ -87,9 +87,15 @@ class TensorChecks:
         what = f"{repr_text(device.name)}, {local(device.name)}, on"
         return ["TensorView on;", f"if (!place(call, {what})) return nullptr;"]
 
-    @staticmethod
-    def _view(f: Field) -> list[str]:
-        return [f"TensorView {local(f.name)};", *([f"{local(f.name)}.strided = true;"] if f.is_strided else [])]
+    def _view(self, f: Field) -> list[str]:
+        lines = [f"TensorView {local(f.name)};"]
+        lines += [f"{local(f.name)}.strided = true;"] if f.is_strided else []
+        return [*lines, f"{local(f.name)}.wide = true;"] if self._takes_wide_extents else lines
+
+    @property
+    def _takes_wide_extents(self) -> bool:
+        """Whether extents may need over 31 bits: for pointers, and a source's own struct, which the launcher checks."""
+        return self.spec.args or bool(self.spec.struct)
 
     def _place(self, f: Field) -> _Place:
         if f.is_parallel:
@@ -330,6 +336,7 @@ class TensorChecks:
             "",
             f"// {field_text(f)}",
             f"Shape shape_of_{f.name};",
+            *([f"shape_of_{f.name}.wide = true;"] if self._takes_wide_extents else []),
             f"if (!shape_of_{f.name}.compute(call, {what}, {leading}, {{{dims}}})) return nullptr;",
             *self._view(f),
             f"Object object_of_{f.name};",

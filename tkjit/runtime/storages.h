@@ -24,6 +24,7 @@ namespace tkjit::runtime {
 inline bool is_as_read(const TensorView& view) {
     TensorView now;
     now.strided = view.strided;
+    now.wide = view.wide;
     try {
         view_impl(impl_of(object_of(view)), &now);
     } catch (const Raised&) {

@@ -28,6 +28,7 @@ PyObject* overload_0(Call& call) {
 
     // a: In[Tensor, "T", "M", "K"]
     TensorView v_a;
+    v_a.wide = true;
     if (!read(call, "a", given_a, v_a)) return nullptr;
     int v_T = 0;
     switch (v_a.dtype) {
@@ -43,6 +44,7 @@ PyObject* overload_0(Call& call) {
 
     // b: In[Tensor, "T", "K", "N"]
     TensorView v_b;
+    v_b.wide = true;
     if (!read(call, "b", given_b, v_b)) return nullptr;
     if (!same_device(call, v_b, v_a)) return nullptr;
     if (v_b.ndim != 2 || v_b.sizes[0] != v_K || v_b.dtype != v_a.dtype)
@@ -51,8 +53,10 @@ PyObject* overload_0(Call& call) {
 
     // c: Out[Tensor, "T", "M", "N"]
     Shape shape_of_c;
+    shape_of_c.wide = true;
     if (!shape_of_c.compute(call, "output c", Leading{}, {v_M, v_N})) return nullptr;
     TensorView v_c;
+    v_c.wide = true;
     Object object_of_c;
     if (given_c) {
         if (!read(call, "c", given_c, v_c)) return nullptr;

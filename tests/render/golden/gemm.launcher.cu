@@ -59,6 +59,8 @@ const char* tkjit_launch_own(const TkjitArg* args, int32_t device, void* stream,
         .c = tkjit::convert<decltype(TkjitGlobals::c)>(arg_c),
     };
     tkjit::LaunchShape shape;
+    if (const char* error = tkjit::check_computed<int>(v_M, "M")) return error;
+    if (const char* error = tkjit::check_computed<int>(v_N, "N")) return error;
     shape.set_grid([&](int M, int N) { return dim3(Launch<T>::blocks(M, N)); }(int(v_M.value()), int(v_N.value())));
     shape.set_block([&]() { return dim3(Launch<T>::threads); }());
     shape.set_shared_memory([&]() { return tkjit::Int(int64_t(Launch<T>::shared_bytes)); }());

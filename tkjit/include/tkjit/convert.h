@@ -55,6 +55,15 @@ inline void* multicast_of(const TkjitParallel& parallel) {
 }
 }  // namespace detail
 
+// An error text if an extent is beyond the int that a layout holds it in, else null.
+inline const char* check_int_extents(const TkjitArg& arg, const char* name) {
+    for (int dim = 0; dim < arg.rank; ++dim)
+        if (arg.extents[dim] > INT32_MAX)
+            return error_text("shape: %s has an extent of %lld, and its layout holds extents of 31 bits; take a pointer and "
+                              "64-bit integers", name, static_cast<long long>(arg.extents[dim]));
+    return nullptr;
+}
+
 // An error text if a tensor contradicts what its field's type fixes, else null.
 template <class Field>
 const char* check_extents(const TkjitArg& arg, const char* name) {
@@ -67,8 +76,9 @@ const char* check_extents(const TkjitArg& arg, const char* name) {
                               "tkjit.ParallelTensor(..., multicast=True) on hardware that has it", name);
         return check_extents<typename Field::GL>(arg, name);
     } else if constexpr (detail::is_strided<Field>::value) {
-        // whose rank the spec's dims have said
+        return check_int_extents(arg, name);  // whose rank the spec's dims have said
     } else if constexpr (global_layout<Field>) {
+        if (const char* error = check_int_extents(arg, name)) return error;
         static constexpr const char* axes[4] = {"batch", "depth", "rows", "cols"};
         for (int axis = 0; axis < 4; ++axis) {
             const int fixed = static_extents<Field>::value[axis];

@@ -239,6 +239,7 @@ bool satisfied(const Call& call, Int holds, const char* text, std::initializer_l
 struct Shape {
     int64_t sizes[kMaxRank];
     int count = 0;
+    bool wide = false;  // extents may have over 31 bits
 
     // `what` is for messages: "output y".
     template <class Call>
@@ -246,7 +247,7 @@ struct Shape {
         const int most = int(dims.size()) > kMaxDims ? kMaxRank : kMaxDims;  // a strided layout's, which has no others
         for (int i = 0; i < leading.count && count < most; ++i) sizes[count++] = leading.sizes[i];
         for (const Int dim : dims) {
-            if (dim.valid() && dim.value() >= 0 && dim.value() <= INT32_MAX && count < most) {
+            if (dim.valid() && dim.value() >= 0 && (wide || dim.value() <= INT32_MAX) && count < most) {
                 sizes[count++] = dim.value();
                 continue;
             }

@@ -97,7 +97,7 @@ inline std::string of_array(const TensorView& view, const std::string& who, bool
         const int most = view.strided ? kMaxRank : kMaxDims;
         return who + ", of " + std::to_string(view.ndim) + " dimensions; expected at most " + std::to_string(most);
     }
-    if (view.problems & kTooLarge) return who + "; an extent must fit in 31 bits";
+    if (view.problems & kTooLarge) return who + "; an extent must fit in 31 bits, but for a kernel that takes pointers (args=True)";
     if (view.problems & kTooMuch) return who + ", which is more memory than there is";
     if (view.problems & kOtherDevice) return who + "; expected cpu or cuda";
     if (view.problems & kBackwards) return who + " with a stride below zero; pass a copy";

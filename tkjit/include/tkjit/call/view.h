@@ -26,7 +26,7 @@ enum Problem : uint32_t {
     kMeta = 1 << 5,
     kNoStorage = 1 << 6,  // fake, functional and other wrapped tensors
     kTooManyDims = 1 << 7,
-    kTooLarge = 1 << 8,  // an extent over 31 bits
+    kTooLarge = 1 << 8,  // an extent over 31 bits, for a kernel whose fields hold extents as int
     kOtherDevice = 1 << 9,
     kNotATensor = 1 << 10,
     kFreed = 1 << 11,  // the storage was freed or shrunk under the tensor
@@ -52,6 +52,7 @@ struct TensorView {
     bool foreign = false;  // an array of another framework
     bool read_only = false;
     bool strided = false;  // asked of the reader: take any strides, and note them
+    bool wide = false;     // asked of the reader: take extents over 31 bits
     bool ran_code = false;  // Python code may have run while it was read
     bool guarded = false;   // guard bytes lie behind it: an output on the CPU
 
@@ -115,7 +116,7 @@ inline void note_sizes(const int64_t* sizes, int32_t ndim, TensorView* view) {
         all |= sizes[i];
         if (i < most) view->sizes[i] = sizes[i];
     }
-    if (all > INT32_MAX) view->problems |= kTooLarge;
+    if (all > INT32_MAX && !view->wide) view->problems |= kTooLarge;
 }
 
 // The strides, and how many elements there are from the first to the last. Null strides are those of rows in a row.

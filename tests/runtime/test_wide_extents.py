@@ -1,0 +1,52 @@
+"""Tensors of more than 2^31 elements: a kernel takes them if its own integers count that far."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from support import wide
+
+from tkjit import ShapeError
+from tkjit.compile.targets import gpu_target
+from tkjit.spec import Variant
+
+pytestmark = pytest.mark.compiles
+
+
+def large(elements: int = wide.ELEMENTS) -> torch.Tensor:
+    """A tensor of which only the pages that are written take memory."""
+    return torch.empty(elements, dtype=torch.uint8)
+
+
+def test_a_pointer_and_a_size_t():
+    x = large()
+    wide.mark(x)
+    assert x[-1] == 7
+
+
+def test_an_output():
+    x = large(2**30 + 8).view(torch.int8)
+    x[-1] = 5
+    y = wide.ends(x)
+    assert y.shape == (2**31 + 16,)
+    assert (y[0], y[-1]) == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (wide.narrow, "narrow: N would be 2147483664, which 32 bits do not hold"),
+        (wide.in_layout, "an extent must fit in 31 bits, but for a kernel that takes pointers (args=True)"),
+        (wide.in_own_layout, "x has an extent of 2147483664, and its layout holds extents of 31 bits"),
+    ],
+    ids=["an int parameter", "a layout", "a layout in a struct of one's own"],
+)
+def test_refusals(kernel, message):
+    with pytest.raises(ShapeError) as caught:
+        kernel(large())
+    assert message in str(caught.value)
+
+
+@pytest.mark.nvcc
+def test_it_compiles_for_a_gpu(loader):
+    assert loader.launcher(wide.mark.specs[0], Variant(), gpu_target("90a"))
