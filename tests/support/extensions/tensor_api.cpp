@@ -46,7 +46,7 @@ void checked(torch::Tensor x) {
     at::checkScalarType("checked", arg, at::kFloat);
 }
 bool asks(torch::Tensor x) { torch::NoGradGuard guard; return (x * x).requires_grad() || !x.requires_grad(); }
-void warns() { TORCH_WARN("mind the ", 3); }
+void warns() { TORCH_WARN("mind the ", 3) }
 torch::Tensor wrong(torch::Tensor x) { return x.view({-1, 5}); }
 torch::Tensor wrong_number(torch::Tensor x) { return x.clamp(c10::optional<at::Scalar>(), c10::optional<at::Scalar>()); }
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {

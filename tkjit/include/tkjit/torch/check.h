@@ -131,14 +131,15 @@ inline void warn(const char* file, int line, const char* function, const std::st
 #define AT_CHECK(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 #define AT_ASSERT(condition, ...) TORCH_CHECK(condition, ##__VA_ARGS__)
 
-#define TORCH_WARN(...) c10::warn(__FILE__, __LINE__, __func__, c10::str(__VA_ARGS__))
+// with a semicolon, as torch's own, which sources leave out
+#define TORCH_WARN(...) c10::warn(__FILE__, __LINE__, __func__, c10::str(__VA_ARGS__));
 #define TORCH_WARN_ONCE(...)                           \
-    do {                                               \
+    {                                                  \
         static const bool tkjit_warned = [&] {         \
-            TORCH_WARN(__VA_ARGS__);                   \
+            TORCH_WARN(__VA_ARGS__)                    \
             return true;                               \
         }();                                           \
         (void)tkjit_warned;                            \
-    } while (false)
+    }
 #define TORCH_WARN_DEPRECATION(...) TORCH_WARN(__VA_ARGS__)
 #define AT_WARN(...) TORCH_WARN(__VA_ARGS__)
