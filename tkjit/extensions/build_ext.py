@@ -16,9 +16,10 @@ from setuptools.errors import CompileError as SetuptoolsCompileError
 
 from tkjit.config import Settings
 from tkjit.errors import ArgumentError, TkjitError, ToolchainError
-from tkjit.extensions import sources as extension_sources
 from tkjit.extensions.sources import (
+    CPU,
     Extension,
+    Source,
     archs_for,
     archs_of_flags,
     extension_of,
@@ -65,7 +66,7 @@ class TorchExtension(setuptools.Extension):
         if dlink and not links_device_code(self.nvcc_flags):
             self.nvcc_flags = (*self.nvcc_flags, "-rdc=true")
         self.uses_cuda = uses_cuda
-        options["py_limited_api"] = True  # every extension is; what a setup.py says changes nothing
+        options["py_limited_api"] = True  # whether or not the setup.py asks for it
         options.setdefault("language", "c++")
         super().__init__(name, list(sources), *arguments, **options)
 
@@ -189,7 +190,7 @@ def _link_flags(given: TorchExtension) -> Iterator[str]:
     yield from given.extra_link_args
 
 
-def _archs(files: Sequence[extension_sources.Source], nvcc_flags: Sequence[str], *, uses_cuda: bool) -> tuple[str, ...]:
+def _archs(files: Sequence[Source], nvcc_flags: Sequence[str], *, uses_cuda: bool) -> tuple[str, ...]:
     """The architectures of an extension's kernels; empty for C++ alone.
 
     Raises
@@ -201,7 +202,7 @@ def _archs(files: Sequence[extension_sources.Source], nvcc_flags: Sequence[str],
     if not has_kernels:
         return (_HOST_ONLY_ARCH,) if uses_cuda else ()
     listed = archs_of_flags(nvcc_flags) or archs_for(files, Settings.from_environment().cuda_archs)
-    if listed == (extension_sources.CPU,):
+    if listed == (CPU,):
         raise ToolchainError(
             "there is no GPU here, so name the architectures of the wheel: TORCH_CUDA_ARCH_LIST='8.0;9.0a'"
         )

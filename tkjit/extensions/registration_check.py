@@ -1,4 +1,4 @@
-"""Loads a shared object, in a process of its own, and prints why its operators cannot be registered, if so."""
+"""A program that loads a shared object, and prints the reason if its operators cannot be registered."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def build_and_audit(extension: Extension) -> Path:
     path = build_stable(with_stable_flags(extension))
     if unstable := list(unstable_symbols(path)):
         torch = "torch {}.{}".format(*OLDEST_TORCH)
-        raise ArgumentError(f"{extension.name} needs what is not in the stable ABI of {torch}: {', '.join(unstable)}")
+        raise ArgumentError(f"{extension.name} needs symbols outside the stable ABI of {torch}: {', '.join(unstable)}")
     if registers_operators(extension):
         _check_operators(extension, path)
     return path
@@ -75,8 +75,8 @@ def _includes_stable_headers_alone(extension: Extension) -> bool:
 def unstable_symbols(shared_object: Path) -> Iterator[str]:
     """The symbols that a shared object needs of torch and that are not in its stable C ABI.
 
-    A C function that only a later torch has counts too, unless the reference is weak. Python's functions need no check:
-    with ``Py_LIMITED_API``, its headers declare only those that are stable.
+    A C function that only a later torch has counts too, unless the reference is weak. Python's functions need no check,
+    because ``Python.h`` declares only the stable ones if ``Py_LIMITED_API`` is defined.
     """
     nm = loader_for(Settings.from_environment()).env.toolchain.binutil("nm")
     command = [nm, "--dynamic", "--undefined-only", "--demangle", str(shared_object)]
@@ -112,7 +112,8 @@ def versions_of_c_functions() -> dict[str, tuple[int, int]]:
 def _check_operators(extension: Extension, path: Path) -> None:
     """Refuse operators whose functions do not take what their schemas say.
 
-    torch's C ABI passes bits, so nothing would notice at run time. Loads the library in a process of its own.
+    torch's C ABI passes untyped 64-bit values, so a mismatch would go unnoticed at run time. A child process loads the
+    library for this check.
     """
     command = [sys.executable, "-m", "tkjit.extensions.registration_check", extension.name, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -37,7 +37,7 @@ inline int element_of(const char* format) {
     return -1;
 }
 
-/// The classes of numbers that keep their C++ type, by the indices of `elements`; null for int, double and what is no number.
+/// The classes of numbers that keep their C++ type, in the order of `elements`. Null for int, double and other elements.
 inline PyTypeObject* number_types[std::size(elements)] = {};
 
 /// The element of a number that keeps its C++ type; -1 for another object.

@@ -16,7 +16,7 @@ struct CompiledCall {
     bind::Entry entry;
     KnownType* result;
     Library* library;
-    int number;  // the index in number_types of the result's class; -1 for int, double and what is no number
+    int number;  // the index of the result's class in number_types; -1 if it has none
 };
 
 /// The index in `number_types` for results of a type.

@@ -8,7 +8,7 @@
 namespace torch {
 inline namespace tkjit_stand_in {
 
-/// A library of ``torch.library``; what it has registered goes when this ends.
+/// A ``torch.library.Library``. Destroying it removes its registrations.
 class PythonLibrary {
 public:
     /// With a function of an operator.
