@@ -14,8 +14,11 @@ from tkjit.exports.cpp_wrapper import render_wrapper
 from tkjit.exports.go_package import render_go
 from tkjit.exports.model import Export
 from tkjit.exports.packaging import render_packaging, render_readme
+from tkjit.exports.python_functions import Copies
 from tkjit.exports.rust_crate import render_rust
 from tkjit.render.exported import Code, ExportedFunction, render_library
+from tkjit.render.torch_binding import BINDINGS, render_binding
+from tkjit.render.torch_python import render_package
 
 GOLDEN = Path(__file__).parent / "golden"
 EXPORT = Export(
@@ -44,6 +47,8 @@ def library() -> str:
 def texts() -> dict[str, str]:
     header, _ = render_header(EXPORT)
     go, rust = render_go(EXPORT), render_rust(EXPORT, "axpy=7")
+    softmax = EXPORT.signatures[1].spec
+    gradients = {"softmax": Copies({}).gradient("softmax", softmax.backward.function)}
     return {
         "layers.h": header,
         "layers.hpp": render_wrapper(EXPORT),
@@ -53,6 +58,11 @@ def texts() -> dict[str, str]:
         "ffi.rs": rust["src/ffi.rs"],
         "README.md": render_readme(EXPORT, ("c", "cpp", "go", "rust")),
         "layers.pc": render_packaging(EXPORT)["lib/pkgconfig/layers.pc"],
+        **{
+            f"torch_binding_{binding}.cpp": render_binding("layers", EXPORT.signatures, binding, ["cpu", "cuda"])
+            for binding in BINDINGS
+        },
+        "torch_package.py.txt": render_package("layers", EXPORT.signatures, gradients),
     }
 
 

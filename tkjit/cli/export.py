@@ -1,4 +1,4 @@
-"""``export``: a library for programs without Python."""
+"""``export``: kernels for programs without tkjit."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from tkjit.cli.pool import build_all
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import SpecError
 from tkjit.exports import bundled
+from tkjit.exports.torch_package import with_backwards, write_torch_package
 from tkjit.exports.write import Builder, check_languages, check_target, plan_export, write_export
 from tkjit.loader import Loader, Plan, loader_for
+from tkjit.render.torch_binding import BINDINGS
 from tkjit.system.machine import available_memory_bytes, usable_cores
 
 
 def register(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("export", help="make a library for programs in C, C++, Go and Rust")
+    parser = commands.add_parser("export", help="make a library for C, C++, Go and Rust, or a torch extension")
     parser.add_argument("names", nargs="*", metavar="NAME", help="kernels")
     parser.add_argument("--from-bundle", type=Path, metavar="DIR", help="unpack what bundle --export has made")
-    parser.add_argument("--lang", action="append", default=[], metavar="c|cpp|go|rust", help="also more than once")
+    parser.add_argument(
+        "--lang", action="append", default=[], metavar="c|cpp|go|rust|torch", help="also more than once"
+    )
+    parser.add_argument("--binding", choices=BINDINGS, default="stable", help="of a torch extension")
     add_library_options(parser)
     parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
     parser.add_argument("--arch", default="cpu", metavar="cpu,90a,100a", help="what the library has code for")
@@ -36,7 +41,9 @@ def register(commands: Any) -> None:
 
 def add_library_options(parser: argparse.ArgumentParser) -> None:
     """The options that say what a library is besides its kernels and languages."""
-    parser.add_argument("--name", default="", metavar="LIBRARY", help="with which the library's functions begin")
+    parser.add_argument(
+        "--name", default="", metavar="LIBRARY", help="of the library; that of its directory if not given"
+    )
     parser.add_argument("--version", default="1.0", metavar="1.0", help="of the library")
     parser.add_argument("--package", default="", metavar="NAME", help="the Go package and the Rust crate")
 
@@ -72,14 +79,20 @@ def _export(arguments: argparse.Namespace) -> int:
         bundled.unpack(arguments.from_bundle, arguments.name, output)
         print(f"{output}: unpacked")
         return 0
-    if not arguments.names or not arguments.name:
-        raise SpecError("export: name kernels, and the library with --name")
+    if not arguments.names:
+        raise SpecError("export: name kernels")
+    languages = languages_of(arguments.lang)
+    name = arguments.name or output.name
     check_target(output)
     loader = loader_for(replace(Settings.from_environment(), jit=True))  # who asks for a library means it
     archs = [arch for arch in arguments.arch.split(",") if arch]
     types = [dtype for dtype in arguments.types.split(",") if dtype]
-    made = plan_export(loader, arguments.names, arguments.name, archs, types, arguments.version, arguments.package)
-    languages = languages_of(arguments.lang)
+    if languages == ("torch",):
+        made = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
+        write_torch_package(loader, made, output, arguments.binding)
+        print(f"{output}: a torch extension; build it with pip install --no-build-isolation {output}")
+        return 0
+    made = plan_export(loader, arguments.names, name, archs, types, arguments.version, arguments.package)
     write_export(loader, made, output, languages, builder(arguments))
     size = (output / "lib" / made.soname).stat().st_size
     print(f"{output}: {len(made.signatures)} functions for {', '.join(languages)}; the library has {size_text(size)}")

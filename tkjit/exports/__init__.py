@@ -1,4 +1,4 @@
-"""Libraries of kernels for programs without Python: in C, C++, Go and Rust."""
+"""Kernels for programs without tkjit: libraries for C, C++, Go and Rust, and extensions of PyTorch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def export(
     types: Iterable[str] = (),
     version: str = "1.0",
     package: str = "",
+    binding: str = "stable",
 ) -> Path:
-    """Export kernels as a library for programs without Python.
+    """Export kernels as a library for programs without Python, or as the sources of a torch extension.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def export(
     output : path
         The directory to write. An export that is there is replaced; anything else is an error.
     languages : iterable of str
-        Of ``"c"``, which is always there, ``"cpp"``, ``"go"`` and ``"rust"``.
+        Of ``"c"``, which is always there, ``"cpp"``, ``"go"`` and ``"rust"``; or ``"torch"`` alone.
     archs : iterable of str
         What it has code for: ``"cpu"``, ``"90a"``, ``"sm_100a"``.
     types : iterable of str
@@ -43,6 +44,8 @@ def export(
         The library's version: programs stay compatible while its first number is the same.
     package : str
         The name of the Go package and of the Rust crate; the library's if it is not given.
+    binding : {"stable", "pybind11"}
+        Of a torch extension: operators on PyTorch's stable ABI, or functions of a pybind11 module.
 
     Returns
     -------
@@ -66,7 +69,14 @@ def export(
     from tkjit.exports.write import check_languages, plan_export, write_export
     from tkjit.loader import loader_for
 
+    languages = check_languages(languages)
+
     # who asks for a library means it, also where programs may not compile (TKJIT_JIT=0)
     loader = loader_for(replace(Settings.from_environment(), jit=True))
+    if languages == ("torch",):
+        from tkjit.exports.torch_package import with_backwards, write_torch_package
+
+        made = plan_export(loader, with_backwards(kernels), name, archs, types, version)
+        return write_torch_package(loader, made, Path(output), binding)
     made = plan_export(loader, kernels, name, archs, types, version, package)
-    return write_export(loader, made, Path(output), check_languages(languages))
+    return write_export(loader, made, Path(output), languages)

@@ -32,17 +32,43 @@ Builder = Callable[[Loader, Sequence[Plan]], None]
 
 
 def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
-    """The languages in their order, C first.
+    """The languages in their order, C first; or PyTorch alone.
 
     Raises
     ------
     SpecError
-        If one is unknown.
+        If one is unknown, or PyTorch is not alone.
     """
-    wanted = {"c", *languages}
-    if unknown := wanted - set(LANGUAGES):
-        raise SpecError(f"unknown language {', '.join(sorted(unknown))}; known are {', '.join(LANGUAGES)}")
-    return tuple(language for language in LANGUAGES if language in wanted)
+    wanted = set(languages)
+    if unknown := wanted - {*LANGUAGES, "torch"}:
+        known = ", ".join((*LANGUAGES, "torch"))
+        raise SpecError(f"unknown language {', '.join(sorted(unknown))}; known are {known}")
+    if "torch" in wanted:
+        if others := wanted - {"torch"}:
+            raise SpecError(f"torch is an export of its own, without {', '.join(sorted(others))}; make two exports")
+        return ("torch",)
+    return tuple(language for language in LANGUAGES if language in wanted | {"c"})
+
+
+def kernels_of(kernels: Iterable[str | Kernel]) -> list[Kernel]:
+    """Kernels by their names or as they are.
+
+    Raises
+    ------
+    SpecError
+        If there is no such kernel, or it cannot be exported.
+    """
+    found = []
+    named = ([one] if isinstance(one, Kernel) else kernels_named([one]) for one in kernels)
+    for one in (one for several in named for one in several):
+        kernel = one if isinstance(one, Kernel) else find(one)
+        if isinstance(kernel, HostKernel):
+            raise SpecError(
+                f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C has not; "
+                "describe its kernel, and how it is launched"
+            )
+        found.append(kernel)
+    return found
 
 
 def plan_export(
@@ -55,16 +81,7 @@ def plan_export(
     package: str = "",
 ) -> Export:
     """What ``export`` writes."""
-    specs = []
-    named = ([one] if isinstance(one, Kernel) else kernels_named([one]) for one in kernels)
-    for one in (one for several in named for one in several):
-        kernel = one if isinstance(one, Kernel) else find(one)
-        if isinstance(kernel, HostKernel):
-            raise SpecError(
-                f"{kernel.name} cannot be exported: its source is written for PyTorch's tensors, which C has not; "
-                "describe its kernel, and how it is launched"
-            )
-        specs.append(tuple(kernel.specs))
+    specs = [tuple(kernel.specs) for kernel in kernels_of(kernels)]
     targets: dict[Target, None] = {}
     for arch in archs:
         targets[loader.target("cpu") if arch == "cpu" else gpu_target(arch)] = None
@@ -108,7 +125,9 @@ def write_export(
         for place, text in files.items():
             (scratch / place).parent.mkdir(parents=True, exist_ok=True)
             (scratch / place).write_text(text, encoding="utf-8")
-        _finish(scratch, made, languages)
+        link = f"lib/lib{made.name}.so"
+        (scratch / link).symlink_to(made.soname)
+        write_facts(scratch, made, languages, link=[link, made.soname])
     return output
 
 
@@ -123,10 +142,8 @@ def check_target(output: Path) -> None:
         raise CacheError(f"{output} is there and is no export; name a new directory")
 
 
-def _finish(directory: Path, made: Export, languages: tuple[str, ...]) -> None:
+def write_facts(directory: Path, made: Export, languages: tuple[str, ...], **more: object) -> None:
     """Write what the export is, with the digest of each file."""
-    link = f"lib/lib{made.name}.so"
-    (directory / link).symlink_to(made.soname)
     listed = sorted(path for path in directory.rglob("*") if path.is_file() and not path.is_symlink())
     facts = {
         "name": made.name,
@@ -134,7 +151,7 @@ def _finish(directory: Path, made: Export, languages: tuple[str, ...]) -> None:
         "kernels": [specs[0].name for specs in made.kernels],
         "targets": [target.name for target in made.targets],
         "languages": list(languages),
-        "link": [link, made.soname],
+        **more,
         "files": {str(path.relative_to(directory)): digest_of_file(path) for path in listed},
     }
     (directory / FACTS).write_text(json.dumps(facts, indent=1) + "\n")

@@ -82,20 +82,10 @@ class LauncherPlan(Plan):
 
     def render(self) -> Recipe:
         from tkjit.loader import translation
-        from tkjit.render import render_launcher
 
-        text, name, on_cpu = self._source.read(), self._source.name, self.target.is_cpu
-        checks_bounds = self._checks_bounds
+        text, on_cpu = self._source.read(), self.target.is_cpu
         parts = {
-            TEXT: render_launcher(
-                self.spec,
-                self.variant,
-                text,
-                name,
-                on_cpu=on_cpu,
-                checks_bounds=checks_bounds,
-                preamble=declarations_of_spec(self.spec, self._source),
-            ),
+            TEXT: self.text(),
             "flags": "\n".join((*self._flags.compile, *self._flags.link)),
             PATHS: "\n".join(map(str, self._flags.include_dirs)),
         }
@@ -108,6 +98,20 @@ class LauncherPlan(Plan):
         parts |= self._more_parts
         name = f"{self.spec.name}{self._suffix}"
         return self._env.recipe(self.target.name, name, parts, self.target, self._own, self.compiler.nvrtc)
+
+    def text(self) -> str:
+        """The launcher's source."""
+        from tkjit.render import render_launcher
+
+        return render_launcher(
+            self.spec,
+            self.variant,
+            self._source.read(),
+            self._source.name,
+            on_cpu=self.target.is_cpu,
+            checks_bounds=self._checks_bounds,
+            preamble=declarations_of_spec(self.spec, self._source),
+        )
 
     @cached_property
     def compiler(self) -> Choice:

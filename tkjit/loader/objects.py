@@ -47,6 +47,15 @@ class ObjectPlan(LauncherPlan):
     _more_parts = MappingProxyType({"object": " ".join((*_JOIN, ENTRY, POOL))})
 
     @property
+    def launcher_flags(self) -> Flags:
+        """The flags of the launcher that this would be by itself."""
+        return super()._flags
+
+    def is_adapted_while_built(self) -> bool:
+        """Whether its headers hold what only tkjit's own build can compile for the CPU."""
+        return self._is_translated()
+
+    @property
     def link_flags(self) -> tuple[str, ...]:
         """What the library has to be linked with."""
         return (*super()._flags.link, *super()._flags.packages)

@@ -143,7 +143,14 @@ def _passed(p: CParameter) -> str:
     return f"{{{p.identifier}}}" if p.is_number and not p.is_optional else p.identifier
 
 
-def render_library(library: str, functions: Sequence[ExportedFunction], targets: Sequence[str], interface: str) -> str:
+def render_library(
+    library: str,
+    functions: Sequence[ExportedFunction],
+    targets: Sequence[str],
+    interface: str,
+    *,
+    is_source: bool = False,
+) -> str:
     """The library's source.
 
     Parameters
@@ -154,20 +161,20 @@ def render_library(library: str, functions: Sequence[ExportedFunction], targets:
         ``sm_90a``, ``cpu-x86-64-v3``: the order of each variant's code.
     interface : str
         What the library has, in the words of a program that asks: ``axpy=2f0c...``.
+    is_source : bool
+        Whether a torch package has it as a source, which defines ``CUDA_KERNEL`` or ``CPU_KERNEL`` or both.
     """
     symbols = [code for function in functions for variant in function.code for code in variant if code.symbol]
+    if is_source:  # one may serve several targets
+        symbols = list({code.symbol: code for code in symbols}.values())
     lines = [
         f"// {library}, rendered by tkjit: functions that check their arguments, allocate outputs and launch kernels.",
         "// v_x is the argument or the extent x, given_x what came for the parameter x, null if nothing did.",
+        *(_AS_SOURCE if is_source else []),
         "#include <tkjit/export/call.h>",
         f"#include <{library}.h>",
         "",
-        "#include <tkjit/sim_pool.h>",
-        "",
-        'extern "C" {',
-        *(f"const char* {code.symbol}(const TkjitArg*, int32_t, void*);  // {code.what}" for code in symbols),
-        *(f"extern tkjit::sim::Pool* {pool};" for pool in _pools(symbols)),
-        "}",
+        *(_guarded_launchers(symbols) if is_source else _launchers(symbols)),
         "",
         "namespace {",
         "",
@@ -178,7 +185,7 @@ def render_library(library: str, functions: Sequence[ExportedFunction], targets:
         *(f"    {_target(name)}," for name in targets),
         "};",
         "",
-        *_shared_pool(symbols),
+        *([] if is_source else _shared_pool(symbols)),
     ]
     for function in functions:
         lines += [*_code(function), *_Body(function).render()]
@@ -186,6 +193,49 @@ def render_library(library: str, functions: Sequence[ExportedFunction], targets:
     for function in functions:
         lines += _entries(library, function.signature)
     return "\n".join([*lines, *_interface(library, interface), "", "}"]) + "\n"
+
+
+# nothing but the operators is to be seen of the library
+_AS_SOURCE = [
+    "#define TKJIT_EXPORT_TORCH",
+    "#ifdef CUDA_KERNEL",
+    "#define TKJIT_EXPORT_CUDA",
+    "#endif",
+]
+
+
+def _launchers(symbols: Sequence[Code]) -> list[str]:
+    return [
+        "#include <tkjit/sim_pool.h>",
+        "",
+        'extern "C" {',
+        *map(_launcher, symbols),
+        *(f"extern tkjit::sim::Pool* {pool};" for pool in _pools(symbols)),
+        "}",
+    ]
+
+
+def _launcher(code: Code) -> str:
+    return f"const char* {code.symbol}(const TkjitArg*, int32_t, void*);  // {code.what}"
+
+
+def _guarded_launchers(symbols: Sequence[Code]) -> list[str]:
+    """The launchers of each device, which are null where the library is built without it."""
+    lines: list[str] = []
+    for macro, codes in (("CPU", [c for c in symbols if c.is_cpu]), ("CUDA", [c for c in symbols if not c.is_cpu])):
+        if codes:
+            absent = (f"constexpr TkjitLaunch {code.symbol} = nullptr;" for code in codes)
+            lines += [
+                f"#ifdef {macro}_KERNEL",
+                'extern "C" {',
+                *map(_launcher, codes),
+                "}",
+                "#else",
+                *absent,
+                "#endif",
+                "",
+            ]
+    return lines[:-1]
 
 
 def _pools(symbols: Iterable[Code]) -> list[str]:

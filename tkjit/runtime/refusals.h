@@ -199,8 +199,7 @@ inline void refuse_tensor(const char* kernel, const char* name, PyObject* object
         if (view.problems & kNegative) return raise(argument_error, who + ", a negative view" + pass + ".resolve_neg()");
         if (view.problems & (kOtherDevice | kTooManyDims | kTooLarge | kTooMuch)) return refuse_array(kernel, name, object, view);
         if (view.problems & kNotContiguous)
-            return raise(argument_error, who + " with strides " + text_of(call_method(object, "stride")) +
-                                             "; expected contiguous" + pass + ".contiguous()");
+            return raise(argument_error, texts::not_contiguous(who, name, text_of(call_method(object, "stride"))));
         raise(argument_error, who + " and requires a gradient, which this kernel does not record; call it under "
                                     "torch.no_grad()" + std::string(", or") + pass.substr(1) + ".detach(); backward= in its spec would record it");
     });
@@ -211,47 +210,11 @@ inline void refuse_other(PyObject* kind, const char* kernel, const TensorView& v
     raise(kind, texts::wrong(kernel, view.name, describe_tensor(object_of(view)), expected));
 }
 
-// Whether a conversion keeps what the numbers are, but for digits: none of complex ones, or of floats to integers, does.
-inline bool keeps_values(int32_t dtype, const std::string& wanted) {
-    const auto kind = [](const std::string& name) {
-        if (name.rfind("complex", 0) == 0) return 2;
-        return name.rfind("float", 0) == 0 || name == "bfloat16" ? 1 : 0;
-    };
-    return kind(dtype_name(dtype)) <= kind(wanted);
-}
-
-// Whether the dims before the last ones broadcast to those that "..." stands for.
-inline bool can_expand(const TensorView& view, const Expected& expected) {
-    const Leading& leading = *expected.leading;
-    const int own = view.ndim - expected.count, missing = leading.count - own;
-    if (own < 0 || missing < 0 || leading.count < 1 || leading.matches(view, expected.count)) return false;
-    for (int i = 0; i < expected.count; ++i) {
-        const int64_t known = expected.dims[i].value;
-        if (known != kUnbound && known != view.sizes[own + i]) return false;
-    }
-    for (int i = 0; i < own; ++i)
-        if (view.sizes[i] != 1 && view.sizes[i] != leading.sizes[missing + i]) return false;
-    return true;
-}
-
-// A call of torch that makes a tensor as it is expected, or empty.
+// A call that makes what is expected of what came, in the words of the array's own framework; or empty.
 inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype) {
-    const std::string name = view.name;
-    if (expected.use == Use::output) return "; leave " + name + " out to have it made";
-    if (expected.use != Use::read) return "";
-    const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : texts::first_dtype(expected);
-    if (dtype && !keeps_values(view.dtype, wanted)) return "";
-    if (dtype && is_tensor(object_of(view))) return "; pass " + name + ".to(torch." + wanted + ")";
-    const bool is_numpys = wanted.rfind("float8", 0) != 0 && wanted != "bfloat16";
-    if (dtype) return is_numpys && has(object_of(view), "astype") ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
-    if (expected.leading && is_tensor(object_of(view)) && can_expand(view, expected)) {
-        std::string sizes;
-        for (int i = 0; i < expected.leading->count; ++i) sizes += std::to_string(expected.leading->sizes[i]) + ", ";
-        for (int i = expected.count; i > 0; --i) sizes += std::to_string(view.sizes[view.ndim - i]) + ", ";
-        return "; pass " + name + ".expand(" + sizes.substr(0, sizes.size() - 2) + ").contiguous()";
-    }
-    const bool one = expected.count == 1 && !expected.leading && view.ndim > 1 && expected.dims->value == kUnbound;
-    return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
+    if (is_tensor(object_of(view))) return texts::remedy(view, expected, dtype, texts::Framework::torch);
+    const bool is_numpys = dtype && has(object_of(view), "astype");
+    return texts::remedy(view, expected, dtype, is_numpys ? texts::Framework::numpy : texts::Framework::other);
 }
 
 inline void refuse_mismatch(const char* kernel, const TensorView& view, const Expected& expected) {
@@ -265,9 +228,8 @@ inline void refuse_mismatch(const char* kernel, const TensorView& view, const Ex
 inline void refuse_device(const char* kernel, const TensorView& view, const TensorView& other) {
     explain([&] {
         const std::string where = texts::place(other.device_type, other.device);
-        const std::string name = view.name, moved = "; " + name + " = " + name + ".to(\"" + where + "\") moves it";
-        const bool is_torchs = is_tensor(object_of(view));
-        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is" + (is_torchs ? moved : ""));
+        const std::string moves = is_tensor(object_of(view)) ? texts::moved(view, where) : "";
+        refuse_other(argument_error, kernel, view, where + ", where " + other.name + " is" + moves);
     });
 }
 

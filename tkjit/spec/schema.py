@@ -81,8 +81,8 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     check_operator(spec)
     fields = operator_fields(spec, out=out)
     written = [f.name for f in fields if f.is_written]
-    kinds = [schema_type(f, f"({_alias(written.index(f.name))}!)" if f.is_written else "") for f in fields]
-    defaults = [_default(f) for f in fields]
+    kinds = [schema_type(f, written_alias(written.index(f.name)) if f.is_written else "") for f in fields]
+    defaults = [schema_default(f) for f in fields]
     # a default before an argument without one could not be used, and torch refuses it
     first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
     listed = [
@@ -95,12 +95,13 @@ def schema_of(spec: Spec, overload: int = 0, *, name: str = "", out: bool = Fals
     return f"{name or spec.name}{'.' if qualifier else ''}{qualifier}({', '.join(listed)}) -> {returned}"
 
 
-def _alias(number: int) -> str:
-    """``a`` to ``z``, then ``a1`` and on."""
-    return f"{chr(ord('a') + number % 26)}{number // 26 or ''}"
+def written_alias(number: int) -> str:
+    """The mark of the written argument with this number: ``(a!)`` to ``(z!)``, then ``(a1!)``."""
+    return f"({chr(ord('a') + number % 26)}{number // 26 or ''}!)"
 
 
-def _default(field: Field) -> str:
+def schema_default(field: Field) -> str:
+    """A parameter's default as a schema has it, ``=1.0``; empty if it has none, or a schema cannot express it."""
     default = field.default
     if field.direction == "out" or default is MISSING or (isinstance(default, float) and not math.isfinite(default)):
         return ""

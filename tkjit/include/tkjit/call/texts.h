@@ -104,4 +104,62 @@ inline std::string of_array(const TensorView& view, const std::string& who, bool
     return view.problems & kNotContiguous ? who + ", which is not contiguous; pass a contiguous copy" : "";
 }
 
+// ---- what to do about it -------------------------------------------------------------------------------------------
+
+// Whose words a remedy is in.
+enum class Framework { torch, numpy, other };
+
+// Whether a conversion keeps what the numbers are, but for digits: none of complex ones, or of floats to integers, does.
+inline bool keeps_values(int32_t dtype, const std::string& wanted) {
+    const auto kind = [](const std::string& name) {
+        if (name.rfind("complex", 0) == 0) return 2;
+        return name.rfind("float", 0) == 0 || name == "bfloat16" ? 1 : 0;
+    };
+    return kind(dtype_name(dtype)) <= kind(wanted);
+}
+
+// Whether the dims before the last ones broadcast to those that "..." stands for.
+inline bool can_expand(const TensorView& view, const Expected& expected) {
+    const Leading& leading = *expected.leading;
+    const int own = view.ndim - expected.count, missing = leading.count - own;
+    if (own < 0 || missing < 0 || leading.count < 1 || leading.matches(view, expected.count)) return false;
+    for (int i = 0; i < expected.count; ++i) {
+        const int64_t known = expected.dims[i].value;
+        if (known != kUnbound && known != view.sizes[own + i]) return false;
+    }
+    for (int i = 0; i < own; ++i)
+        if (view.sizes[i] != 1 && view.sizes[i] != leading.sizes[missing + i]) return false;
+    return true;
+}
+
+// A call that makes an array as it is expected, or empty.
+inline std::string remedy(const TensorView& view, const Expected& expected, bool dtype, Framework framework) {
+    const std::string name = view.name;
+    if (expected.use == Use::output) return "; leave " + name + " out to have it made";
+    if (expected.use != Use::read) return "";
+    const std::string wanted = expected.like ? dtype_name(expected.like_dtype) : first_dtype(expected);
+    if (dtype && !keeps_values(view.dtype, wanted)) return "";
+    if (dtype && framework == Framework::torch) return "; pass " + name + ".to(torch." + wanted + ")";
+    const bool is_numpys = framework == Framework::numpy && wanted.rfind("float8", 0) != 0 && wanted != "bfloat16";
+    if (dtype) return is_numpys ? "; pass " + name + ".astype(\"" + wanted + "\")" : "";
+    if (expected.leading && framework == Framework::torch && can_expand(view, expected)) {
+        std::string sizes;
+        for (int i = 0; i < expected.leading->count; ++i) sizes += std::to_string(expected.leading->sizes[i]) + ", ";
+        for (int i = expected.count; i > 0; --i) sizes += std::to_string(view.sizes[view.ndim - i]) + ", ";
+        return "; pass " + name + ".expand(" + sizes.substr(0, sizes.size() - 2) + ").contiguous()";
+    }
+    const bool one = expected.count == 1 && !expected.leading && view.ndim > 1 && expected.dims->value == kUnbound;
+    return one ? "; pass " + name + ".flatten(), or write \"...\" in the spec for any shape" : "";
+}
+
+// What moves one of torch's tensors.
+inline std::string moved(const TensorView& view, const std::string& where) {
+    const std::string name = view.name;
+    return "; " + name + " = " + name + ".to(\"" + where + "\") moves it";
+}
+
+inline std::string not_contiguous(const std::string& who, const std::string& name, const std::string& strides) {
+    return who + " with strides " + strides + "; expected contiguous; pass " + name + ".contiguous()";
+}
+
 }  // namespace tkjit::texts

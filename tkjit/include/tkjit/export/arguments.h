@@ -43,7 +43,10 @@ inline bool read(const Call& call, const char* name, const tkjit_tensor* given, 
     }
     if (view.problems) {
         bool shape = false;
-        const std::string text = texts::of_array(view, std::string(call.kernel) + ": " + name + " is " + text_of(*given), &shape);
+        const std::string who = std::string(call.kernel) + ": " + name + " is " + text_of(*given);
+        std::string text = texts::of_array(view, who, &shape);
+        if (is_for_torch && view.problems == kNotContiguous)
+            text = texts::not_contiguous(who, name, texts::tuple(given->strides, given->ndim));
         call.fail(shape ? TKJIT_SHAPE_ERROR : TKJIT_ARGUMENT_ERROR, text);
         return false;
     }

@@ -43,6 +43,13 @@ private:
     Block* last_ = nullptr;
 };
 
+// Whether the library is a part of a torch extension: then a refusal also says which of torch's functions helps.
+#ifdef TKJIT_EXPORT_TORCH
+inline constexpr bool is_for_torch = true;
+#else
+inline constexpr bool is_for_torch = false;
+#endif
+
 struct Call {
     const char* kernel;
     void* stream;
@@ -69,12 +76,14 @@ struct Call {
         fail(int(kind), std::string(kernel) + ": " + text);
     }
     void refuse_mismatch(const TensorView& view, const Expected& expected) const {
-        if (texts::is_of_other_dtype(view, expected)) return refuse_other(TKJIT_ARGUMENT_ERROR, view, texts::mismatch(expected));
-        refuse_other(TKJIT_SHAPE_ERROR, view, texts::mismatch(expected) + texts::differing_extent(view, expected));
+        const bool dtype = texts::is_of_other_dtype(view, expected);
+        const std::string why = dtype ? "" : texts::differing_extent(view, expected);
+        const std::string remedy = is_for_torch ? texts::remedy(view, expected, dtype, texts::Framework::torch) : "";
+        refuse_other(dtype ? TKJIT_ARGUMENT_ERROR : TKJIT_SHAPE_ERROR, view, texts::mismatch(expected) + why + remedy);
     }
     void refuse_device(const TensorView& view, const TensorView& other) const {
         const std::string where = texts::place(other.device_type, other.device);
-        refuse_other(TKJIT_ARGUMENT_ERROR, view, where + ", where " + other.name + " is");
+        refuse_other(TKJIT_ARGUMENT_ERROR, view, where + ", where " + other.name + " is" + (is_for_torch ? texts::moved(view, where) : ""));
     }
     void refuse_place(const TensorView& view, const TensorView& on) const {
         refuse_other(TKJIT_ARGUMENT_ERROR, view, texts::place(on.device_type, on.device));

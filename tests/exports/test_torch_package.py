@@ -1,0 +1,280 @@
+"""Kernels as the sources of a torch extension, which builds and runs without tkjit, with either binding."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomllib
+from support.exportable import add, mix, noise, pick, turn
+from support.operators import parts, scale
+from support.torch_package import PACKAGE, build, run
+
+import tkjit
+from tkjit import In, InOut, Out, SpecError, Tensor, TkjitError
+from tkjit.extensions.stable_abi import unstable_symbols
+
+pytestmark = pytest.mark.compiles
+
+KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts)
+F32 = "float32"
+
+
+def export(output: Path, *kernels: Any, binding: str = "stable", archs: tuple[str, ...] = ("cpu",)) -> Path:
+    given = {"name": PACKAGE, "output": output, "archs": archs, "binding": binding, "types": ["float32"]}
+    return tkjit.export(*kernels, languages=["torch"], **given)
+
+
+@pytest.fixture(scope="module", params=["stable", "pybind11"])
+def package(request, tmp_path_factory) -> Path:
+    return export(tmp_path_factory.mktemp(request.param) / PACKAGE, *KERNELS, binding=request.param)
+
+
+@pytest.fixture(scope="module")
+def built(package) -> Path:
+    return build(package)
+
+
+def test_its_own_tests_pass(package, built):
+    shown = run(built, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(package / "tests"))
+    passed = int(re.search(r"(\d+) passed", shown)[1])
+    assert passed >= 15 and "failed" not in shown
+
+
+def test_it_does_not_need_tkjit(package, built):
+    imports = re.findall(r"^(?:import|from) tkjit", "".join(p.read_text() for p in package.rglob("*.py")), re.MULTILINE)
+    assert imports == []
+    code = (
+        "import sys; sys.modules['tkjit'] = None; import torch, layers; print(layers.softmax(torch.ones(2, 4))[0, 0])"
+    )
+    assert "0.25" in run(built, "-c", code)
+
+
+def test_the_stable_binding_needs_stable_symbols_alone(package, built):
+    (library,) = built.glob(f"{PACKAGE}/_C*.so")
+    is_stable = library.name == "_C.abi3.so"
+    assert list(unstable_symbols(library)) == [] if is_stable else "_C.cpython" in library.name
+
+
+# a call, whose arguments are text that both sides evaluate
+REFUSALS = (
+    "gemm(x(2, 3), x(4, 5))",
+    "gemm(x(2, 3), x(3, 5, dtype=torch.float16))",
+    "gemm(x(2, 3, dtype=torch.int8), x(3, 5, dtype=torch.int8))",
+    "gemm(x(2, 3, 1), x(3, 5))",
+    "gemm(x(1, 1, 1, 2, 3), x(3, 5))",
+    "gemm(x(3, 2).t(), x(3, 5))",
+    "gemm(x(2, 3), x(3, 5), c=x(2, 4))",
+    "gemm(x(2, 3), x(3, 5), c=x(2, 5, dtype=torch.float64))",
+    "axpy(shared[1:], shared[:-1])",
+    "axpy(x(3), x(4))",
+    "axpy(x(3, 2), x(3, 2))",
+    "axpy(x(3, dtype=torch.float64), x(3, dtype=torch.float64))",
+    "softmax(x(3, 4, dtype=torch.complex64))",
+    "mix(x(3, 4), x(3), divisor=3)",
+    "mix(x(3, 4), x(3), count=300)",
+    "mix(x(3, 4), x(3), width=3)",
+    "mix(x(200, 4), x(200))",
+    "mix(x(3, 4), shared[1:4])",
+    "mix(x(3, 4), x(3), x(5))",
+    "turn(x(1, 1, 1))",
+    "pick(x(4), [0, 1, 2, 3, 4])",
+    "add([x(4), x(5)])",
+    "scale(x(3).int())",
+)
+PRELUDE = """
+import torch
+def x(*sizes, dtype=torch.float32):
+    return torch.ones(*sizes, dtype=dtype)
+shared = torch.ones(9)
+"""
+
+
+def test_refusals_have_the_texts_of_tkjit(built):
+    program = f"""{PRELUDE}
+import json, layers
+def refusal(call):
+    try:
+        eval("layers." + call)
+    except RuntimeError as error:
+        return str(error)
+print(json.dumps([refusal(call) for call in {REFUSALS!r}]))
+"""
+    names: dict[str, Any] = {}
+    exec(PRELUDE, names)
+    names |= {kernel.name: kernel for kernel in map(tkjit.load, KERNELS)}
+    expected = []
+    for call in REFUSALS:
+        with pytest.raises(TkjitError) as raised:
+            eval(call, names)
+        expected.append(str(raised.value))
+    found = json.loads(run(built, "-c", program))
+    assert found == [_counting_items(text) for text in expected]
+
+
+def _counting_items(text: str) -> str:
+    """C counts the items of a list, which Python shows."""
+    return text.replace("[0, 1, 2, 3, 4] (list)", "5 items")
+
+
+def test_gradients_are_recorded_or_refused(built):
+    program = f"""{PRELUDE}
+import layers
+a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5, requires_grad=True)
+torch.autograd.gradcheck(lambda a, b: layers.gemm(a, b), (a, b), eps=1e-2, atol=1e-2)
+layers.scale(a[0], factor=3.0).sum().backward()
+assert torch.equal(a.grad[0], torch.full((4,), 3.0))
+for call in (lambda: layers.axpy(a[0], x(4)), lambda: layers.gemm(a, b, c=x(3, 5))):
+    try:
+        call()
+    except RuntimeError as error:
+        print(error)
+"""
+    shown = run(built, "-W", "ignore", "-c", program).splitlines()
+    assert shown[0].startswith(
+        "axpy: x is (4,) float32 on cpu and requires a gradient, which this kernel does not record"
+    )
+    assert shown[1].startswith("gemm: a is (3, 4) float32 on cpu and requires a gradient, which out= does not record")
+
+
+def test_compiled_code_with_dynamic_shapes(built):
+    program = """
+import torch, layers
+function = torch.compile(lambda a, b: layers.gemm(a, b).relu(), fullgraph=True, dynamic=True, backend="aot_eager")
+for m in (3, 7):
+    a, b = torch.randn(m, 4), torch.randn(4, 5)
+    torch.testing.assert_close(function(a, b), (a @ b).relu())
+compiled = torch.compile(lambda xs: layers.add(xs), fullgraph=True, backend="aot_eager")
+assert torch.equal(compiled([None, torch.ones(4)]), torch.ones(4))
+"""
+    run(built, "-W", "ignore", "-c", program)
+
+
+def test_random_numbers_follow_torchs_generator(built):
+    program = """
+import torch, layers
+torch.manual_seed(3)
+first, second = layers.noise(torch.ones(8)), layers.noise(torch.ones(8))
+torch.manual_seed(3)
+again = layers.noise(torch.ones(8))
+assert torch.equal(first, again) and not torch.equal(first, second)
+"""
+    run(built, "-c", program)
+
+
+@pytest.mark.slow
+def test_load_inline_builds_the_same_module(tmp_path):
+    directory = export(tmp_path / PACKAGE, "softmax", binding="pybind11")
+    program = "from load_inline import layers; import torch; print(layers.softmax(torch.ones(2, 4))[0, 0].item())"
+    assert run(directory, "-c", program).split()[-1] == "0.25"
+
+
+def test_the_layout_of_kernel_builder(tmp_path):
+    directory = export(tmp_path / PACKAGE, "gemm", archs=("cpu", "80", "90a"))
+    read = tomllib.loads((directory / "build.toml").read_text())
+    assert read["general"] == {"name": PACKAGE, "version": 1, "backends": ["cpu", "cuda"]}
+    assert read["torch"]["stable-abi"] == {"cpu": "2.11", "cuda": "2.11"}
+    listed = [*read["torch"]["src"], *(path for kernel in read["kernel"].values() for path in kernel["src"])]
+    assert [path for path in listed if not (directory / path).is_file()] == []
+    of_hopper = read["kernel"]["layers_cuda_gemm_float32_sm_90a"]
+    assert of_hopper["cuda-capabilities"] == ["9.0a"] and of_hopper["backend"] == "cuda"
+    for name in (
+        "torch-ext/torch_binding.cpp",
+        f"torch-ext/{PACKAGE}/__init__.py",
+        "tests/test_layers.py",
+        "README.md",
+    ):
+        assert (directory / name).is_file()
+
+
+def test_an_export_takes_the_place_of_an_export_alone(tmp_path):
+    directory = export(tmp_path / PACKAGE, "axpy")
+    export(directory, "softmax")
+    assert not list(directory.glob("*_cpu/axpy*"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/file").touch()
+    with pytest.raises(tkjit.CacheError, match="no export"):
+        export(tmp_path / "own", "axpy")
+
+
+# ---- what cannot be exported, or not so
+
+SOURCE = "__global__ void twice(Globals g) { g.y[threadIdx.x] = 2 * g.x[threadIdx.x]; }"
+LAUNCH = {"entry": "twice", "grid": 1, "block": "N"}
+FACTORS = {"x": 2.0}
+
+
+def gradient_with_a_table(grad_y):
+    return grad_y * FACTORS["x"]
+
+
+def gradient_by_a_kernel(grad_y):
+    return tkjit.load("softmax")(grad_y)
+
+
+@tkjit.kernel(SOURCE, **LAUNCH, backward=gradient_with_a_table)
+def with_a_table(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+    """A gradient that uses a dict of its module."""
+
+
+@tkjit.kernel(SOURCE, **LAUNCH, backward=gradient_by_a_kernel)
+def with_tkjit(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+    """A gradient that calls tkjit."""
+
+
+@tkjit.kernel(SOURCE, **LAUNCH, backward=lambda grad_y: grad_y)
+def with_a_lambda(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
+    """A gradient without a name."""
+
+
+@tkjit.kernel('__global__ void pass() { asm("nop;"); }', entry="pass", grid=1, block=1, args=True)
+def with_ptx(x: InOut[Tensor, F32, "N"]) -> Tensor:
+    """Inline PTX."""
+
+
+def test_a_gradient_that_calls_a_kernel_brings_it(tmp_path):
+    made = export(tmp_path / PACKAGE, "gemm")
+    text = (made / f"torch-ext/{PACKAGE}/__init__.py").read_text()
+    assert 'grad_a = gemm(grad_c, b.T.contiguous()) if "a" in needed else None' in text
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (with_a_table, "its backward uses FACTORS, a dict that the package would lack"),
+        (with_tkjit, "its backward uses tkjit, a module that the package would lack"),
+        (with_a_lambda, "its backward is no plain function; define it with def"),
+        (with_ptx, "hold inline PTX, which tkjit adapts while it builds; name GPUs alone: --arch 90a"),
+    ],
+)
+def test_what_would_not_work_without_tkjit_is_refused(tmp_path, kernel, text):
+    with pytest.raises(SpecError, match=re.escape(text)):
+        export(tmp_path / PACKAGE, kernel)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"languages": ["torch", "go"]}, "torch is an export of its own, without go; make two exports"),
+        ({"languages": ["torch"], "binding": "nanobind"}, "unknown binding 'nanobind'; known are stable and pybind11"),
+        ({"languages": ["torch"], "name": "torch"}, "Python has a module of that name; choose another"),
+        ({"languages": ["torch"], "name": "json"}, "Python has a module of that name; choose another"),
+    ],
+)
+def test_bad_options(tmp_path, given, text):
+    with pytest.raises(SpecError, match=re.escape(text)):
+        tkjit.export("axpy", **{"name": "own", "output": tmp_path / "own", **given})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kernel_without_an_operator(tmp_path):
+    @tkjit.kernel("int count(tkjit::gl<float> x) { return x.cols(); }", entry="count", host=True, args=True)
+    def count(x: In[Tensor, F32, "N"]) -> int:
+        """A number."""
+
+    with pytest.raises(SpecError, match="count has no operator: it returns a number"):
+        export(tmp_path / PACKAGE, count)

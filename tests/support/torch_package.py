@@ -1,0 +1,27 @@
+"""Builds exported torch packages without an installation, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = "layers"
+
+
+def build(directory: Path, **environment: str) -> Path:
+    """Build a package in place with setuptools; returns the directory to import it from."""
+    target = directory / "built"
+    command = [sys.executable, "setup.py", "-q", "build_py", "-d", str(target), "build_ext", "-b", str(target)]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return target
+
+
+def run(built: Path, *command: str) -> str:
+    """Run Python with a built package; what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(built), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, cwd=built)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout

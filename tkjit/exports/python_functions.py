@@ -1,0 +1,150 @@
+"""Copies Python functions of a spec file, a gradient or a reference, into an exported package."""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from tkjit.errors import SpecError
+from tkjit.kernel import Kernel
+from tkjit.render.torch_python import FunctionSource
+
+_CONSTANTS = (bool, int, float, str, type(None))
+
+
+class Copies:
+    """The functions that a package has copies of.
+
+    Parameters
+    ----------
+    kernels : mapping
+        The package's function of each kernel, by the kernel's name.
+    """
+
+    def __init__(self, kernels: Mapping[str, str]) -> None:
+        self._kernels = kernels
+        self._texts: dict[str, str] = {}  # of each definition, by its name
+
+    def gradient(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
+        """A kernel's ``backward``, as ``_backward_of_NAME``.
+
+        Raises
+        ------
+        SpecError
+            If its source cannot be found, or it uses something that the package would lack.
+        """
+        name = f"_backward_of_{re.sub(r'[^0-9a-zA-Z_]', '_', kernel)}"
+        definition = re.sub(r"^def\s+\w+", f"def {name}", _source(kernel, "backward", function), count=1)
+        return self._with_what_it_uses(kernel, "backward", function, name, definition)
+
+    def reference(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
+        """A kernel's reference, as ``reference_NAME``, without its decorator and annotations.
+
+        Raises
+        ------
+        SpecError
+            As for a gradient.
+        """
+        tree = ast.parse(_source(kernel, "reference", function)).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        tree.name = f"reference_{re.sub(r'[^0-9a-zA-Z_]', '_', kernel)}"
+        tree.decorator_list, tree.returns = [], None
+        arguments = tree.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            argument.annotation = None
+        if ast.get_docstring(tree) is not None:
+            tree.body = tree.body[1:]
+        return self._with_what_it_uses(kernel, "reference", function, tree.name, ast.unparse(tree))
+
+    def _with_what_it_uses(
+        self, kernel: str, what: str, function: Callable[..., Any], name: str, definition: str
+    ) -> FunctionSource:
+        lines: list[str] = []
+        imports: list[str] = []
+        for used, value in _globals_of(kernel, what, function):
+            text = self._definition(kernel, what, used, value, imports)
+            if text and self._texts.setdefault(used, text) != text:
+                raise SpecError(
+                    f"{kernel} cannot be exported: its {what} uses {used}, which another kernel's file defines "
+                    "otherwise; rename one of them"
+                )
+            lines += [text, ""] if text else []
+        return FunctionSource(name, "\n".join([*lines, definition]), tuple(imports))
+
+    def _definition(self, kernel: str, what: str, used: str, value: Any, imports: list[str]) -> str:
+        """What the package's module says for it to know a name; empty where an import is enough."""
+        if isinstance(value, Kernel):
+            exported = self._kernels.get(value.name)
+            if exported is None:
+                raise SpecError(
+                    f"{kernel} cannot be exported alone: its {what} calls the kernel {value.name}; name it too"
+                )
+            return "" if exported == used else f"{used} = {exported}"
+        if isinstance(value, ModuleType) and not _is_tkjits(value.__name__):
+            imports.append(f"import {value.__name__}" + ("" if value.__name__ == used else f" as {used}"))
+            return ""
+        module = getattr(value, "__module__", None) or ""
+        is_importable = module and getattr(sys.modules.get(module), getattr(value, "__name__", ""), None) is value
+        if is_importable and not _is_tkjits(module) and _is_installed(module):
+            imports.append(f"from {module} import {value.__name__}" + ("" if value.__name__ == used else f" as {used}"))
+            return ""
+        if isinstance(value, FunctionType):
+            copied = self._with_what_it_uses(kernel, what, value, used, _source(kernel, what, value))
+            imports += copied.imports
+            return copied.text
+        if isinstance(value, _CONSTANTS):
+            return f"{used} = {value!r}"
+        raise SpecError(
+            f"{kernel} cannot be exported: its {what} uses {used}, a {type(value).__name__} that the package would "
+            "lack; define it in the function"
+        )
+
+
+def _is_tkjits(module: str) -> bool:
+    return module.partition(".")[0] == "tkjit"
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module can be imported by others: one of the standard library, or of torch."""
+    top = module.partition(".")[0]
+    return top in sys.stdlib_module_names or top in ("torch", "numpy")
+
+
+def _source(kernel: str, what: str, function: Callable[..., Any]) -> str:
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError) as error:
+        raise SpecError(f"{kernel} cannot be exported: the source of its {what} is not available ({error})") from None
+    if what != "reference" and not text.startswith("def "):
+        raise SpecError(
+            f"{kernel} cannot be exported: its {what} is no plain function; define it with def, undecorated"
+        )
+    return text
+
+
+def _globals_of(kernel: str, what: str, function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """The global variables that a function reads, with their values."""
+    code = function.__code__
+    if code.co_freevars:
+        names = ", ".join(code.co_freevars)
+        raise SpecError(f"{kernel} cannot be exported: its {what} uses {names} of the function around it; pass them")
+    known = function.__globals__
+    for name in dict.fromkeys(_names(code)):
+        if name in known and known[name] is not function:
+            yield name, known[name]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

@@ -1,0 +1,249 @@
+"""Writes an export as a torch extension: sources, operators, a Python package and its build, without tkjit."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from tkjit.compile.targets import Target
+from tkjit.errors import SpecError
+from tkjit.exports.c_header import render_header
+from tkjit.exports.model import Export, names
+from tkjit.exports.python_functions import Copies
+from tkjit.exports.torch_sources import CompiledSource, collect_sources
+from tkjit.exports.torch_tests import render_tests
+from tkjit.exports.write import check_target, in_place_of, kernels_of, write_facts
+from tkjit.kernel import Kernel
+from tkjit.loader import Loader
+from tkjit.render.exported import render_library
+from tkjit.render.torch_binding import BINDINGS, operator_schema, operators, render_binding
+from tkjit.render.torch_python import FunctionSource, render_package
+
+_TEMPLATES = Path(__file__).with_name("torch")
+_LEAST_TORCH, _LEAST_PYTHON = "2.11", "3.10"
+
+
+def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
+    """Kernels, and after them those that compute their gradients.
+
+    Raises
+    ------
+    SpecError
+        If there is no such kernel, or it cannot be exported.
+    """
+    waiting = kernels_of(kernels)
+    found: dict[str, Kernel] = {}
+    for kernel in waiting:
+        found.setdefault(kernel.name, kernel)
+        named = [spec.backward.kernel for spec in kernel.specs if spec.backward is not None and spec.backward.kernel]
+        waiting += kernels_of(name for name in named if name not in found)
+    return list(found.values())
+
+
+def write_torch_package(loader: Loader, export: Export, output: Path, binding: str = "stable") -> Path:
+    """Write a torch extension of kernels; nothing is compiled.
+
+    Parameters
+    ----------
+    output : Path
+        The directory to write. An export that is there is replaced; anything else is an error.
+    binding : {"stable", "pybind11"}
+        Operators on torch's stable ABI, or functions of a pybind11 module.
+
+    Raises
+    ------
+    SpecError
+        If a kernel can have no operator, or its gradient or its headers cannot be copied.
+    ToolchainError
+        If a kernel has no source for an architecture.
+    CacheError
+        If the directory holds something else, or cannot be written.
+    """
+    if binding not in BINDINGS:
+        raise SpecError(f"unknown binding {binding!r}; known are {' and '.join(BINDINGS)}")
+    output = output.absolute()
+    check_target(output)
+    _check_names(export)
+    sources = collect_sources(loader, export)
+    devices = [device for device in ("cpu", "cuda") if any(one.device == device for one in sources.compiled)]
+    header, interface = render_header(export)
+    targets = [_name_of(target) for target in export.targets]
+    library = render_library(export.name, sources.functions, targets, interface, is_source=True)
+    copies = Copies({s.spec.name: s.name for s in reversed(export.signatures)})
+    texts = {
+        **sources.texts,
+        f"include/{export.name}.h": header,
+        f"include/{export.name}/tensors.h": sources.texts["include/tkjit/export/tensors.h"],
+        f"csrc/{export.name}.cpp": library,
+        "torch-ext/torch_binding.cpp": render_binding(export.name, export.signatures, binding, devices),
+        f"torch-ext/{export.name}/__init__.py": render_package(
+            export.name, export.signatures, _gradients(export, copies)
+        ),
+        f"torch-ext/{export.name}/_ops.py": _ops(export, binding, devices),
+        f"torch-ext/{export.name}/_ops.pyi": _template("ops.pyi.in"),
+        f"torch-ext/{export.name}/py.typed": "",
+        "sources.json": json.dumps([asdict(one) for one in sources.compiled], indent=1) + "\n",
+        "build_kernels.py": _build_kernels(binding),
+        "setup.py": _setup(export, binding),
+        "pyproject.toml": _template("pyproject.toml.in").format(
+            name=export.name, version=export.version, kernels=names(export.signatures)
+        ),
+        "MANIFEST.in": _template("MANIFEST.in.in").format(name=export.name),
+        f"tests/test_{export.name}.py": render_tests(export, copies),
+        "README.md": _readme(export, binding, devices),
+    }
+    if binding == "stable":
+        texts["csrc/registration.h"] = _template("registration.h")
+        texts["build.toml"] = _build_toml(export, sources.compiled, sorted(texts))
+    else:
+        texts["load_inline.py"] = _template("load_inline.py.in").format(name=export.name)
+    with in_place_of(output) as scratch:
+        for place, text in texts.items():
+            (scratch / place).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / place).write_text(text, encoding="utf-8")
+        write_facts(scratch, export, ("torch",))
+    return output
+
+
+def _check_names(export: Export) -> None:
+    """Refuse names that Python, or what the package imports, has already."""
+    if export.name in sys.stdlib_module_names or export.name in ("torch", "setuptools", "pytest"):
+        raise SpecError(
+            f"{export.name!r} cannot be the name of a package: Python has a module of that name; choose another"
+        )
+    for signature in export.signatures:
+        if keyword.iskeyword(signature.name) or signature.name in ("torch", "ops", "cdiv"):
+            raise SpecError(
+                f"{signature.name} cannot be exported: it has a meaning in Python already; rename the kernel"
+            )
+
+
+def _name_of(target: Target) -> str:
+    return "cpu-any" if target.is_cpu else target.name
+
+
+def _gradients(export: Export, copies: Copies) -> Mapping[str, FunctionSource]:
+    """The gradients that are functions, by the kernel's function in C."""
+    return {
+        s.name: copies.gradient(s.name, s.spec.backward.function)
+        for s in export.signatures
+        if s.spec.backward is not None and s.spec.backward.function is not None
+    }
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _build_kernels(binding: str) -> str:
+    """The module that compiles the kernels; only pybind11 needs a CUDA build of torch."""
+    home = _CUDA_HOME if binding == "stable" else "CUDA_HOME = cpp_extension.CUDA_HOME"
+    return _template("build_kernels.py.in").replace("{cuda_home}", home)
+
+
+def _setup(export: Export, binding: str) -> str:
+    if binding == "stable":
+        facts = {
+            "extensions": "CppExtension",
+            "extension": "CppExtension",
+            "choice": "",
+            "macros": _STABLE_MACROS.format(name=export.name),
+            "limited": "\n            py_limited_api=True,",
+            "options": '\n    options={"bdist_wheel": {"py_limited_api": "cp310"}},',
+        }
+    else:
+        facts = {
+            "extensions": "CppExtension, CUDAExtension",
+            "extension": "Extension",
+            "choice": 'Extension = CUDAExtension if "cuda" in devices() else CppExtension\n\n',
+            "macros": "macros",
+            "limited": "",
+            "options": "",
+        }
+    return _template("setup.py.in").format(name=export.name, **facts)
+
+
+def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
+    """The module ``_ops``, which kernel-builder writes anew for its own builds."""
+    name = export.name
+    if binding == "stable":
+        return _template("ops_stable.py.in").format(name=name)
+    keys = ", ".join(f'"{device.upper()}"' for device in devices)
+    schemas = [operator_schema(s, out=out) for s in export.signatures for out in operators(s)]
+    listed = "\n".join(f'    "{schema}",' for schema in schemas)
+    return _template("ops_pybind11.py.in").format(name=name, schemas=listed, keys=keys)
+
+
+def _build_toml(export: Export, compiled: Sequence[CompiledSource], paths: Iterable[str]) -> str:
+    """What kernel-builder reads."""
+    headers = [path for path in paths if path.startswith(("include/", "sim/", "kernels/", "third_party/"))]
+    headers = [path for path in headers if path != "sim/simulator.cpp"]
+    backends = list(dict.fromkeys(one.device for one in compiled))
+    bindings = ["torch-ext/torch_binding.cpp", f"csrc/{export.name}.cpp"]
+    lines = [
+        "# Read by kernel-builder, for kernels on the Hugging Face Hub.",
+        "[general]",
+        f'name = "{export.name}"',
+        f"version = {export.major}",
+        f"backends = {_listed(backends)}",
+        "",
+        "[torch]",
+        'include = ["include"]',
+        f"src = {_listed([*bindings, *headers])}",
+        "",
+        "[torch.stable-abi]",
+        *(f'{backend} = "{_LEAST_TORCH}"' for backend in backends),
+    ]
+    for one in compiled:
+        name = f"{one.symbol or 'simulator'}"
+        flags = [flag for flag in one.flags if not flag.startswith("-gencode")]
+        if one.device == "cuda":  # variants have kernels of one name, of which each object keeps its own
+            flags.append("-static-global-template-stub=true")
+        lines += [
+            "",
+            f"[kernel.{name}]",
+            f'backend = "{one.device}"',
+            'depends = ["torch"]',
+            f"include = {_listed(one.include)}",
+            f"src = {_listed([one.path])}",
+            f"{'cxx' if one.device == 'cpu' else 'cuda'}-flags = {_listed(flags)}",
+        ]
+        if one.device == "cuda":
+            lines.append(f"cuda-capabilities = {_listed(_capabilities(one.flags))}")
+    return "\n".join(lines) + "\n"
+
+
+def _capabilities(flags: Iterable[str]) -> list[str]:
+    """``9.0a`` of ``-gencode=arch=compute_90a,code=sm_90a``."""
+    archs = [flag.partition("code=sm_")[2] for flag in flags if flag.startswith("-gencode")]
+    found = []
+    for arch in archs:
+        number = arch.rstrip("af")
+        found.append(f"{number[:-1]}.{number[-1]}{arch[len(number) :]}")
+    return found
+
+
+def _listed(items: Iterable[str]) -> str:
+    return json.dumps(list(items))
+
+
+def _readme(export: Export, binding: str, devices: Sequence[str]) -> str:
+    kernels = names(export.signatures)
+    targets = ", ".join(_name_of(target) for target in export.targets)
+    return _template(f"README_{binding}.md.in").format(
+        name=export.name, kernels=kernels, targets=targets, first=export.signatures[0].name, torch=_LEAST_TORCH
+    )
+
+
+_STABLE_MACROS = """[
+                *macros,
+                ("OPERATORS_NAMESPACE", "{name}"),
+                ("TORCH_TARGET_VERSION", "0x020b000000000000"),  # 2.11 and later
+                ("Py_LIMITED_API", "0x030a0000"),  # 3.10 and later
+            ]"""
+
+_CUDA_HOME = 'CUDA_HOME = os.environ.get("CUDA_HOME") or cpp_extension.CUDA_HOME'

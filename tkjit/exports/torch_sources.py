@@ -1,0 +1,197 @@
+"""The C++ and CUDA sources of an exported torch package: each variant's launcher, and the headers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tkjit.compile.flags import CUDA_LIBRARIES, INCLUDE, SIMULATOR, STAND_INS, Flags, simulator_flags
+from tkjit.compile.includes import closure
+from tkjit.compile.targets import Target
+from tkjit.errors import SpecError
+from tkjit.exports.model import Export
+from tkjit.loader import Loader
+from tkjit.loader.objects import ObjectPlan
+from tkjit.render.exported import Code, ExportedFunction
+from tkjit.system import files
+
+# The build adds its own: where objects go, and what they are for.
+_LEFT_OUT = ("-shared", "-cudart=static", "-Xptxas=-v")
+_SIMULATOR = "sim/simulator.cpp"
+
+
+@dataclass(frozen=True)
+class CompiledSource:
+    """A source that is compiled with flags of its own.
+
+    Parameters
+    ----------
+    path : str
+        Relative to the package.
+    symbol : str
+        Its launcher.
+    device : {"cpu", "cuda"}
+    flags : tuple of str
+        Without directories.
+    include : tuple of str
+        Directories, relative to the package.
+    libraries : tuple of str
+        Linker flags.
+    """
+
+    path: str
+    symbol: str
+    device: str
+    flags: tuple[str, ...]
+    include: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sources:
+    """All sources of a package.
+
+    Parameters
+    ----------
+    texts : mapping
+        The text of each file, by its path in the package.
+    compiled : sequence of CompiledSource
+    functions : sequence of ExportedFunction
+        What the library's own source is rendered from.
+    """
+
+    texts: Mapping[str, str]
+    compiled: Sequence[CompiledSource]
+    functions: Sequence[ExportedFunction]
+
+
+def collect_sources(loader: Loader, export: Export) -> Sources:
+    """Render every launcher, and find the headers.
+
+    Targets whose source is the same share a file, which is compiled for all of them at once.
+
+    Raises
+    ------
+    SpecError
+        If a kernel's headers can only be compiled by tkjit.
+    ToolchainError
+        If a kernel has no source for a target.
+    """
+    collector = _Collector(loader, export)
+    functions = []
+    for signature in export.signatures:
+        variants = export.variants(signature.spec)
+        table = []
+        for variant, is_kept in variants:
+            plans = (
+                [loader.object_plan(signature.spec, variant, target) for target in export.targets] if is_kept else []
+            )
+            name = "_".join([signature.name, *(re.sub(r"\W+", "_", str(value)) for _, value in variant.values)])
+            codes = list(collector.add(name, plans))
+            table.append(codes or [Code("", "", target.is_cpu) for target in export.targets])
+        functions.append(ExportedFunction(signature, [variant for variant, _ in variants], table))
+    if any(target.is_cpu for target in export.targets):
+        collector.add_simulator()
+    for header in ("call", "tensors", "torch_stable", "torch_pybind11"):
+        path = INCLUDE / f"tkjit/export/{header}.h"
+        collector.texts[f"include/tkjit/export/{header}.h"] = _read(path)
+        collector.add_headers(_read(path), Flags((), (f"-I{INCLUDE}",)))
+    return Sources(collector.texts, collector.compiled, functions)
+
+
+class _Collector:
+    def __init__(self, loader: Loader, export: Export) -> None:
+        self._loader, self._export = loader, export
+        self.texts: dict[str, str] = {}
+        self.compiled: list[CompiledSource] = []
+
+    def add(self, name: str, plans: Sequence[ObjectPlan]) -> Iterator[Code]:
+        """Add a variant's launchers; yields its code for each target."""
+        known: dict[str, str] = {}  # the symbol of each text
+        texts = [plan.text() for plan in plans]
+        of_gpus = {text for plan, text in zip(plans, texts, strict=True) if not plan.target.is_cpu}
+        for plan, text in zip(plans, texts, strict=True):
+            target = plan.target
+            if target.is_cpu and plan.is_adapted_while_built():
+                raise SpecError(
+                    f"{plan.spec.name} cannot be exported as a source for the CPU: it or its headers hold inline PTX, "
+                    "which tkjit adapts while it builds; name GPUs alone: --arch 90a"
+                )
+            if text not in known:
+                suffix = f"_{target.name}" if len(of_gpus) > 1 and not target.is_cpu else ""
+                known[text] = f"{self._export.name}_{'cpu' if target.is_cpu else 'cuda'}_{name}{suffix}"
+                self._add_source(plan, f"{name}{suffix}", known[text], text)
+            else:
+                self._add_target(known[text], target)
+            yield Code(known[text], plan.what, target.is_cpu)
+
+    def _add_source(self, plan: ObjectPlan, name: str, symbol: str, text: str) -> None:
+        flags = plan.launcher_flags
+        is_cpu = plan.target.is_cpu
+        device = "cpu" if is_cpu else "cuda"
+        path = f"{self._export.name}_{device}/{name}.{'cpp' if is_cpu else 'cu'}"
+        names = [f"#define tkjit_launch {symbol}", "#define Globals " + f"Globals_of_{symbol}", "#define TKJIT_LINKED"]
+        head = ["// The launcher of one variant, a part of a library: these names are its own.", *names, ""]
+        self.texts[path] = "\n".join(head) + text
+        own = tuple(flag for flag in flags.compile if flag not in _LEFT_OUT and not flag.startswith("-march="))
+        include = tuple(self._place_of(directory, plan) for directory in flags.include_dirs)
+        linked = (*flags.link, *flags.packages)
+        self.compiled.append(CompiledSource(path, symbol, device, own, tuple(dict.fromkeys(include)), linked))
+        self.add_headers(text, flags, plan)
+
+    def _add_target(self, symbol: str, target: Target) -> None:
+        """Have a source compiled for one more architecture."""
+        index = next(i for i, one in enumerate(self.compiled) if one.symbol == symbol)
+        one = self.compiled[index]
+        flags = (*one.flags, f"-gencode=arch=compute_{target.arch},code=sm_{target.arch}")
+        self.compiled[index] = CompiledSource(one.path, one.symbol, one.device, flags, one.include, one.libraries)
+
+    def add_simulator(self) -> None:
+        target = next(target for target in self._export.targets if target.is_cpu)
+        flags = simulator_flags(target)
+        text = _read(SIMULATOR / "simulator.cpp")
+        self.texts[_SIMULATOR] = text
+        own = tuple(flag for flag in flags.compile if flag != "-c" and not flag.startswith("-march="))
+        self.compiled.append(CompiledSource(_SIMULATOR, "", "cpu", own, ("include", "sim"), ()))
+        self.add_headers(text, flags)
+
+    def add_headers(self, text: str, flags: Flags, plan: ObjectPlan | None = None) -> None:
+        """Copy every header that a text may include, from tkjit and from the kernel's own directories."""
+        for path in closure(text, flags.include_dirs, skips_computed=True):
+            # "../common.h" lies next to the source's directory
+            source = plan.source.path if plan is not None else None
+            searched = sorted(flags.include_dirs, key=lambda one: -len(one.parts))
+            directory = next((one for one in searched if path.is_relative_to(one)), None)
+            if directory is not None:
+                place = f"{self._place_of(directory, plan)}/{path.relative_to(directory)}"
+            elif source is not None and path.is_relative_to(source.parent.parent):
+                place = f"{Path(self._place_of(source.parent, plan)).parent}/{path.relative_to(source.parent.parent)}"
+            else:
+                raise SpecError(
+                    f"{plan.spec.name if plan else 'the library'} cannot be exported: it includes {path}, "
+                    "which lies in none of its directories; name that one in include_dirs="
+                )
+            self.texts[place] = _read(path)
+
+    def _place_of(self, directory: Path, plan: ObjectPlan | None) -> str:
+        """A directory of headers in the package."""
+        known = {INCLUDE: "include", SIMULATOR: "sim", CUDA_LIBRARIES: "include/stand_ins/cuda_libraries"}
+        if directory in known:
+            return known[directory]
+        if directory.is_relative_to(STAND_INS):
+            return f"include/stand_ins/{directory.relative_to(STAND_INS)}"
+        assert plan is not None
+        for library in plan.spec.headers:
+            for number, path in enumerate(library.include_paths):
+                if path == directory:
+                    return f"third_party/{library.name}{f'_{number}' if number else ''}"
+        for number, path in enumerate(plan.spec.include_dirs):
+            if path == directory:
+                return f"kernels/include_{number}"
+        return f"kernels/src/{directory.name}"
+
+
+def _read(path: Path) -> str:
+    return files.read(path, follow=True).decode(errors="replace")

@@ -1,0 +1,90 @@
+// Between the arguments of torch's operators and those of the library's functions in C. A binding includes this after it has
+// defined `Tensor`, `describe`, `allocate` and `stream_of`.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace tkjit::operators {
+
+// Throws what a function of the library returned. Python gets a RuntimeError, as from torch's own operators.
+inline void check(tkjit_error error) {
+    if (!error) return;
+    const std::string text = error;
+    tkjit_free_error(error);
+    throw std::runtime_error(text);
+}
+
+// An optional tensor, of which the library gets a null pointer if it is absent.
+class Optional {
+public:
+    explicit Optional(const std::optional<Tensor>& tensor) {
+        if (tensor) tensor_ = describe(*tensor);
+    }
+    const tkjit_tensor* get() const { return tensor_ ? &*tensor_ : nullptr; }
+
+private:
+    std::optional<tkjit_tensor> tensor_;
+};
+
+// A list of tensors; absent ones are null pointers.
+class List {
+public:
+    template <class Item>
+    explicit List(const std::vector<Item>& items) {
+        tensors_.reserve(items.size());
+        for (const Item& item : items) add(item);
+    }
+    const tkjit_tensor* const* items() const { return pointers_.data(); }
+    int64_t count() const { return int64_t(pointers_.size()); }
+    tkjit_device device() const { return tensors_.empty() ? tkjit_cpu() : tensors_.front().device; }
+
+private:
+    void add(const Tensor& tensor) {
+        tensors_.push_back(describe(tensor));
+        pointers_.push_back(&tensors_.back());
+    }
+    void add(const std::optional<Tensor>& tensor) {
+        if (tensor) add(*tensor);
+        else pointers_.push_back(nullptr);
+    }
+    std::vector<tkjit_tensor> tensors_;
+    std::vector<const tkjit_tensor*> pointers_;
+};
+
+// A list of numbers, bools or strings as an array of C. An absent list has null items.
+template <class T>
+class Array {
+public:
+    template <class Item>
+    explicit Array(const std::vector<Item>& items) : is_there_(true) {
+        for (const Item& item : items) items_.push_back({as_c(item)});
+    }
+    template <class Item>
+    explicit Array(const std::optional<std::vector<Item>>& items) : Array(items ? *items : std::vector<Item>()) {
+        is_there_ = items.has_value();
+    }
+    const T* items() const {
+        static constexpr T none[1]{};  // an empty list is not an absent one
+        return !is_there_ ? nullptr : items_.empty() ? none : &items_.data()->value;
+    }
+    int64_t count() const { return int64_t(items_.size()); }
+
+private:
+    static T as_c(const std::string& text) { return text.c_str(); }
+    static T as_c(T number) { return number; }
+    struct Item {  // a vector of bool has no array
+        T value;
+    };
+    bool is_there_;
+    std::vector<Item> items_;
+};
+
+// The pointer by which C takes an optional number or text.
+template <class T>
+const T* pointer(const std::optional<T>& number) {
+    return number ? &*number : nullptr;
+}
+inline const char* pointer(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
+
+}  // namespace tkjit::operators

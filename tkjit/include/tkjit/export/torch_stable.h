@@ -1,0 +1,52 @@
+// Tensors of torch's stable ABI, for the operators of an exported package.
+#pragma once
+
+#include <tkjit/export/torch_dtypes.h>
+
+#include <torch/csrc/stable/device.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#ifdef CUDA_KERNEL
+// torch declares it for its own CUDA builds alone. It is weak, so that the package can be imported on a CPU build of torch.
+extern "C" [[gnu::weak]] AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device_index, void** stream);
+#endif
+
+namespace tkjit::operators {
+
+using torch::stable::Device;
+using torch::stable::Tensor;
+using torch::headeronly::DeviceType;
+
+inline tkjit_device device_of(const Device& device) {
+    const DeviceType type = device.type();
+    return type == DeviceType::CPU ? tkjit_cpu() : type == DeviceType::CUDA ? tkjit_cuda(device.index()) : tkjit_device{-1, 0};
+}
+
+inline tkjit_tensor describe(const Tensor& tensor) {
+    return describe(tensor.scalar_type(), device_of(tensor.device()), tensor.data_ptr(), tensor.dim(), tensor.sizes().data(),
+                    tensor.strides().data());
+}
+
+// Memory of torch's allocator for an output whose shape is known.
+inline Tensor allocate(tkjit_tensor& output) {
+    const auto type = output.device.type == TKJIT_CPU ? DeviceType::CPU : DeviceType::CUDA;
+    const Device device(type, static_cast<torch::stable::accelerator::DeviceIndex>(output.device.index));
+    Tensor made = torch::stable::empty({output.sizes, size_t(output.ndim)}, dtypes[output.dtype], std::nullopt, device);
+    output = describe(made);
+    return made;
+}
+
+// torch's current stream of a device; null for the CPU.
+inline void* stream_of([[maybe_unused]] tkjit_device device) {
+    void* stream = nullptr;
+#ifdef CUDA_KERNEL
+    if (device.type == TKJIT_CUDA) TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device.index, &stream));
+#endif
+    return stream;
+}
+
+}  // namespace tkjit::operators
+
+#include <tkjit/export/torch_operators.h>

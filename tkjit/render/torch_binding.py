@@ -1,0 +1,263 @@
+"""Renders the operators of an exported torch package: each calls the library's function in C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tkjit.errors import SpecError
+from tkjit.render.text import indent, repr_text, wrap
+from tkjit.spec.c_signature import CParameter, CSignature, Kind
+from tkjit.spec.schema import check_operator, schema_default, schema_type, written_alias
+
+BINDINGS = ("stable", "pybind11")
+_NUMBERS = {Kind.INT: "int64_t", Kind.FLOAT: "double", Kind.BOOL: "bool", Kind.STR: "std::string"}
+_LISTS = {Kind.INTS: "int64_t", Kind.FLOATS: "double", Kind.BOOLS: "bool", Kind.STRS: "std::string"}
+_ITEMS = {**_LISTS, Kind.STRS: "const char*"}
+
+
+_NAMESPACE = ["", "#ifndef OPERATORS_NAMESPACE", "#define OPERATORS_NAMESPACE TORCH_EXTENSION_NAME", "#endif"]
+
+
+def operator_parameters(signature: CSignature, *, out: bool = False) -> list[CParameter]:
+    """The parameters of an operator in their order: those that may be given by position first, outputs last.
+
+    Parameters
+    ----------
+    out : bool
+        Whether the operator writes into given outputs.
+    """
+    inputs = [p for p in signature.parameters if p.kind is not Kind.OUTPUT]
+    return [*sorted(inputs, key=lambda p: p.field.keyword_only), *(signature.outputs if out else ())]
+
+
+def operator_schema(signature: CSignature, *, out: bool = False) -> str:
+    """The operator's schema; a generator is a seed and an offset there.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> from tkjit.spec.c_signature import c_signature
+    >>> operator_schema(c_signature(tkjit.find("gemm").specs[0]), out=True)
+    'gemm_out(Tensor a, Tensor b, Tensor(a!) c) -> ()'
+    """
+    parameters = operator_parameters(signature, out=out)
+    written = [p.name for p in parameters if p.field.is_written]
+    listed = []
+    defaults = [schema_default(p.field) if p.kind is not Kind.SEED else "" for p in parameters]
+    # torch refuses a default before a parameter that has none
+    first = max((i for i, default in enumerate(defaults) if not default), default=-1) + 1
+    for i, (p, default) in enumerate(zip(parameters, defaults, strict=True)):
+        if p.kind is Kind.SEED:
+            listed += [f"int seed_of_{p.name}", f"int offset_of_{p.name}"]
+            continue
+        alias = written_alias(written.index(p.name)) if p.field.is_written else ""
+        listed.append(f"{schema_type(p.field, alias)} {p.name}{default if i >= first else ''}")
+    outputs = [] if out else [p.name for p in signature.outputs]
+    returned = "Tensor" if len(outputs) == 1 else f"({', '.join(f'Tensor {name}' for name in outputs)})"
+    return f"{_name(signature, out=out)}({', '.join(listed)}) -> {returned}"
+
+
+def operators(signature: CSignature) -> list[bool]:
+    """Which operators a kernel has: one that allocates its outputs, and one for given ones (``True``)."""
+    return [False, True] if signature.outputs else [False]
+
+
+def render_binding(library: str, signatures: Sequence[CSignature], binding: str, devices: Sequence[str]) -> str:
+    """Render ``torch_binding.cpp``.
+
+    Parameters
+    ----------
+    library : str
+        The export's name.
+    binding : {"stable", "pybind11"}
+    devices : sequence of str
+        Of ``"cpu"`` and ``"cuda"``, those that there is code for.
+    """
+    for signature in signatures:
+        check_operator(signature.spec)
+    functions = [
+        line
+        for signature in signatures
+        for out in operators(signature)
+        for line in _function(library, signature, out=out)
+    ]
+    header = "torch_stable.h" if binding == "stable" else "torch_pybind11.h"
+    register = _stable if binding == "stable" else _pybind11
+    includes = [f"#include <tkjit/export/{header}>", "", f"#include <{library}.h>"]
+    if binding == "stable":
+        includes += ["", '#include "registration.h"']
+    lines = [
+        f"// The operators of {library}, rendered by tkjit. Each passes its tensors on to a function of {library}.h,",
+        "// which checks them and launches; torch allocates the outputs.",
+        *includes,
+        *(_NAMESPACE if binding == "stable" else []),
+        "",
+        "namespace {",
+        "",
+        "using namespace tkjit::operators;",
+        "",
+        *functions,
+        "}  // namespace",
+        "",
+        *register(signatures, devices),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _name(signature: CSignature, *, out: bool) -> str:
+    return f"{signature.name}_out" if out else signature.name
+
+
+def _function(library: str, signature: CSignature, *, out: bool) -> list[str]:
+    """The function of one operator."""
+    outputs = signature.outputs
+    returned = "void" if out or not outputs else "Tensor" if len(outputs) == 1 else _tuple(outputs)
+    parameters = [part for p in operator_parameters(signature, out=out) for part in _parameter(p)]
+    function = f"{library}_{signature.name}"
+    passed = [part for p in signature.parameters for part in _passed(p)]
+    body = [line for p in signature.parameters for line in _local(p, out=out)]
+    if outputs and not out:
+        body.append(f"check({function}_shape({', '.join(passed)}));")
+        body += [f"Tensor {_argument(p)} = allocate(of_{p.name});" for p in outputs]
+    body.append(f"check({function}({', '.join([*passed, f'stream_of({_place(signature)})'])}));")
+    if returned == "Tensor":
+        body.append(f"return {_argument(outputs[0])};")
+    elif returned != "void":
+        body.append(f"return {{{', '.join(map(_argument, outputs))}}};")
+    return [*wrap(f"{returned} {_function_name(signature, out=out)}(", parameters, ") {"), *indent(body), "}", ""]
+
+
+def _function_name(signature: CSignature, *, out: bool) -> str:
+    return f"op_{_name(signature, out=out)}"
+
+
+def _tuple(outputs: Sequence[CParameter]) -> str:
+    return f"std::tuple<{', '.join(['Tensor'] * len(outputs))}>"
+
+
+def _argument(p: CParameter) -> str:
+    """The variable of an operator's argument: no name that C++ or a header has."""
+    return f"arg_{p.name}"
+
+
+def _parameter(p: CParameter) -> list[str]:
+    name = _argument(p)
+    match p.kind:
+        case Kind.SEED:
+            return [f"int64_t seed_of_{p.name}", f"int64_t offset_of_{p.name}"]
+        case Kind.TENSOR | Kind.OUTPUT:
+            kind = "std::optional<Tensor>" if p.is_optional else "Tensor"
+        case Kind.TENSORS:
+            kind = f"std::vector<{'std::optional<Tensor>' if p.field.has_optional_items else 'Tensor'}>"
+        case Kind.DTYPE:
+            return [f"ScalarType {name}"]
+        case Kind.DEVICE:
+            return [f"Device {name}"]
+        case _:
+            plain = f"std::vector<{_LISTS[p.kind]}>" if p.kind in _LISTS else _NUMBERS[p.kind]
+            kind = f"std::optional<{plain}>" if p.is_optional else plain
+            if p.is_number and not p.is_optional:
+                return [f"{kind} {name}"]
+    return [f"const {kind}& {name}"]
+
+
+def _local(p: CParameter, *, out: bool) -> list[str]:
+    """What is made of an argument before the call."""
+    name = _argument(p)
+    match p.kind:
+        case Kind.OUTPUT:
+            return [f"tkjit_tensor of_{p.name} = describe({name});" if out else f"tkjit_tensor of_{p.name}{{}};"]
+        case Kind.TENSOR if p.is_optional:
+            return [f"const Optional of_{p.name}({name});"]
+        case Kind.TENSOR:
+            return [f"const tkjit_tensor of_{p.name} = describe({name});"]
+        case Kind.TENSORS:
+            return [f"const List of_{p.name}({name});"]
+    return [f"const Array<{_ITEMS[p.kind]}> of_{p.name}({name});"] if p.kind in _LISTS else []
+
+
+def _passed(p: CParameter) -> list[str]:
+    """The arguments of the function in C."""
+    name = _argument(p)
+    match p.kind:
+        case Kind.SEED:
+            return [f"uint64_t(seed_of_{p.name})", f"uint64_t(offset_of_{p.name})"]
+        case Kind.OUTPUT:
+            return [f"&of_{p.name}"]
+        case Kind.TENSOR:
+            return [f"of_{p.name}.get()" if p.is_optional else f"&of_{p.name}"]
+        case Kind.DTYPE:
+            return [f"dtype_of({name})"]
+        case Kind.DEVICE:
+            return [f"device_of({name})"]
+        case Kind.STR if not p.is_optional:
+            return [f"{name}.c_str()"]
+    if p.kind is Kind.TENSORS or p.kind in _LISTS:
+        return [f"of_{p.name}.items()", f"of_{p.name}.count()"]
+    return [f"pointer({name})" if p.is_optional else name]
+
+
+def _place(signature: CSignature) -> str:
+    """The device that the call is for."""
+    given = {p.kind: p for p in reversed(signature.parameters) if not p.is_optional}
+    if Kind.TENSOR in given:
+        return f"of_{given[Kind.TENSOR].name}.device"
+    if Kind.TENSORS in given:
+        return f"of_{given[Kind.TENSORS].name}.device()"
+    if Kind.DEVICE in given:
+        return f"device_of({_argument(given[Kind.DEVICE])})"
+    raise SpecError(f"{signature.spec.name} has no operator: all of its tensors are optional")
+
+
+def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
+    """The registration of all operators with torch's stable ABI."""
+    lines = ["STABLE_TORCH_LIBRARY_EXPAND(OPERATORS_NAMESPACE, library) {"]
+    lines += [f"    library.def({repr_text(operator_schema(s, out=out))});" for s in signatures for out in operators(s)]
+    lines += ["}", ""]
+    for device in devices:
+        key = device.upper()
+        lines += [f"#ifdef {key}_KERNEL", f"STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPERATORS_NAMESPACE, {key}, library) {{"]
+        lines += [
+            f"    library.impl({repr_text(_name(s, out=out))}, TORCH_BOX(&{_function_name(s, out=out)}));"
+            for s in signatures
+            for out in operators(s)
+        ]
+        lines += ["}", "#endif", ""]
+    return [*lines, "REGISTER_EXTENSION(TORCH_EXTENSION_NAME)"]
+
+
+def _pybind11(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
+    """The module of all functions; the dispatcher leaves out arguments that are defaults, so that it has them too."""
+    lines = ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {"]
+    for signature in signatures:
+        for out in operators(signature):
+            names = [part for p in operator_parameters(signature, out=out) for part in _python_parameter(p)]
+            listed = [repr_text(_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
+            lines += indent(wrap("module.def(", listed, ");"))
+    return [*lines, "}"]
+
+
+def _python_parameter(p: CParameter) -> list[str]:
+    if p.kind is Kind.SEED:
+        return [f'py::arg("seed_of_{p.name}")', f'py::arg("offset_of_{p.name}")']
+    return [f"py::arg({repr_text(p.name)}){_python_default(p)}"]
+
+
+def _python_default(p: CParameter) -> str:
+    """The default of a parameter, where a schema can have one."""
+    default = p.field.default
+    if not schema_default(p.field):
+        return ""
+    if default is None:
+        return " = py::none()"
+    match p.kind:
+        case Kind.BOOL:
+            return f" = {str(default).lower()}"
+        case Kind.STR:
+            return f" = {repr_text(default)}"
+        case Kind.INT | Kind.FLOAT:
+            return f" = {default!r}"
+    if p.kind in _LISTS:
+        items = ", ".join(repr_text(item) if isinstance(item, str) else str(item).lower() for item in default)
+        return f" = std::vector<{_LISTS[p.kind]}>{{{items}}}"
+    return ""

@@ -1,0 +1,287 @@
+"""Renders the Python part of an exported torch package: functions, fake tensors and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from tkjit.render.text import indent, repr_text
+from tkjit.render.torch_binding import operator_parameters
+from tkjit.render.torch_fakes import (
+    anchor,
+    fake_parameter,
+    python_expression,
+    python_value,
+    read_dims,
+    render_fakes,
+    targets_text,
+)
+from tkjit.spec.c_signature import CSignature, Kind
+from tkjit.spec.checks import NEEDED, differentiable
+from tkjit.spec.model import MISSING
+from tkjit.spec.signature import python_type
+
+_HELPERS = {
+    "_extent": '''
+def _extent(x: Tensor, axis: int) -> int:
+    """Return an extent of x's shape padded to four dimensions: 0 is the batch, 3 the columns."""
+    return x.shape[x.dim() - 4 + axis] if x.dim() - 4 + axis >= 0 else 1
+''',
+    "_first": '''
+def _first(tensors: list[Tensor | None]) -> Tensor:
+    """Return the first tensor of a list that is there."""
+    return next(x for x in tensors if x is not None)
+''',
+    "cdiv": '''
+def cdiv(a: int, b: int) -> int:
+    """Divide and round up."""
+    return -(-a // b)
+''',
+    "_same": '''
+def _same(kernel: str, dim: str, size: int, expected: int) -> None:
+    """Check the extent of a fake tensor."""
+    torch._check(size == expected, lambda: f"{kernel}: {dim} is {size}, and was {expected} before")
+''',
+    "_draw": '''
+def _draw(generator: torch.Generator | None, device: torch.device, count: int) -> tuple[int, int]:
+    """Take ``count`` random numbers for each thread from a generator: a seed, and an offset in its sequence."""
+    if device.type == "cpu":
+        number = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)
+        return int(number), 0
+    if generator is None:
+        generator = torch.cuda.default_generators[device.index]
+    offset = generator.get_offset()
+    generator.set_offset(offset + (count + 3) // 4 * 4)
+    seed = generator.initial_seed()
+    return seed - 2**64 if seed >= 2**63 else seed, offset
+''',
+    "_refuse_gradients": '''
+def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | None) -> None:
+    """Refuse a call that would have to record a gradient.
+
+    Raises
+    ------
+    RuntimeError
+        With the tensor's name.
+    """
+    for name, x in tensors.items() if torch.is_grad_enabled() else ():
+        if isinstance(x, Tensor) and x.requires_grad:
+            what = f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')} on {x.device}"
+            raise RuntimeError(
+                f"{kernel}: {name} is {what} and requires a gradient, which {who} not record; "
+                f"call it under torch.no_grad(), or pass {name}.detach()"
+            )
+''',
+}
+
+
+class FunctionSource(NamedTuple):
+    """A Python function as a module can define it.
+
+    Parameters
+    ----------
+    name : str
+    text : str
+        Its definition, after what it uses.
+    imports : tuple of str
+        The imports that it needs.
+    """
+
+    name: str
+    text: str
+    imports: tuple[str, ...]
+
+
+def render_package(library: str, signatures: Sequence[CSignature], gradients: Mapping[str, FunctionSource]) -> str:
+    """Render the package's ``__init__.py``.
+
+    Parameters
+    ----------
+    gradients : mapping
+        The source of each ``backward`` that is a function, by the kernel's function in C.
+    """
+    body = [line for s in signatures for line in ("", "", *_function(s))]
+    body += [line for s in signatures for line in ("", "", *render_fakes(s))]
+    for signature in signatures:
+        body += _gradient(signature, signatures, gradients.get(signature.name))
+    listed = [*(s.name for s in signatures), *(f"{s.name}_result" for s in signatures if len(s.spec.returns) > 1)]
+    names = ", ".join(repr_text(name) for name in sorted(listed))
+    text = "\n".join(body)
+    helpers = [
+        line for name, code in _HELPERS.items() if f"{name}(" in text for line in ("", *code.rstrip().split("\n"))
+    ]
+    typing = ["from typing import NamedTuple", ""] if "NamedTuple" in text else []
+    imports = sorted({line for source in gradients.values() for line in source.imports} - {"import torch"})
+    head = [
+        f'"""{library}: kernels as operators of PyTorch."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        *typing,
+        *imports,
+        "import torch",
+        "from torch import Tensor",
+        "",
+        "from ._ops import add_op_namespace_prefix, ops",
+        "",
+        f"__all__ = [{names}]",
+    ]
+    return "\n".join([*head, *helpers, *body]) + "\n"
+
+
+# ---- the function that users call
+
+
+def _function(signature: CSignature) -> list[str]:
+    spec = signature.spec
+    outputs = [p.name for p in signature.outputs]
+    doc = _docstring(spec.doc.strip() or f"{spec.name}.")
+    refusal = _refusal(signature, "this kernel does") if spec.backward is None else []
+    body = [*doc, *refusal, *_draws(signature)]
+    given = ", ".join(_passed(signature, out=False))
+    if outputs:
+        called = f"ops.{signature.name}({given})"
+        absent = " and ".join(f"{name} is None" for name in outputs)
+        made = ", ".join(outputs)
+        body += [f"if {absent}:", f"    {made} = {called}"]
+        if len(outputs) > 1:
+            present = " or ".join(f"{name} is None" for name in outputs)
+            text = f"{spec.name}: give all of {made}, or none"
+            body += [f"elif {present}:", f"    raise ValueError({repr_text(text)})"]
+        out = ", ".join(_passed(signature, out=True))
+        refusal = _refusal(signature, "out= does") if spec.backward is not None else []
+        body += ["else:", *indent([*refusal, f"ops.{signature.name}_out({out})"])]
+    else:
+        body.append(f"ops.{signature.name}({given})")
+    returns = list(spec.returns)
+    several = f"{signature.name}_result"
+    result = "None" if not returns else "Tensor" if len(returns) == 1 else several
+    if len(returns) > 1:
+        body.append(f"return {several}({', '.join(returns)})")
+    elif returns:
+        body.append(f"return {returns[0]}")
+    by_name = {f.name: f for f in spec.given}
+    named = (
+        [
+            f"class {several}(NamedTuple):",
+            f'    """What ``{signature.name}`` returns."""',
+            "",
+            *(f"    {name}: {python_type(by_name[name])}" for name in returns),
+            "",
+            "",
+        ]
+        if len(returns) > 1
+        else []
+    )
+    return [*named, f"def {signature.name}({', '.join(_parameters(signature))}) -> {result}:", *indent(body)]
+
+
+def _refusal(signature: CSignature, who: str) -> list[str]:
+    names = [p.name for p in signature.parameters if p.kind is Kind.TENSOR]
+    listed = ", ".join(f"{name}={name}" for name in names)
+    return [f"_refuse_gradients({repr_text(signature.spec.name)}, {repr_text(who)}, {listed})"] if names else []
+
+
+def _parameters(signature: CSignature) -> list[str]:
+    """The parameters as a call in Python has them."""
+    positional: list[str] = []
+    keywords: list[str] = []
+    for f in signature.spec.given:
+        is_output = f.direction == "out"
+        kind = f"{python_type(f)} | None" if f.optional or is_output else python_type(f)
+        default = "None" if is_output else None if f.default is MISSING else python_value(f.default)
+        part = f"{f.name}: {kind}" + ("" if default is None else f" = {default}")
+        (keywords if f.keyword_only else positional).append(part)
+    return [*positional, *(["*", *keywords] if keywords else [])]
+
+
+def _docstring(text: str) -> list[str]:
+    lines = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').split("\n")
+    if len(lines) == 1:
+        return [f'"""{lines[0]}"""']
+    return [f'"""{lines[0]}', *lines[1:], '"""']
+
+
+def _draws(signature: CSignature) -> list[str]:
+    """Random numbers, taken from torch's generators."""
+    lines = []
+    for p in signature.parameters:
+        if p.kind is Kind.SEED and p.field.draws is not None:
+            lines += [
+                *read_dims(signature, p.field.draws.names, checks=False),
+                f"seed, offset = _draw({p.name}, {anchor(signature)}.device, {python_expression(p.field.draws)})",
+            ]
+    return lines
+
+
+def _passed(signature: CSignature, *, out: bool) -> list[str]:
+    """The arguments of an operator; a dtype or a device may be its name."""
+    listed: list[str] = []
+    for p in operator_parameters(signature, out=out):
+        if p.kind is Kind.SEED:
+            listed += ["seed", "offset"]
+        elif p.kind is Kind.DEVICE:
+            listed.append(f"torch.device({p.name})")
+        elif p.kind is Kind.DTYPE:
+            listed.append(f"getattr(torch, {p.name}) if isinstance({p.name}, str) else {p.name}")
+        else:
+            listed.append(p.name)
+    return listed
+
+
+# ---- gradients
+
+
+def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
+    """The registration of a kernel's gradient; without one, a call that would need it is refused."""
+    spec = signature.spec
+    if spec.backward is None:
+        return []  # the function refuses tensors that require one
+    parameters = operator_parameters(signature)
+    if spec.backward.kernel:
+        backward = next(s for s in signatures if s.spec.name == spec.backward.kernel)
+        function = backward.name
+        taken = [f.name for f in backward.spec.given if f.direction != "out"]
+    else:
+        assert source is not None
+        function, taken = source.name, list(spec.backward.parameters)
+    outputs = [p.name for p in signature.outputs]
+    kept = [name for name in taken if name not in {f"grad_{output}" for output in outputs} and name != NEEDED]
+    by_name = {p.name: p for p in signature.parameters}
+    tensors = [name for name in kept if by_name[name].kind in (Kind.TENSOR, Kind.OUTPUT)]
+    others = [name for name in kept if name not in tensors]
+    wanted = [f.name for f in differentiable(spec)]
+    names = [part for p in parameters for part in fake_parameter(p, has_default=False)]
+    lines = ["", "", *([*source.text.rstrip().split("\n"), "", ""] if source is not None else [])]
+    lines += [
+        f"def _keep_{signature.name}(ctx, inputs, output):",
+        f"    {targets_text(names)} = inputs",
+        f"    {', '.join(outputs)} = output",
+        *([f"    ctx.save_for_backward({', '.join(tensors)})"] if tensors else []),
+        *(f"    ctx.{name} = {name}" for name in others),
+        "",
+        "",
+        f"def _gradient_of_{signature.name}(ctx, {', '.join(f'grad_{name}' for name in outputs)}):",
+        *([f"    {targets_text(tensors)} = ctx.saved_tensors"] if tensors else []),
+    ]
+    if NEEDED in taken:
+        listed = ", ".join(repr_text(name) for name in names)
+        lines.append(f"    {NEEDED} = {{name for name, need in zip([{listed}], ctx.needs_input_grad) if need}}")
+    given = []
+    for name in taken:
+        value = f"{name}.contiguous()" if name.startswith("grad_") and name not in by_name else name
+        given.append(f"{name}={f'ctx.{name}' if name in others else value}")
+    result = f"{function}({', '.join(given)})"
+    found = [f"grad_{name}" if name in wanted else "None" for name in names]
+    lines += [
+        f"    {', '.join(f'grad_{name}' for name in wanted)} = {result}",
+        f"    return {', '.join(found)}",
+        "",
+        "",
+        "torch.library.register_autograd(",
+        f"    add_op_namespace_prefix({repr_text(signature.name)}),",
+        f"    _gradient_of_{signature.name},",
+        f"    setup_context=_keep_{signature.name},",
+        ")",
+    ]
+    return lines
