@@ -25,6 +25,7 @@ _COMPILER_VARIABLES = (
 # of the header libraries that are known by name (tkjit/spec/headers.py)
 _HEADER_LIBRARIES = ("thunderkittens", "cutlass", "curand")
 COMPILERS = ("nvcc", "nvrtc")  # of device code
+BINDINGS = ("pybind11",)  # besides tkjit's own
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -112,6 +113,8 @@ class Settings:
         without it.
     compiler : str
         ``TKJIT_COMPILER``: ``nvcc`` or ``nvrtc``, for device code; without it each source says which it needs.
+    binding : str
+        ``TKJIT_BINDING``: ``pybind11``, to call kernels through pybind11 instead of tkjit's own glue.
     model_arch : str
         ``TKJIT_MODEL_ARCH``: the GPU architecture that the simulator is, ``80``; the newest that it has without it.
     sim_numerics : str
@@ -144,6 +147,7 @@ class Settings:
     sim_debug: bool = False
     sim_bounds: bool = True
     compiler: str = ""
+    binding: str = ""
     model_arch: str = ""
     sim_numerics: str = ""
     sim_trace: str = ""
@@ -173,6 +177,7 @@ class Settings:
             sim_debug=_flag("TKJIT_SIM_DEBUG", environ.get("TKJIT_SIM_DEBUG"), default=False),
             sim_bounds=_flag("TKJIT_SIM_BOUNDS", environ.get("TKJIT_SIM_BOUNDS"), default=True),
             compiler=_one_of("TKJIT_COMPILER", environ.get("TKJIT_COMPILER", ""), COMPILERS),
+            binding=_one_of("TKJIT_BINDING", environ.get("TKJIT_BINDING", ""), BINDINGS),
             model_arch=environ.get("TKJIT_MODEL_ARCH", "").removeprefix("sm_"),
             sim_numerics=_one_of("TKJIT_SIM_NUMERICS", environ.get("TKJIT_SIM_NUMERICS", ""), ("hardware", "float32")),
             sim_trace=_trace(environ.get("TKJIT_SIM_TRACE", "")),

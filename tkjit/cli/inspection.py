@@ -15,7 +15,7 @@ from tkjit.cli.headers import where
 from tkjit.cli.output import add_json, print_json
 from tkjit.compile.resources import resources_text
 from tkjit.compile.targets import gpu_target, modelled_arch
-from tkjit.config import Settings
+from tkjit.config import BINDINGS, Settings
 from tkjit.errors import TkjitError
 from tkjit.extensions.plans import LACKING
 from tkjit.kernel import find, kernels, kernels_named
@@ -36,6 +36,7 @@ def register(commands: Any) -> None:
     show.add_argument("name", metavar="NAME", help="a kernel, FILE.py:NAME, or a file or a package for all of its own")
     show.add_argument("--arch", default="", help="where there are sources by architecture: 90a, or cpu")
     show.add_argument("--types", default="", metavar="DTYPE", help="the variant to render: bfloat16")
+    show.add_argument("--binding", choices=BINDINGS, help="the glue to show, if not tkjit's own")
     show.set_defaults(run=_show)
 
 
@@ -136,7 +137,7 @@ def _show_kernel(name: str, arguments: argparse.Namespace) -> None:
     if arguments.arch not in ("", "cpu"):
         gpu_target(arguments.arch)
     types = {name: arguments.types for name in found.specs[0].type_variants if arguments.types}
-    rendered = found.render(arch=arguments.arch, **types)
+    rendered = found.render(arch=arguments.arch, binding=arguments.binding or "", **types)
     for title, text in (("glue.cpp", rendered.glue), ("launcher.cu", rendered.launcher)):
         print(f"\n==== {title}\n{text}", end="")
 

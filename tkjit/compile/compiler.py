@@ -230,7 +230,15 @@ def new_module_name(unit: Unit) -> str:
 
 
 def compile_module(
-    unit: Unit, staging: Path, *, cxx: Path, include_dirs: list[Path], cflags: list[str], exports: str
+    unit: Unit,
+    staging: Path,
+    *,
+    cxx: Path,
+    include_dirs: list[Path],
+    cflags: list[str],
+    exports: str,
+    linked: Iterable[str] = (),
+    with_cuda: bool = False,
 ) -> tuple[Product, ModuleType]:
     """Compile and import a Python module through torch's ``load_inline``.
 
@@ -238,6 +246,10 @@ def compile_module(
     ----------
     exports : str
         A linker's version script: which symbols others see.
+    linked : iterable of str
+        Objects and flags to link with.
+    with_cuda : bool
+        Whether it needs the CUDA part of torch.
 
     Raises
     ------
@@ -265,10 +277,11 @@ def compile_module(
                 [unit.text],
                 extra_cflags=cflags,
                 # the linker runs in the staging directory
-                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linking()],
+                extra_ldflags=[f"-Wl,--version-script={EXPORTS}", *linked, *linking()],
                 extra_include_paths=[str(directory) for directory in include_dirs],
                 build_directory=str(staging),
                 no_implicit_headers=True,
+                with_cuda=with_cuda,
             )
         except (RuntimeError, ImportError) as error:
             raise _failure(

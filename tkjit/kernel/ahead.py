@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from tkjit.compile.targets import Target, gpu_target
@@ -12,7 +11,6 @@ from tkjit.config import Settings
 from tkjit.errors import ArgumentError, SpecError
 from tkjit.loader import Loader, Plan, first_variant, loader_for
 from tkjit.spec import Spec, variants_of
-from tkjit.spec.schema import operator_name
 
 if TYPE_CHECKING:
     from tkjit.loader.background import Builds
@@ -226,9 +224,11 @@ def _fake_call(loader: Loader, specs: Sequence[Spec], args: Sequence[Any], kwarg
     from tkjit.torchlib.calls import OverloadCall, call_overloads
     from tkjit.torchlib.meta import fake_operator
 
-    def call_of(spec: Spec, overload: int) -> OverloadCall:
-        # what stands for its operators, which nobody has registered
-        named = {operator_name(overload, out=out) or "default": fake_operator(spec, out=out) for out in (False, True)}
-        return OverloadCall(spec, overload, SimpleNamespace(**named), loader.runtime.capsule_for_torch)
-
-    return call_overloads([call_of(spec, overload) for overload, spec in enumerate(specs)], args, kwargs)
+    # what stands for its operators, which nobody has registered
+    calls = [
+        OverloadCall(
+            spec, fake_operator(spec, out=False), fake_operator(spec, out=True), loader.runtime.capsule_for_torch
+        )
+        for spec in specs
+    ]
+    return call_overloads(calls, args, kwargs)

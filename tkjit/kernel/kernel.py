@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tkjit import registry
 from tkjit.cache import fingerprints
-from tkjit.config import Settings
+from tkjit.compile.targets import gpu_target
+from tkjit.config import BINDINGS, Settings
 from tkjit.errors import ArgumentError, SpecError, ToolchainError
 from tkjit.headers import locate
 from tkjit.kernel import ahead
@@ -69,6 +70,7 @@ class Kernel:
         self.__name__ = name
         self.__doc__ = doc
         self._loaded: dict[tuple[Loader, Stamp], Kernel] = {}
+        self._conventional: tuple[Loader, Kernel] | None = None  # the one through pybind11
         self._origin = origin
         self._opened: list[Opened] = []  # what calls have loaded: the glue, and launchers
         self._first: tuple[Use, Opened] | None = None  # the variant that was needed first, and its launcher
@@ -161,7 +163,7 @@ class Kernel:
 
         return reference
 
-    def render(self, *, overload: int = 0, arch: str = "", **values: str | int) -> Rendered:
+    def render(self, *, overload: int = 0, arch: str = "", binding: str = "", **values: str | int) -> Rendered:
         """The texts that a call would compile, without compiling them.
 
         Parameters
@@ -170,6 +172,8 @@ class Kernel:
             Which overload's launcher.
         arch : str
             Where the spec has sources by architecture: ``"90a"`` or ``"cpu"``.
+        binding : str
+            ``"pybind11"`` for the glue of that binding.
         values
             The variant: ``T="bfloat16"``. What is left out is the first option.
 
@@ -202,6 +206,13 @@ class Kernel:
             on_cpu=arch == "cpu",
             preamble=declarations_of_spec(spec, source),
         )
+        if binding:
+            from tkjit.loader.pybind11_modules import pybind11_text
+
+            target = (
+                gpu_target(arch) if arch not in ("", "cpu") else loader_for(Settings.from_environment()).target("cpu")
+            )
+            return Rendered(pybind11_text(spec, variant, target), launcher)
         return Rendered(render_glue(self.specs), launcher)
 
     def overload(
@@ -302,6 +313,12 @@ class Kernel:
         """What ``load`` returns of it."""
         return _loaded(self, loader)
 
+    def load_through_pybind11(self, loader: Loader) -> Kernel:
+        """What ``load`` returns of it with ``binding="pybind11"``."""
+        if self._conventional is None or self._conventional[0] is not loader:
+            self._conventional = loader, _Pybind11Kernel(self, loader)
+        return self._conventional[1]
+
     def __copy__(self) -> Kernel:
         return self
 
@@ -343,7 +360,7 @@ def kernel_of_file(path: Path, name: str = "", module: str = "") -> Kernel:
     return found
 
 
-def load(kernel: str | Kernel | Spec) -> Kernel:
+def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
     """The callable of a kernel. No kernel is compiled before it is called.
 
     It stays what it was loaded as. After a source or a header was edited, ``load`` gives a new one.
@@ -352,11 +369,14 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     ----------
     kernel : str, Kernel or Spec
         A name, ``package.name`` for one of an installed package, what the decorator returned, or a spec built by hand.
+    binding : {"pybind11"}, optional
+        Calls the kernel through a pybind11 module, which is slow to compile and plain to read, instead of tkjit's own
+        glue. Both agree in results and messages. ``TKJIT_BINDING`` is the default.
 
     Raises
     ------
     SpecError
-        If no kernel has that name.
+        If no kernel has that name, or no binding.
     ToolchainError
         If the runtime has to be compiled and there is no compiler.
 
@@ -368,12 +388,34 @@ def load(kernel: str | Kernel | Spec) -> Kernel:
     tensor([2., 2., 2.])
     """
     loader = loader_for(Settings.from_environment())
+    binding = binding or loader.settings.binding
+    if binding not in ("", *BINDINGS):
+        raise SpecError(f"unknown binding {binding!r}; expected {' or '.join(BINDINGS)}")
     if isinstance(kernel, str):
-        return _load_by_name(kernel, loader)
+        if not binding:
+            return _load_by_name(kernel, loader)
+        path, name, module = registry.find_file(kernel, loader.settings, loader.warm_starts.definitions)
+        return kernel_of_file(path, name, module).load_through_pybind11(loader)
     found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    return found.load_with(loader)
+    return found.load_through_pybind11(loader) if binding else found.load_with(loader)
+
+
+class _Pybind11Kernel(Kernel):
+    """A kernel whose calls go through pybind11."""
+
+    def __init__(self, kernel: Kernel, loader: Loader) -> None:
+        from tkjit.kernel.pybind11_calls import Pybind11Calls
+
+        super().__init__(*kernel.specs, origin=kernel._origin)
+        self._calls = Pybind11Calls(self.specs, loader, load)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._calls(args, kwargs)
+
+    def load_with(self, loader: Loader) -> Kernel:
+        return self
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:

@@ -41,6 +41,7 @@ _SETTINGS_OUTSIDE_KEYS = frozenset(
         "sim_trace",
         "sim_numerics",
         "cuda_archs",
+        "binding",
     ]
 )
 

@@ -150,6 +150,7 @@ def render_library(
     interface: str,
     *,
     is_source: bool = False,
+    has_header: bool = True,
 ) -> str:
     """The library's source.
 
@@ -163,6 +164,8 @@ def render_library(
         What the library has, in the words of a program that asks: ``axpy=2f0c...``.
     is_source : bool
         Whether a torch package has it as a source, which defines ``CUDA_KERNEL`` or ``CPU_KERNEL`` or both.
+    has_header : bool
+        Whether programs call it, by a header that declares all of its functions.
     """
     symbols = [code for function in functions for variant in function.code for code in variant if code.symbol]
     if is_source:  # one may serve several targets
@@ -172,7 +175,7 @@ def render_library(
         "// v_x is the argument or the extent x, given_x what came for the parameter x, null if nothing did.",
         *(_AS_SOURCE if is_source else []),
         "#include <tkjit/export/call.h>",
-        f"#include <{library}.h>",
+        *([f"#include <{library}.h>"] if has_header else []),
         "",
         *(_guarded_launchers(symbols) if is_source else _launchers(symbols)),
         "",
@@ -191,8 +194,8 @@ def render_library(
         lines += [*_code(function), *_Body(function).render()]
     lines += ["}  // namespace", "", 'extern "C" {', ""]
     for function in functions:
-        lines += _entries(library, function.signature)
-    return "\n".join([*lines, *_interface(library, interface), "", "}"]) + "\n"
+        lines += _entries(library, function.signature, with_pointers=has_header)
+    return "\n".join([*lines, *(_interface(library, interface) if has_header else []), "", "}"]) + "\n"
 
 
 # nothing but the operators is to be seen of the library
@@ -286,7 +289,7 @@ def _code(function: ExportedFunction) -> list[str]:
     ]
 
 
-def _entries(library: str, signature: CSignature) -> list[str]:
+def _entries(library: str, signature: CSignature, *, with_pointers: bool) -> list[str]:
     """The functions that a program calls."""
     result = ["result"] if signature.spec.result else []
     passed = ", ".join(["call", *map(_passed, signature.parameters), *result])
@@ -296,7 +299,7 @@ def _entries(library: str, signature: CSignature) -> list[str]:
     ]
     if signature.outputs:
         lines += _entry(library, signature, "_shape", parameters, "nullptr, true", [], passed)
-    if signature.takes_pointers:
+    if with_pointers and signature.takes_pointers:
         passed = ", ".join(
             ["call", *(_pointed(p) or _passed(p) for p in signature.parameters), *result],
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tkjit.errors import SpecError
+from tkjit.render.results import RESULTS
 from tkjit.render.text import indent, repr_text, wrap
 from tkjit.spec.c_signature import CParameter, CSignature, Kind
 from tkjit.spec.schema import check_operator, schema_default, schema_type, written_alias
@@ -75,12 +76,6 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
     """
     for signature in signatures:
         check_operator(signature.spec)
-    functions = [
-        line
-        for signature in signatures
-        for out in operators(signature)
-        for line in _function(library, signature, out=out)
-    ]
     header = "torch_stable.h" if binding == "stable" else "torch_pybind11.h"
     register = _stable if binding == "stable" else _pybind11
     includes = [f"#include <tkjit/export/{header}>", "", f"#include <{library}.h>"]
@@ -96,12 +91,29 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
         "",
         "using namespace tkjit::operators;",
         "",
-        *functions,
+        *binding_functions(library, signatures),
         "}  // namespace",
         "",
         *register(signatures, devices),
     ]
     return "\n".join(lines) + "\n"
+
+
+def binding_functions(library: str, signatures: Sequence[CSignature]) -> list[str]:
+    """The function of each operator."""
+    return [line for s in signatures for out in operators(s) for line in _function(library, s, out=out)]
+
+
+def module_definitions(signatures: Sequence[CSignature]) -> list[str]:
+    """The definition of each function in a pybind11 module."""
+    lines = []
+    for signature in signatures:
+        for out in operators(signature):
+            # the dispatcher leaves out arguments that are defaults, so that pybind11 has to know them as well
+            names = [part for p in operator_parameters(signature, out=out) for part in _python_parameter(p)]
+            listed = [repr_text(_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
+            lines += wrap("module.def(", listed, ");")
+    return lines
 
 
 def _name(signature: CSignature, *, out: bool) -> str:
@@ -111,16 +123,22 @@ def _name(signature: CSignature, *, out: bool) -> str:
 def _function(library: str, signature: CSignature, *, out: bool) -> list[str]:
     """The function of one operator."""
     outputs = signature.outputs
-    returned = "void" if out or not outputs else "Tensor" if len(outputs) == 1 else _tuple(outputs)
+    result = RESULTS[signature.spec.result].cpp if signature.spec.result else ""
+    returned = result or ("void" if out or not outputs else "Tensor" if len(outputs) == 1 else _tuple(outputs))
     parameters = [part for p in operator_parameters(signature, out=out) for part in _parameter(p)]
     function = f"{library}_{signature.name}"
     passed = [part for p in signature.parameters for part in _passed(p)]
-    body = [line for p in signature.parameters for line in _local(p, out=out)]
+    body = [line for p in signature.parameters for line in _local(signature, p, out=out)]
+    if result:
+        body.append(f"{result} result{{}};")
+        passed.append("&result")
     if outputs and not out:
         body.append(f"check({function}_shape({', '.join(passed)}));")
         body += [f"Tensor {_argument(p)} = allocate(of_{p.name});" for p in outputs]
     body.append(f"check({function}({', '.join([*passed, f'stream_of({_place(signature)})'])}));")
-    if returned == "Tensor":
+    if result:
+        body.append("return result;")
+    elif returned == "Tensor":
         body.append(f"return {_argument(outputs[0])};")
     elif returned != "void":
         body.append(f"return {{{', '.join(map(_argument, outputs))}}};")
@@ -161,18 +179,21 @@ def _parameter(p: CParameter) -> list[str]:
     return [f"const {kind}& {name}"]
 
 
-def _local(p: CParameter, *, out: bool) -> list[str]:
+def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
     """What is made of an argument before the call."""
     name = _argument(p)
+    named = f"{{{repr_text(signature.spec.name)}, {repr_text(p.name)}}}"
     match p.kind:
         case Kind.OUTPUT:
-            return [f"tkjit_tensor of_{p.name} = describe({name});" if out else f"tkjit_tensor of_{p.name}{{}};"]
+            return [
+                f"tkjit_tensor of_{p.name} = describe({named}, {name});" if out else f"tkjit_tensor of_{p.name}{{}};"
+            ]
         case Kind.TENSOR if p.is_optional:
-            return [f"const Optional of_{p.name}({name});"]
+            return [f"const Optional of_{p.name}({named}, {name});"]
         case Kind.TENSOR:
-            return [f"const tkjit_tensor of_{p.name} = describe({name});"]
+            return [f"const tkjit_tensor of_{p.name} = describe({named}, {name});"]
         case Kind.TENSORS:
-            return [f"const List of_{p.name}({name});"]
+            return [f"const List of_{p.name}({named}, {name});"]
     return [f"const Array<{_ITEMS[p.kind]}> of_{p.name}({name});"] if p.kind in _LISTS else []
 
 
@@ -227,14 +248,8 @@ def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[st
 
 
 def _pybind11(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[str]:
-    """The module of all functions; the dispatcher leaves out arguments that are defaults, so that it has them too."""
-    lines = ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {"]
-    for signature in signatures:
-        for out in operators(signature):
-            names = [part for p in operator_parameters(signature, out=out) for part in _python_parameter(p)]
-            listed = [repr_text(_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
-            lines += indent(wrap("module.def(", listed, ");"))
-    return [*lines, "}"]
+    """The module of all functions."""
+    return ["PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {", *indent(module_definitions(signatures)), "}"]
 
 
 def _python_parameter(p: CParameter) -> list[str]:

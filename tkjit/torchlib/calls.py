@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from tkjit.errors import ArgumentError, TkjitError
 from tkjit.spec import SCALAR_TYPES, Field, Spec
 from tkjit.spec.model import MISSING
 from tkjit.spec.results import result_type
-from tkjit.spec.schema import operator_fields, operator_name
+from tkjit.spec.schema import operator_fields
 from tkjit.spec.signature import python_type, signature_of, signature_text
 from tkjit.torchlib.arrays import Arrays, NegativeStrides, is_proxy
 from tkjit.torchlib.describe import describe
@@ -25,13 +26,21 @@ class OverloadCall:
 
     Parameters
     ----------
-    packet : torch._ops.OpOverloadPacket
-        The kernel's operator.
+    operator : callable
+        The operator that allocates the outputs.
+    out_operator : callable or None
+        The one that writes into given outputs.
     capsule_of : callable
         An array's DLPack capsule.
     """
 
-    def __init__(self, spec: Spec, overload: int, packet: Any, capsule_of: Callable[[Any], Any]) -> None:
+    def __init__(
+        self,
+        spec: Spec,
+        operator: Callable[..., Any],
+        out_operator: Callable[..., Any] | None,
+        capsule_of: Callable[[Any], Any],
+    ) -> None:
         self.spec = spec
         self.capsule_of = capsule_of
         self.inputs = operator_fields(spec)
@@ -39,8 +48,7 @@ class OverloadCall:
         self.outputs = tuple(f.name for f in spec.outputs)
         # in the order of the glue's parameters
         self.names = tuple(signature_of(spec).parameters)
-        self.operator = getattr(packet, operator_name(overload) or "default")
-        self.out_operator = getattr(packet, operator_name(overload, out=True)) if self.outputs else None
+        self.operator, self.out_operator = operator, out_operator
 
     def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call the operator; it gives what a call of the kernel does.
@@ -60,6 +68,8 @@ class OverloadCall:
             self.out_operator(*arguments, *outputs)
         else:
             made = self.operator(*arguments)
+            if self.spec.result:
+                return made
             outputs = [*made] if len(self.outputs) > 1 else [made]
         values = {**given, **dict(zip(self.outputs, outputs, strict=False))}
         returned = [arrays.given_back(values[name]) for name in self.spec.returns]
@@ -145,10 +155,43 @@ class OverloadCall:
         except Exception as error:  # whatever the array's own hooks raise
             raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor") from error
         if tensor is None:
-            raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor")
+            remedy = f"; torch.tensor({name}) makes one" if _is_number_like(value) else ""
+            raise self._refuse(f"{name} is {describe(value)}; expected a torch.Tensor{remedy}")
         if f.is_written and arrays.is_read_only(value):
             raise self._refuse(f"{name} is a read-only array, and the kernel writes to it; pass a copy")
         return tensor
+
+
+def _is_number_like(value: Any) -> bool:
+    """Whether ``torch.tensor`` takes a value: a number, or lists of numbers."""
+    for _ in range(8):
+        if type(value) not in (list, tuple):
+            break
+        if not value:
+            return True
+        value = value[0]
+    return type(value) in (int, float)
+
+
+def in_stream(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> AbstractContextManager[Any]:
+    """Make a call's stream the current one, because an operator has no argument for it.
+
+    Raises
+    ------
+    ArgumentError
+        If the call is for the CPU, which has no streams.
+    """
+    if stream is None:
+        return nullcontext()
+    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.is_cuda]
+    if not tensors:
+        raise ArgumentError(
+            f"{kernel}: stream is {describe(stream)}; expected no stream, since the tensors are on the cpu"
+        )
+    if isinstance(stream, int):
+        stream = torch.cuda.ExternalStream(stream, device=tensors[0].device)  # type: ignore[no-untyped-call]
+    current: AbstractContextManager[Any] = torch.cuda.stream(stream)
+    return current
 
 
 def call_overloads(overloads: Sequence[OverloadCall], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

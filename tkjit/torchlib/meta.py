@@ -66,6 +66,22 @@ def scratch_of(
     return {f.name: call.empty(f) for f in spec.scratch}
 
 
+def numbers_drawn(spec: Spec, field: Field, arguments: Mapping[str, Any]) -> tuple[torch.device, int]:
+    """Where a call runs, and how many random numbers each of its threads draws.
+
+    Raises
+    ------
+    ArgumentError, ShapeError
+        As for its outputs.
+    """
+    call = _Call(spec, arguments, {})
+    call.outputs()
+    assert field.draws is not None
+    for name, expr in derived_in_order(spec, [field.draws]):
+        call.values[name] = expr.evaluate(call.values)
+    return call.device, field.draws.evaluate(call.values)
+
+
 class _Call:
     def __init__(self, spec: Spec, arguments: Mapping[str, Any], known: Mapping[str, int]) -> None:
         self.spec = spec

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
 from types import CellType, ModuleType
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ from tkjit.spec.schema import check_operator, operator_fields, operator_name, sc
 from tkjit.system.fork_safe import ForkSafeLock
 from tkjit.torchlib.autocast import register_autocast
 from tkjit.torchlib.batching import loop_rule
-from tkjit.torchlib.calls import OverloadCall, call_overloads
-from tkjit.torchlib.describe import describe
+from tkjit.torchlib.calls import OverloadCall, call_overloads, in_stream
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import fake_operator
 
@@ -139,16 +137,22 @@ def calls_of(name: str, specs: Sequence[Spec], capsule_of: Callable[[Any], Any])
         An array's DLPack capsule; None where its strides are negative.
     """
     packet = operator_of(name)
-    overloads = tuple(OverloadCall(spec, overload, packet, capsule_of) for overload, spec in enumerate(specs))
+    overloads = tuple(_overload_call(spec, overload, packet, capsule_of) for overload, spec in enumerate(specs))
 
     def call(chosen: int, *args: Any, **kwargs: Any) -> Any:
         stream = kwargs.get("stream")
         if stream is not None and torch.compiler.is_compiling():
             raise ArgumentError(f"{name}: stream= cannot be given in compiled code; use torch.cuda.stream()")
-        with nullcontext() if stream is None else _current(specs[0].name, stream, args, kwargs):
+        with in_stream(specs[0].name, stream, args, kwargs):
             return overloads[chosen](args, kwargs) if chosen >= 0 else call_overloads(overloads, args, kwargs)
 
     return call
+
+
+def _overload_call(spec: Spec, overload: int, packet: Any, capsule_of: Callable[[Any], Any]) -> OverloadCall:
+    operator = getattr(packet, operator_name(overload) or "default")
+    out_operator = getattr(packet, operator_name(overload, out=True)) if spec.outputs else None
+    return OverloadCall(spec, operator, out_operator, capsule_of)
 
 
 def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -162,15 +166,3 @@ def opaque(call: Callable[..., Any]) -> Callable[..., Any]:
 
     kept: Callable[..., Any] = torch.compiler.allow_in_graph(in_graph)  # type: ignore[no-untyped-call]
     return kept
-
-
-def _current(kernel: str, stream: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Make a stream the current one: an operator has no argument for it."""
-    tensors = [one for one in (*args, *kwargs.values()) if isinstance(one, torch.Tensor) and one.is_cuda]
-    if not tensors:
-        raise ArgumentError(
-            f"{kernel}: stream is {describe(stream)}; expected no stream, since the tensors are on the cpu"
-        )
-    if isinstance(stream, int):
-        stream = torch.cuda.ExternalStream(stream, device=tensors[0].device)  # type: ignore[no-untyped-call]
-    return torch.cuda.stream(stream)

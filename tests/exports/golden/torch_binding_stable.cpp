@@ -15,13 +15,13 @@ namespace {
 using namespace tkjit::operators;
 
 void op_axpy(const Tensor& arg_x, const Tensor& arg_y, double arg_alpha) {
-    const tkjit_tensor of_x = describe(arg_x);
-    const tkjit_tensor of_y = describe(arg_y);
+    const tkjit_tensor of_x = describe({"axpy", "x"}, arg_x);
+    const tkjit_tensor of_y = describe({"axpy", "y"}, arg_y);
     check(layers_axpy(&of_x, &of_y, arg_alpha, stream_of(of_x.device)));
 }
 
 Tensor op_softmax(const Tensor& arg_x) {
-    const tkjit_tensor of_x = describe(arg_x);
+    const tkjit_tensor of_x = describe({"softmax", "x"}, arg_x);
     tkjit_tensor of_y{};
     check(layers_softmax_shape(&of_x, &of_y));
     Tensor arg_y = allocate(of_y);
@@ -30,8 +30,8 @@ Tensor op_softmax(const Tensor& arg_x) {
 }
 
 void op_softmax_out(const Tensor& arg_x, const Tensor& arg_y) {
-    const tkjit_tensor of_x = describe(arg_x);
-    tkjit_tensor of_y = describe(arg_y);
+    const tkjit_tensor of_x = describe({"softmax", "x"}, arg_x);
+    tkjit_tensor of_y = describe({"softmax", "y"}, arg_y);
     check(layers_softmax(&of_x, &of_y, stream_of(of_x.device)));
 }
 

@@ -20,6 +20,9 @@ struct Code {
     int variant_count;
 };
 
+// The variant that this thread asked for last and that the library has no code for; -1 for none.
+inline thread_local int missing_variant = -1;
+
 // The launcher of a variant for the device of `on`.
 template <size_t Count>
 TkjitLaunch launcher(const Call& call, const Code& code, const Target (&targets)[Count], int variant, const TensorView& on) {
@@ -27,6 +30,7 @@ TkjitLaunch launcher(const Call& call, const Code& code, const Target (&targets)
     const int target = target_for(targets, int(Count), device);
     if (target < 0) return call.fail(TKJIT_LAUNCH_ERROR, std::string(call.kernel) + ": " + no_target_text(targets, int(Count), device)), nullptr;
     if (const TkjitLaunch launch = code.launchers[variant * int(Count) + target]) return launch;
+    missing_variant = variant;
     std::string known;
     for (int i = 0; i < code.variant_count; ++i)
         if (code.launchers[i * int(Count) + target]) known += (known.empty() ? "" : "; ") + std::string(code.variants[i]);

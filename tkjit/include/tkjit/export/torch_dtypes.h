@@ -28,9 +28,16 @@ inline tkjit_dtype dtype_of(ScalarType type) {
     return -1;
 }
 
-inline tkjit_tensor describe(ScalarType dtype, tkjit_device device, void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides) {
+// An argument as messages name it.
+struct Name {
+    const char* kernel = "";
+    const char* argument = "";
+};
+
+inline tkjit_tensor describe(Name name, ScalarType dtype, tkjit_device device, void* data, int64_t ndim, const int64_t* sizes, const int64_t* strides) {
     if (ndim > TKJIT_MAX_NDIM)
-        throw std::runtime_error("a tensor has " + std::to_string(ndim) + " dimensions; expected at most " + std::to_string(TKJIT_MAX_NDIM));
+        throw std::runtime_error(std::string(name.kernel) + ": " + name.argument + " has " + std::to_string(ndim) +
+                                 " dimensions; expected at most " + std::to_string(TKJIT_MAX_NDIM));
     tkjit_tensor tensor{};
     tensor.abi = TKJIT_TENSOR_ABI;
     tensor.dtype = dtype_of(dtype);

@@ -7,10 +7,14 @@
 
 namespace tkjit::operators {
 
+// What the last error of this thread was: a number of tkjit_error_kind().
+inline thread_local int last_error_kind = 0;
+
 // Throws what a function of the library returned. Python gets a RuntimeError, as from torch's own operators.
 inline void check(tkjit_error error) {
     if (!error) return;
     const std::string text = error;
+    last_error_kind = tkjit_error_kind(error);
     tkjit_free_error(error);
     throw std::runtime_error(text);
 }
@@ -18,8 +22,8 @@ inline void check(tkjit_error error) {
 // An optional tensor, of which the library gets a null pointer if it is absent.
 class Optional {
 public:
-    explicit Optional(const std::optional<Tensor>& tensor) {
-        if (tensor) tensor_ = describe(*tensor);
+    Optional(Name name, const std::optional<Tensor>& tensor) {
+        if (tensor) tensor_ = describe(name, *tensor);
     }
     const tkjit_tensor* get() const { return tensor_ ? &*tensor_ : nullptr; }
 
@@ -31,7 +35,7 @@ private:
 class List {
 public:
     template <class Item>
-    explicit List(const std::vector<Item>& items) {
+    List(Name name, const std::vector<Item>& items) : name_(name) {
         tensors_.reserve(items.size());
         for (const Item& item : items) add(item);
     }
@@ -41,13 +45,15 @@ public:
 
 private:
     void add(const Tensor& tensor) {
-        tensors_.push_back(describe(tensor));
+        const std::string argument = std::string(name_.argument) + "[" + std::to_string(pointers_.size()) + "]";
+        tensors_.push_back(describe({name_.kernel, argument.c_str()}, tensor));
         pointers_.push_back(&tensors_.back());
     }
     void add(const std::optional<Tensor>& tensor) {
         if (tensor) add(*tensor);
         else pointers_.push_back(nullptr);
     }
+    Name name_;
     std::vector<tkjit_tensor> tensors_;
     std::vector<const tkjit_tensor*> pointers_;
 };

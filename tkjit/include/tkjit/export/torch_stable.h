@@ -24,8 +24,8 @@ inline tkjit_device device_of(const Device& device) {
     return type == DeviceType::CPU ? tkjit_cpu() : type == DeviceType::CUDA ? tkjit_cuda(device.index()) : tkjit_device{-1, 0};
 }
 
-inline tkjit_tensor describe(const Tensor& tensor) {
-    return describe(tensor.scalar_type(), device_of(tensor.device()), tensor.data_ptr(), tensor.dim(), tensor.sizes().data(),
+inline tkjit_tensor describe(Name name, const Tensor& tensor) {
+    return describe(name, tensor.scalar_type(), device_of(tensor.device()), tensor.data_ptr(), tensor.dim(), tensor.sizes().data(),
                     tensor.strides().data());
 }
 
@@ -34,7 +34,7 @@ inline Tensor allocate(tkjit_tensor& output) {
     const auto type = output.device.type == TKJIT_CPU ? DeviceType::CPU : DeviceType::CUDA;
     const Device device(type, static_cast<torch::stable::accelerator::DeviceIndex>(output.device.index));
     Tensor made = torch::stable::empty({output.sizes, size_t(output.ndim)}, dtypes[output.dtype], std::nullopt, device);
-    output = describe(made);
+    output = describe({}, made);
     return made;
 }
 

@@ -1,0 +1,128 @@
+"""Calls a kernel through pybind11: the conventional glue, slow to compile and plain to read.
+
+The fast glue is tested against it. A call is bound and read in Python (``torchlib/calls.py``), and a function of a
+pybind11 module checks and launches it. Each variant has a module, which is built when a call first needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tkjit.errors import ArgumentError, LaunchError, ShapeError, TkjitError
+from tkjit.loader import Loader
+from tkjit.loader.first_variant import first_variant
+from tkjit.loader.pybind11_modules import Pybind11Plan
+from tkjit.spec import Spec, Variant, variants_of
+from tkjit.spec.c_signature import c_signature
+from tkjit.spec.schema import operator_fields
+from tkjit.torchlib.calls import OverloadCall, call_overloads, in_stream
+from tkjit.torchlib.gradients import Gradient, recorder, refusal
+from tkjit.torchlib.meta import fake_operator
+from tkjit.torchlib.random import draw
+
+if TYPE_CHECKING:
+    from tkjit.kernel.kernel import Kernel
+
+# by tkjit_error_kind; out of memory is a launch that failed
+_ERRORS: dict[int, type[TkjitError]] = {1: ArgumentError, 2: ShapeError, 3: LaunchError, 4: LaunchError}
+
+
+class Pybind11Calls:
+    """The calls of a kernel.
+
+    Parameters
+    ----------
+    load : callable
+        Gives the kernel of a name, for ``backward``.
+
+    Raises
+    ------
+    SpecError
+        If a parameter has no type in C, or the kernel runs on several devices.
+    """
+
+    def __init__(self, specs: Sequence[Spec], loader: Loader, load: Callable[[str], Kernel]) -> None:
+        self._name = specs[0].name
+        self._overloads = [
+            OverloadCall(
+                spec,
+                _Function(spec, loader, load, out=False),
+                _Function(spec, loader, load, out=True) if spec.outputs else None,
+                loader.runtime.capsule_for_torch,
+            )
+            for spec in specs
+        ]
+
+    def __call__(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        with in_stream(self._name, kwargs.get("stream"), args, kwargs):
+            return call_overloads(self._overloads, args, kwargs)
+
+
+class _Function:
+    """One overload as an operator: the functions of its modules, a module for each variant and target."""
+
+    def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Kernel], *, out: bool) -> None:
+        signature = c_signature(spec)
+        self._spec, self._loader, self._load, self._is_out = spec, loader, load, out
+        self._name = f"{signature.name}_out" if out else signature.name
+        self._fields = operator_fields(spec, out=out)
+        self._variants = variants_of(spec)
+        self._modules: dict[tuple[Variant, str], ModuleType] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        if any(tensor.is_meta for tensor in _tensors(arguments)):
+            return fake_operator(self._spec, out=self._is_out)(*arguments)
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in _tensors(arguments)):
+            if self._spec.backward is None or self._is_out:
+                return refusal(self._spec, out=self._is_out)(*arguments)
+            return recorder(self._spec, self._call, Gradient(self._spec, self._load))(*arguments)
+        return self._call(*arguments)
+
+    def _call(self, *arguments: Any) -> Any:
+        named = dict(zip((f.name for f in self._fields), arguments, strict=True))
+        predicted = first_variant([self._spec], [], named)
+        variant = predicted[1] if predicted else self._variants[0]
+        device = self._device(arguments)
+        passed = [part for f in self._fields for part in self._passed(f.name, named)]
+        while True:
+            module = self._module(variant, device)
+            try:
+                return getattr(module, self._name)(*passed)
+            except RuntimeError as error:
+                missing, kind = module.missing_variant(), module.error_kind()
+                if missing < 0:
+                    raise _ERRORS.get(kind, ArgumentError)(str(error)) from None
+            variant = self._variants[missing]
+
+    def _device(self, arguments: Sequence[Any]) -> torch.device:
+        """Where a call runs, as its first tensor or its device says; the CPU if that cannot be."""
+        places = [one for one in arguments if isinstance(one, torch.device)]
+        place = next((tensor.device for tensor in _tensors(arguments)), places[0] if places else torch.device("cpu"))
+        return place if place.type == "cuda" else torch.device("cpu")
+
+    def _passed(self, name: str, named: Mapping[str, Any]) -> Sequence[Any]:
+        """An argument as the module takes it: a generator as a seed and an offset."""
+        field = next(f for f in self._fields if f.name == name)
+        return [named[name]] if field.draws is None else draw(self._spec, field, named)
+
+    def _module(self, variant: Variant, device: torch.device) -> ModuleType:
+        target = self._loader.target(device.type, device.index or 0)
+        known = self._modules.get((variant, target.name))
+        if known is None:
+            code = self._loader.object_plan(self._spec, variant, target)
+            plan = Pybind11Plan(self._loader.env, code, self._loader.open(code).loaded)
+            known = self._modules[variant, target.name] = self._loader.open(plan).loaded
+        return known
+
+
+def _tensors(arguments: Sequence[Any]) -> Iterator[torch.Tensor]:
+    """All tensors among an operator's arguments."""
+    for value in arguments:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (one for one in value if isinstance(one, torch.Tensor))

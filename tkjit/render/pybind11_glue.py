@@ -1,0 +1,48 @@
+"""Renders the conventional glue: a pybind11 module that checks a call and launches the variant it is linked with."""
+
+from __future__ import annotations
+
+from tkjit.render.exported import ExportedFunction, render_library
+from tkjit.render.text import indent
+from tkjit.render.torch_binding import binding_functions, module_definitions
+
+_LIBRARY = "checked"  # with which the functions in C begin
+
+
+def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
+    """Render the module of one overload, with the code of one variant.
+
+    Parameters
+    ----------
+    function : ExportedFunction
+        The overload; all variants but one have no code.
+    target : str
+        ``sm_90a``, ``cpu-x86-64-v3``.
+    """
+    signature = function.signature
+    lines = [
+        render_library(_LIBRARY, [function], [target], "", is_source=True, has_header=False).rstrip(),
+        "",
+        "#include <tkjit/export/torch_pybind11.h>",
+        "",
+        "#include <utility>",
+        "",
+        "namespace {",
+        "",
+        "using namespace tkjit::operators;",
+        "",
+        *binding_functions(_LIBRARY, [signature]),
+        "}  // namespace",
+        "",
+        "PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {",
+        *indent(
+            [
+                *module_definitions([signature]),
+                "// Why the last call failed: a number of tkjit_error_kind, or a variant that has no code here.",
+                'module.def("error_kind", [] { return std::exchange(last_error_kind, 0); });',
+                'module.def("missing_variant", [] { return std::exchange(tkjit::exported::missing_variant, -1); });',
+            ]
+        ),
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
