@@ -37,6 +37,7 @@ from tkjit.spec import (
     Scratch,
     Spec,
     Strided,
+    Struct,
     Tensor,
     Zero,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "Strided",
+    "Struct",
     "Tensor",
     "TkjitError",
     "TkjitWarning",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -123,9 +123,19 @@ def _value(kind: ValueType, value: Any) -> bytes:
         return _record(_TEXT, payload=text, extents=(len(text),))
     if kind.code == "t":
         return _number(_DTYPE_NUMBERS[str(value).removeprefix("torch.")])
+    if kind.members:
+        return _list(_struct(kind, value))
     if kind.item is not None:
         return _list([_value(kind.item, item) for item in value])
     raise SpecError(f"a {kind.text} cannot be handed to the checker")
+
+
+def _struct(kind: ValueType, value: Any) -> Iterator[bytes]:
+    """The numbers of a struct: of a tuple, or of a default, which has them without its arrays."""
+    numbers = [one for item in value for one in (item if isinstance(item, (list, tuple)) else [item])]
+    types = [member.cpp for member in kind.members for _ in range(member.count)]
+    for number, cpp in zip(numbers, types, strict=True):
+        yield _number(float(number) if cpp in ("float", "double") else int(number))
 
 
 def _list(items: Iterable[bytes]) -> bytes:

@@ -276,8 +276,10 @@ class _CaseGenerator:
 
 def _value_of(value: ValueType, spec: Spec, f: Field) -> Any:
     made = {"i": 1, "f": 0.75, "b": True, "s": "text"}.get(value.code)
-    if value.item is not None:
-        made = [_value_of(value.item, spec, f)]
+    if value.item is not None:  # an array of the source's own struct is full
+        made = [_value_of(value.item, spec, f)] * (f.max_length if spec.struct else 1)
+    if value.members:
+        made = tuple([1] * one.array if one.array else 1 for one in value.members)
     if made is None:
         raise SpecError(
             f"{spec.name}: check cannot make up {f.name}, a {value.text}; give the call: tkjit.testing.check"

@@ -55,7 +55,7 @@ def _observe(spec: Spec, name: str, tensors: Mapping[str, torch.Tensor], given: 
     field = next((f for f in spec.fields if f.name == name), None)
     if field is not None:
         value = given.get(name, field.default)
-        return value if isinstance(value, int) else -1
+        return value if isinstance(value, (int, str)) else -1
     binder, index = spec.binder(name)
     shape = tensors[binder.name].shape if binder.name in tensors else ()
     return int(shape[index - len(binder.dims)]) if len(shape) >= len(binder.dims) else -1

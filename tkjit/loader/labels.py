@@ -21,7 +21,7 @@ def warmup_command(spec: Spec, variant: Variant | None = None, target: Target | 
     words = ["python -m tkjit warmup", name]
     if target is not None:
         words.append("--device cpu" if target.is_cpu else f"--arch {target.arch}")
-    types = [str(value) for _, value in variant.values if isinstance(value, str)] if variant else []
+    types = [str(value) for name, value in variant.values if name in spec.type_variants] if variant else []
     if types:
         words.append(f"--types {','.join(dict.fromkeys(types))}")
     return " ".join(words)

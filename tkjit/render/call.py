@@ -63,7 +63,7 @@ class CheckedCall:
         static, default = _default_value(f)
         guard = "" if f.is_required and not f.optional else f"{given(f.name)} && "
         most = 0 if self.spec.host else f.max_length
-        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(value.code)}, {repr_text(value.text)}, {most}"
+        what = f"{repr_text(f.name)}, {given(f.name)}, {repr_text(value.code)}, {repr_text(value.expected)}, {most}"
         return [
             "",
             f"// {field_text(f)}",
@@ -81,13 +81,16 @@ class CheckedCall:
             lines += ["", *self._integer_choice(name, options)]
         for f in self.spec.dtype_fields:
             lines += ["", *self._dtype_choice(f)]
+        for f in self.spec.name_fields:
+            lines += ["", *self._name_choice(f)]
         return lines
 
     def chosen(self) -> str:
         """The number of the chosen variant among those of all overloads."""
         index = ""
         for i, (name, options) in enumerate(self.spec.variants):
-            is_argument = name in self.spec.integer_variants or name in self.tensors.by_argument
+            chosen_by_value = (self.spec.integer_variants, self.spec.name_variants, self.tensors.by_argument)
+            is_argument = any(name in names for names in chosen_by_value)
             choice = f"option_of_{name}" if is_argument else local(name)
             choice = f"!{choice}" if options[0] is True else choice  # (True, False)
             before = f"({index})" if i > 1 else index
@@ -119,6 +122,15 @@ class CheckedCall:
             ),
             f"    default: return refuse_object(call, {repr_text(f.name)}, {given(f.name)}, {expected}), nullptr;",
             "}",
+        ]
+
+    def _name_choice(self, f: Field) -> list[str]:
+        options = self.spec.name_variants[f.name]
+        names = ", ".join(map(repr_text, options))
+        refuse = f"refuse_text(call, {repr_text(f.name)}, {given(f.name)}, {repr_text(join_options(options))})"
+        return [
+            f"const int option_of_{f.name} = option_of({local(f.name)}, {{{names}}});",
+            f"if (option_of_{f.name} < 0) return {refuse}, nullptr;",
         ]
 
     # ---- what a launch is given
@@ -186,7 +198,7 @@ def _default_value(f: Field) -> tuple[list[str], str]:
     if f.value_type is None or default in (MISSING, None):
         return [], "{}"
     if isinstance(default, tuple):
-        items = [_number_value(item, f.value_type.item) for item in default] or ["{}"]
+        items = [_number_value(*pair) for pair in zip(default, _kinds(f.value_type, default), strict=True)] or ["{}"]
         name = f"default_of_{f.name}"
         return [f"static const TkjitArg {name}[] = {{{', '.join(items)}}};"], f"list_value({name}, {len(default)})"
     if f.value_type.code == "t":
@@ -197,7 +209,15 @@ def _default_value(f: Field) -> tuple[list[str], str]:
     return [], f"text_value({repr_text(default)})"
 
 
-def _number_value(value: float, kind: ValueType | None) -> str:
-    if kind is not None and kind.code == "f":
+def _kinds(value: ValueType, default: Sequence[object]) -> list[str]:
+    """The C++ types of a default's numbers: of a list's items, or a struct's members."""
+    if value.members:
+        return [member.cpp for member in value.members for _ in range(member.count)]
+    is_real = value.item is not None and value.item.code == "f"
+    return ["double" if is_real else "int64_t"] * len(default)
+
+
+def _number_value(value: float, kind: str) -> str:
+    if kind in ("float", "double"):
         return f"real_value({literal(float(value))})"
     return f"number_value({int64_literal(int(value))})"

@@ -75,7 +75,7 @@ def _member_type(spec: Spec, variant: Variant, field: Field) -> str:
     if field.is_tensor:
         layout = _layout(spec, variant, field)
         return f"tkjit::list<{layout.cpp_type}, {field.max_length}>" if field.is_list else layout.cpp_type
-    if field.draws is not None:
+    if field.draws is not None or (field.value_type is not None and field.value_type.members):
         return field.dtype
     item = field.value_type.item if field.value_type is not None else None
     value = f"tkjit::list<{item.cpp}, {field.max_length}>" if item is not None else field.dtype
@@ -126,6 +126,47 @@ def _path(field: Field) -> str:
     return field.member or field.name
 
 
+def struct_values(spec: Spec) -> list[str]:
+    """How a struct that is passed by value is made of a call's numbers, and what the compiler must find true of it."""
+    said = f"; the spec of {spec.name} says otherwise"
+    types = {f.value_type.cpp: f.value_type for f in spec.fields if f.value_type is not None and f.value_type.members}
+    lines = []
+    for cpp, value in types.items():
+        count = sum(member.count for member in value.members)
+        lines += [
+            f"static_assert(tkjit::has_elements<{cpp}, {count}>(),",
+            f"              {repr_text(f'the number of fields of {cpp}{said}')});",
+            *(
+                f"static_assert(tkjit::holds_items<decltype({cpp}::{member.name}), {member.cpp}, {member.count}>(), "
+                f"{repr_text(f'the type of {cpp}::{member.name}{said}')});"
+                for member in value.members
+            ),
+            "template <>",
+            f"struct tkjit::converter<{cpp}> {{",
+            f"    static {cpp} from(const TkjitArg& arg) {{",
+            "        const TkjitArg* item = tkjit::items_of(arg);",
+            f"        {cpp} made{{}};",
+            *(f"        tkjit::take(made.{member.name}, item);" for member in value.members),
+            "        return made;",
+            "    }",
+            "};",
+            "",
+        ]
+    return lines
+
+
+def arrays(spec: Spec) -> list[Field]:
+    """The lists that are arrays of the source's own struct."""
+    lists = (f for f in spec.struct_fields if f.value_type is not None and f.value_type.item is not None)
+    return [f for f in lists if spec.struct and not spec.host and f.name not in spec.behind]
+
+
+def fill_arrays(spec: Spec) -> list[str]:
+    """Fills the arrays of the source's own struct, whose length a list must have."""
+    calls = (f"tkjit::fill_array(globals.{_path(f)}, {argument(f.name)}, {repr_text(f.name)})" for f in arrays(spec))
+    return [f"if (const char* error = {call}) return error;" for call in calls]
+
+
 def argument_checks(spec: Spec, variant: Variant) -> list[str]:
     """What the compiler must find true of an entry with plain arguments."""
     if not spec.args:
@@ -145,8 +186,9 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
     paths = {f.name: _path(f) for f in spec.struct_fields}
     within = Counter(path.split(".")[0] for path in paths.values() if "." in path)
     outermost = {paths.get(name, name).split(".")[0] for name in members(spec)}
+    more = sum(f.max_length - 1 for f in arrays(spec) if "." not in paths[f.name])  # an array counts as its elements
     lines = [
-        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost)}>(),",
+        f"static_assert(tkjit::has_fields<TkjitGlobals, {len(outermost) + more}>(),",
         f"              {repr_text('the number of fields of ' + struct + said)});",
     ]
     for member, count in within.items():  # one that is left out would be null
@@ -154,8 +196,16 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
             f"static_assert(tkjit::has_fields<decltype(TkjitGlobals::{member}), {count}>(),",
             f"              {repr_text(f'the number of fields of {struct}::{member}' + said)});",
         ]
+    own_arrays = arrays(spec)
+    for f in own_arrays:
+        assert f.value_type is not None and f.value_type.item is not None
+        item = f.value_type.item.cpp
+        lines += [
+            f"static_assert(tkjit::holds_items<decltype(TkjitGlobals::{_path(f)}), {item}, {f.max_length}>(),",
+            f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
+        ]
     for f in spec.struct_fields:
-        if f.name not in spec.behind:
+        if f.name not in spec.behind and f not in own_arrays:
             lines += [
                 f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {types[f.name]}>(),",
                 f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
@@ -179,7 +229,10 @@ def globals_value(spec: Spec, struct: str) -> list[str]:
     by_name = {f.name: f for f in spec.fields}
     computed, spell = computed_members(spec), speller(spec)
     lines, outer = [], ""
+    in_arrays = {f.name for f in arrays(spec)}
     for name in members(spec):
+        if name in in_arrays:
+            continue
         if name in computed:
             path = [name]
             value = f"tkjit::convert<decltype({struct}::{name})>({render_expression(computed[name], spell)})"

@@ -10,9 +10,11 @@ from tkjit.render.globals import (
     argument_checks,
     computed_members,
     extent_checks,
+    fill_arrays,
     globals_struct,
     globals_value,
     struct_checks,
+    struct_values,
 )
 from tkjit.render.halves import MARKS_BEFORE_SOURCE, in_halves, why_not_in_halves
 from tkjit.render.results import RESULTS
@@ -21,6 +23,7 @@ from tkjit.spec import BY_NAME, CExpr, Field, Spec, Variant
 from tkjit.spec.checks import AUTO, DEV_IDX, NUM_DEVICES
 from tkjit.spec.derived import derived_in_order
 from tkjit.spec.expr import EXTENTS, Expr
+from tkjit.spec.variants import with_names
 
 _NAME = "launcher.cu"
 _ENTRY = "tkjit_entry"
@@ -56,7 +59,9 @@ def render_launcher(
         from tkjit.source.adapt import adapt  # a warm call renders nothing
 
         source = adapt(source, _used_by_host(spec), for_gpus="cpu" not in dict(spec.sources))
-    before = [*preamble.splitlines(), *_opening(spec, variant), *_types(variant), *globals_struct(spec, variant)]
+    opening = [*_opening(spec, variant), *_types(spec, variant)]
+    spec = with_names(spec, variant)
+    before = [*preamble.splitlines(), *opening, *globals_struct(spec, variant)]
     if on_cpu:  # the simulator names it to who debugs it
         before += [f'extern "C" {{ const char* tkjit_kernel_name = {repr_text(spec.name)}; }}', ""]
     is_in_halves = not on_cpu and not why_not_in_halves(spec)
@@ -66,6 +71,7 @@ def render_launcher(
         f"#line {next_line} {repr_text(_NAME)}",
         "#undef main",
         "",
+        *struct_values(spec),
         *argument_checks(spec, variant),
         *_entry_marker(spec),
     ]
@@ -103,9 +109,11 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
     ]
 
 
-def _types(variant: Variant) -> list[str]:
-    lines = []
+def _types(spec: Spec, variant: Variant) -> list[str]:
+    lines: list[str] = []
     for name, value in variant.values:
+        if name in spec.name_variants:
+            continue  # where the launcher uses it, it has the source's own name
         if isinstance(value, str):
             lines.append(f"using {name} = {BY_NAME[value].cpp};")
         else:
@@ -130,6 +138,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
         *_dims(spec),
         *_computed_checks(spec),
         *([] if spec.args else globals_value(spec, struct)),
+        *([] if spec.args else fill_arrays(spec)),
         *_shape(spec),
         *_fills(spec, variant),
         *_launch(spec, _ENTRY if _is_hidden(spec) else kernel, checks_bounds),

@@ -207,6 +207,9 @@ inline bool refuse_object(const Call& call, const char* name, PyObject* object, 
     if (!call.quiet) call.table.refuse_object(call.kernel, name, object, expected);
     return false;
 }
+inline bool refuse_text(const Call& call, const char* name, PyObject* object, const char* expected) {
+    return refuse_object(call, name, object, expected);
+}
 
 inline bool read(const Call& call, const char* name, PyObject* object, double& value) {
     if (PyFloat_CheckExact(object)) {

@@ -1,12 +1,15 @@
 // Reading values that are neither tensors nor numbers, by the codes of tkjit/spec/values.py:
 //
 //   i int   j int of 32 bits   f float   b bool   s str   t dtype   d device   Lx list of x   Sx set   Dkv dict   Tnxy.. tuple of n
+//   Rx:float,w:float[4]; struct with these members
 #pragma once
 
 #include "refusals.h"
 #include "table.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace tkjit::runtime {
 
@@ -47,6 +50,7 @@ public:
                 return fits && read_items(object, code + 2, true, arg);
             }
             case 'D': return PyDict_Check(object) && read_dict(object, code + 1, arg);
+            case 'R': return read_struct(object, code + 1, arg);
             default: return false;
         }
     }
@@ -153,6 +157,98 @@ private:
         arg.data = items;
         arg.extents[0] = count;
         return true;
+    }
+
+    // ---- structs
+
+    struct Member {
+        std::string name, type;
+        Py_ssize_t array = 0;  // how many elements it has; 0 for a number
+    };
+
+    static std::vector<Member> members_of(const char* code) {
+        std::vector<Member> members(1);
+        std::string* part = &members.back().name;
+        for (; *code != ';'; ++code) {
+            if (*code == ',') part = &members.emplace_back().name;
+            else if (*code == ':') part = &members.back().type;
+            else if (*code == '[') members.back().array = std::strtol(code + 1, nullptr, 10);
+            else if (members.back().array == 0) *part += *code;
+        }
+        return members;
+    }
+
+    // A tuple or another sequence of the members, a dict, a record of NumPy's, or an object that has them as attributes.
+    bool read_struct(PyObject* object, const char* code, TkjitArg& arg) {
+        const std::vector<Member> members = members_of(code);
+        Py_ssize_t count = 0;
+        for (const Member& member : members) count += member.array ? member.array : 1;
+        auto* item = values_.make<TkjitArg>(size_t(count));
+        if (!item) return false;
+        arg.data = item;
+        arg.extents[0] = count;
+        if (PyUnicode_Check(object) || PyBytes_Check(object)) return false;
+        const bool is_record = is_record_of_numpy(object);
+        if (PySequence_Check(object) && !PyDict_Check(object) && !is_record) {
+            const Owned sequence(PySequence_Tuple(object));  // nobody changes it meanwhile
+            if (!sequence || PyTuple_GET_SIZE(sequence.get()) != Py_ssize_t(members.size())) return false;
+            for (size_t i = 0; i < members.size(); ++i)
+                if (!read_member(PyTuple_GET_ITEM(sequence.get(), Py_ssize_t(i)), members[i], item)) return false;
+            return true;
+        }
+        if (PyDict_Check(object) && PyDict_Size(object) != Py_ssize_t(members.size())) return false;
+        for (const Member& member : members) {
+            const Owned name(PyUnicode_FromString(member.name.c_str()));
+            if (!name) return false;
+            const Owned value(is_record || PyDict_Check(object) ? PyObject_GetItem(object, name.get()) : PyObject_GetAttr(object, name.get()));
+            if (!value || !read_member(value.get(), member, item)) return false;
+        }
+        return true;
+    }
+
+    static bool is_record_of_numpy(PyObject* object) {
+        if (!has(object, "dtype")) return false;
+        const Owned dtype = attribute(object, "dtype");
+        return has(dtype.get(), "names") && attribute(dtype.get(), "names").get() != Py_None;
+    }
+
+    bool read_member(PyObject* object, const Member& member, TkjitArg*& item) {
+        if (!member.array) return read_number(object, member.type, *item++);
+        const TkjitArg* const end = item + member.array;
+        return read_elements(object, member.type, item, end) && item == end;
+    }
+
+    // The numbers of an array of any number of dims.
+    bool read_elements(PyObject* object, const std::string& type, TkjitArg*& item, const TkjitArg* end) {
+        if (!PySequence_Check(object) || PyUnicode_Check(object)) return item < end && read_number(object, type, *item++);
+        const Owned sequence(PySequence_Tuple(object));
+        if (!sequence) {  // an array of no dims
+            PyErr_Clear();
+            return item < end && read_number(object, type, *item++);
+        }
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sequence.get()); ++i)
+            if (!read_elements(PyTuple_GET_ITEM(sequence.get(), i), type, item, end)) return false;
+        return true;
+    }
+
+    static bool read_number(PyObject* object, const std::string& type, TkjitArg& arg) {
+        arg.present = 1;
+        if (type == "float" || type == "double") return read_float(object, arg);
+        if (type == "bool") {
+            const int truth = PyObject_IsTrue(object);
+            arg.integer = truth == 1;
+            return truth >= 0;
+        }
+        return read_int(object, arg) && fits(arg.integer, type);
+    }
+
+    // Whether a number fits in an integer type of C++.
+    static bool fits(int64_t number, const std::string& type) {
+        const bool is_unsigned = type[0] == 'u' || type == "size_t";
+        const size_t digits = type.find_first_of("123468");
+        const int bits = digits != std::string::npos ? std::atoi(type.c_str() + digits) : type == "int" ? 32 : 64;
+        if (is_unsigned) return number >= 0 && (bits == 64 || number < int64_t(1) << bits);
+        return bits == 64 || (number >= -(int64_t(1) << (bits - 1)) && number < int64_t(1) << (bits - 1));
     }
 
     Values& values_;

@@ -15,6 +15,7 @@ from tkjit.spec.annotations import (
     Scalar,
     Scratch,
     Strided,
+    Struct,
     Tensor,
     Zero,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "Source",
     "Spec",
     "Strided",
+    "Struct",
     "Tensor",
     "Variant",
     "Zero",

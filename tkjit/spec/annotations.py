@@ -147,6 +147,14 @@ else:
 
 
 if TYPE_CHECKING:
+    Struct = Any
+else:
+
+    class Struct:
+        """A struct by value: ``Scalar[Struct, "float3"]``; one of the source with its members in their order."""
+
+
+if TYPE_CHECKING:
     from torch import Generator
 else:
 
@@ -176,6 +184,7 @@ __all__ = [
     "Scalar",
     "Scratch",
     "Strided",
+    "Struct",
     "Tensor",
     "Zero",
 ]

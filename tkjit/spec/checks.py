@@ -9,10 +9,12 @@ from math import prod
 from tkjit.config import COMPILERS
 from tkjit.errors import ShapeError, SpecError
 from tkjit.spec.advice import advice_on_dim, advice_on_dtype
+from tkjit.spec.annotations import CExpr
 from tkjit.spec.description import Description
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import EXTENTS, Expr
 from tkjit.spec.model import MISSING, Field
+from tkjit.spec.structs import VECTORS
 
 MAX_DIMS, MAX_RANK = 4, 8  # of a global layout, and of a strided one
 MAX_DEVICES = 32  # of include/tkjit/pgl.h
@@ -79,12 +81,27 @@ def _check_values(spec: Description) -> None:
         value = f.value_type
         if value is None or spec.host or f.draws is not None or f.name in spec.deciding:
             continue
+        if value.members:
+            _check_struct_value(spec, f)
+            continue
         if value.item is None or value.item.code not in "ifb":
             _fail(spec, f"{f.name}: a kernel takes numbers and lists of numbers; {value.text} is for a host function")
-        if spec.args or spec.struct:
-            _fail(spec, f"{f.name}: a list goes into a struct that is rendered, and not into one of the source's own")
+        if spec.args:
+            _fail(spec, f"{f.name}: a list goes into a struct, and not into plain arguments")
+        if spec.struct and f.optional:
+            _fail(spec, f"{f.name}: an array of the source's own struct is always there, and cannot be None")
     if spec.args and any(f.is_list for f in spec.fields) and not spec.host:
         _fail(spec, "a list of tensors goes into a struct that is rendered, and not into plain arguments")
+
+
+def _check_struct_value(spec: Description, f: Field) -> None:
+    assert f.value_type is not None
+    if f.value_type.cpp not in VECTORS and not spec.args and not spec.struct:
+        _fail(
+            spec,
+            f"{f.name}: {f.value_type.cpp} is a struct of the source, which begins after the rendered Globals; "
+            "write the kernel with args=True, or with a struct of its own (struct=)",
+        )
 
 
 def _fail(spec: Description, text: str) -> None:
@@ -152,16 +169,38 @@ def _check_variants(spec: Description) -> None:
         if not options or len({type(option) for option in options}) != 1 or type(options[0]) not in (str, int, bool):
             if dtypes := [str(option)[6:] for option in options if str(option).startswith("torch.")]:
                 _fail(spec, f"variants[{name!r}]: a spec names its dtypes: {tuple(dtypes)!r}")
-            _fail(spec, f"variants[{name!r}] is {options!r}; expected dtype names, or integers, or (False, True)")
+            expected = "dtype names, integers, (False, True), or names of the source for a parameter that is a str"
+            _fail(spec, f"variants[{name!r}] is {options!r}; expected {expected}")
         if len(set(options)) != len(options):
             _fail(spec, f"variants[{name!r}] names an option twice: {options!r}")
         if name in fields and isinstance(options[0], str) and name not in spec.deciding:
-            _fail(spec, f"{name} is a field and a dtype variant")
+            kind = "a str, for names of the source such as Mode::add, or a torch.dtype"
+            _fail(spec, f"{name} is a field and a variant by text; annotate it as {kind}")
+        if name in spec.name_variants:
+            _check_name_variant(spec, fields[name], spec.name_variants[name])
         if isinstance(options[0], bool):
             if name not in fields or fields[name].dtype != "bool" or fields[name].is_tensor:
                 _fail(spec, f"no parameter {name}: bool, so a call cannot choose its variant")
             if len(options) != 2:
                 _fail(spec, f"variants[{name!r}] has one option; expected (False, True)")
+
+
+_NAME_OF_SOURCE = re.compile(r"[\w:<>,.()&* +-]+")  # Mode::add, Policy<64>, float4
+
+
+def _check_name_variant(spec: Description, f: Field, options: tuple[str, ...]) -> None:
+    for option in options:
+        if not _NAME_OF_SOURCE.fullmatch(option):
+            _fail(spec, f"variants[{f.name!r}]: {option!r} is no enumerator or type of C++")
+    if f.optional or f.default not in (MISSING, *options):
+        _fail(spec, f"{f.name} chooses a variant: it cannot be None, and its default is one of {', '.join(options)}")
+    parts = (part.text for _, part in spec.launch.shape if isinstance(part, CExpr))
+    texts = (spec.entry, spec.struct or "", spec.config or "", *parts)
+    if not any(re.search(rf"\b{f.name}\b", text) for text in texts):
+        _fail(
+            spec,
+            f"{f.name} chooses a variant, but the entry {spec.entry!r} does not use it; write {spec.entry}<{f.name}>",
+        )
 
 
 def _check_cpp_names(spec: Description) -> None:

@@ -20,8 +20,14 @@ def dtype_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Fie
     return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "t" and f.name in variants)
 
 
+def name_fields(fields: Iterable[Field], variants: Container[str]) -> tuple[Field, ...]:
+    """The texts among the arguments that choose a variant of their name: an enumerator, or a type of the source."""
+    return tuple(f for f in fields if f.value_type is not None and f.value_type.code == "s" and f.name in variants)
+
+
 def deciding(fields: Iterable[Field], variants: Container[str]) -> frozenset[str]:
-    """The names of both."""
+    """The names of all of them."""
     fields = tuple(fields)
     device = device_field(fields)
-    return frozenset([*(f.name for f in dtype_fields(fields, variants)), *([device.name] if device else [])])
+    choosing = (*dtype_fields(fields, variants), *name_fields(fields, variants))
+    return frozenset([*(f.name for f in choosing), *([device.name] if device else [])])

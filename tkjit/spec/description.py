@@ -144,9 +144,14 @@ class Description:
         return deciding.dtype_fields(self.fields, self.type_variants)
 
     @property
+    def name_fields(self) -> tuple[Field, ...]:
+        """The texts among the arguments that choose a variant of their name."""
+        return deciding.name_fields(self.fields, dict(self.variants))
+
+    @property
     def deciding(self) -> frozenset[str]:
-        """Arguments that the kernel itself does not get: its device, and dtypes that choose a variant."""
-        return deciding.deciding(self.fields, self.type_variants)
+        """Arguments that the kernel itself does not get: its device, and dtypes and names that choose a variant."""
+        return deciding.deciding(self.fields, dict(self.variants))
 
     @property
     def scratch(self) -> tuple[Field, ...]:
@@ -171,7 +176,16 @@ class Description:
 
     @property
     def type_variants(self) -> dict[str, tuple[str, ...]]:
-        return {name: tuple(map(str, options)) for name, options in self.variants if isinstance(options[0], str)}
+        """The variants by a dtype."""
+        names = self.name_variants
+        texts = ((name, options) for name, options in self.variants if isinstance(options[0], str))
+        return {name: tuple(map(str, options)) for name, options in texts if name not in names}
+
+    @property
+    def name_variants(self) -> dict[str, tuple[str, ...]]:
+        """The variants by a name of the source's: enumerators, or types."""
+        variants = dict(self.variants)
+        return {f.name: tuple(map(str, variants[f.name])) for f in self.name_fields}
 
     @property
     def integer_variants(self) -> dict[str, tuple[int, ...]]:

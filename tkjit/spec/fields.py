@@ -12,10 +12,23 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.spec.advice import advice_on_annotation
-from tkjit.spec.annotations import Align, CExpr, CType, Fill, Marker, MaxLength, Member, ParallelLayout, Strided, Tensor
+from tkjit.spec.annotations import (
+    Align,
+    CExpr,
+    CType,
+    Fill,
+    Marker,
+    MaxLength,
+    Member,
+    ParallelLayout,
+    Strided,
+    Struct,
+    Tensor,
+)
 from tkjit.spec.dtypes import BY_NAME, SCALAR_TYPES
 from tkjit.spec.expr import Expr
 from tkjit.spec.model import MISSING, Field
+from tkjit.spec.structs import flat_default, struct_type
 from tkjit.spec.values import ValueType, value_type_of
 
 _MAX_LENGTH = 16  # of a list in a kernel's struct, where the spec says no other
@@ -48,6 +61,8 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         "keyword_only": parameter.kind is parameter.KEYWORD_ONLY,
     }
     value = value_type_of(python_type)
+    if python_type is Struct:
+        return _struct_field(kernel, marker, common)
     if value is not None and value.code == "g":
         return _generator_field(kernel, value, marker, common)
     if marker.direction == "scalar":
@@ -113,6 +128,17 @@ def _generator_field(kernel: str, value: ValueType, marker: Marker, common: dict
     draws = parse_at(kernel, name, marker.items[0] if marker.items else 4, Expr.parse)
     common |= {"keyword_only": True, "optional": True, "default": None}
     return Field(direction="scalar", dtype=value.cpp, value_type=value, draws=draws, **common)
+
+
+def _struct_field(kernel: str, marker: Marker, common: dict[str, Any]) -> Field:
+    name = common["name"]
+    if marker.direction != "scalar" or common["optional"]:
+        raise SpecError(f"{kernel}: {name}: a struct is passed by value, and is always there: Scalar[Struct, ...]")
+    members = [item for item in marker.items if isinstance(item, Member)]
+    value = struct_type(kernel, name, [item for item in marker.items if not isinstance(item, Member)])
+    common["default"] = flat_default(f"{kernel}: {name}", value, common["default"])
+    path = members[0].path if members else ""
+    return Field(direction="scalar", dtype=value.cpp, value_type=value, member=path, **common)
 
 
 def _value_field(kernel: str, python_type: Any, marker: Marker, common: dict[str, Any]) -> Field:

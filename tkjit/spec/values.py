@@ -9,6 +9,33 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class StructMember:
+    """A member of a struct that is passed by value.
+
+    Parameters
+    ----------
+    cpp : str
+        Its type, or that of an array's elements.
+    array : int
+        How many elements an array has; 0 for a number.
+    """
+
+    name: str
+    cpp: str
+    array: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many numbers it holds."""
+        return max(self.array, 1)
+
+    @property
+    def text(self) -> str:
+        """As the runtime reads it: ``weights:float[4]``."""
+        return f"{self.name}:{self.cpp}{f'[{self.array}]' if self.array else ''}"
+
+
+@dataclass(frozen=True)
 class ValueType:
     """The type of such a value.
 
@@ -24,6 +51,8 @@ class ValueType:
         PyTorch's name for it in a schema; empty if it has none.
     item : ValueType or None
         What a list holds.
+    members : tuple of StructMember
+        What a struct holds.
     """
 
     text: str
@@ -31,6 +60,19 @@ class ValueType:
     cpp: str
     schema: str = ""
     item: ValueType | None = None
+    members: tuple[StructMember, ...] = ()
+
+    @property
+    def member_names(self) -> str:
+        """``x, y, z``; ``scale, weights[4]``."""
+        return ", ".join(f"{one.name}[{one.array}]" if one.array else one.name for one in self.members)
+
+    @property
+    def expected(self) -> str:
+        """What a message asks for: ``list[int]``; ``float3: (x, y, z), or a dict, record or structure of these``."""
+        return (
+            f"{self.cpp}: ({self.member_names}), or a dict, record or structure of these" if self.members else self.text
+        )
 
 
 _PLAIN = {

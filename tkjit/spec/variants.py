@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, product
 from math import prod
+from typing import Any
 
+from tkjit.spec.annotations import CExpr
 from tkjit.spec.dtypes import BY_NAME, DType
 from tkjit.spec.model import Field
 from tkjit.spec.spec import Spec
@@ -46,7 +49,45 @@ def variants_of(spec: Spec, types: Iterable[str] = ()) -> tuple[Variant, ...]:
         for values in product(*(options for _, options in spec.variants))
     )
     keep = frozenset(types)
-    return tuple(v for v in found if not keep or all(value in keep for _, value in v.values if isinstance(value, str)))
+    types_of = spec.type_variants
+    return tuple(v for v in found if not keep or all(value in keep for name, value in v.values if name in types_of))
+
+
+def with_names(spec: Spec, variant: Variant) -> Spec:
+    """A spec whose entry, struct and launch have a variant's names of the source in the place of its parameters.
+
+    Examples
+    --------
+    >>> import tkjit
+    >>> with_names(tkjit.find("axpy").specs[0], Variant((("T", "float32"),))).entry
+    'axpy<T>'
+    """
+    names = {name: str(value) for name, value in variant.values if name in spec.name_variants}
+    if not names:
+        return spec
+    pattern = re.compile(rf"\b({'|'.join(names)})\b")
+
+    def named(text: str) -> str:
+        return pattern.sub(lambda found: names[found[1]], text)
+
+    def of_launch(part: Any) -> Any:
+        return replace(part, text=named(part.text)) if isinstance(part, CExpr) else part
+
+    launch = replace(
+        spec.launch,
+        entry=named(spec.entry),
+        config=spec.config and named(spec.config),
+        grid=of_launch(spec.grid),
+        block=of_launch(spec.block),
+        shared_memory=of_launch(spec.shared_memory),
+    )
+    parameters = replace(
+        spec.parameters,
+        struct=spec.struct and named(spec.struct),
+        fields=tuple(f for f in spec.fields if f.name not in names),
+        variants=tuple((name, options) for name, options in spec.variants if name not in names),
+    )
+    return replace(spec, launch=launch, parameters=parameters)
 
 
 def known_variant(spec: Spec, variant: Variant) -> Variant | None:

@@ -185,6 +185,28 @@ std::remove_cvref_t<Field> convert(Int value) {
     return static_cast<std::remove_cvref_t<Field>>(value.value());
 }
 
+// Fills a member of a struct, or each element of one that is an array, from the numbers that follow.
+template <class Member>
+void take(Member& member, const TkjitArg*& item) {
+    if constexpr (std::is_array_v<Member>) {
+        for (auto& element : member) take(element, item);
+    } else {
+        member = convert<Member>(*item++);
+    }
+}
+
+// Fills an array of the source's own struct from a list of its length; an error text for another length, else null.
+template <class Array>
+const char* fill_array(Array& array, const TkjitArg& arg, const char* name) {
+    constexpr auto count = int64_t(sizeof(Array) / sizeof(std::remove_all_extents_t<Array>));
+    if (arg.extents[0] != count)
+        return error_text("shape: %s has %lld items; its array in the struct has %lld", name, static_cast<long long>(arg.extents[0]),
+                          static_cast<long long>(count));
+    const TkjitArg* item = items_of(arg);
+    take(array, item);
+    return nullptr;
+}
+
 template <class T, int MaxLength>
 struct converter<list<T, MaxLength>> {
     static list<T, MaxLength> from(const TkjitArg& arg) {

@@ -173,12 +173,27 @@ constexpr bool takes_initialisers(std::index_sequence<I...>) {
 
 }  // namespace detail
 
+// Whether a member is a number of a type, or an array of so many.
+template <class Member, class Element, size_t Count>
+constexpr bool holds_items() {
+    using Item = std::remove_all_extents_t<Member>;
+    return holds<Item, Element>() && sizeof(Member) == Count * sizeof(Item);
+}
+
 // Whether an aggregate has exactly so many fields: it takes that many initialisers, and not one more. (Fewer it may not
 // take either, where a field cannot be left out. An array counts as its elements.)
 template <class Struct, size_t Count>
 constexpr bool has_fields() {
     return detail::takes_initialisers<Struct>(std::make_index_sequence<Count>{}) &&
            !detail::takes_initialisers<Struct>(std::make_index_sequence<Count + 1>{});
+}
+
+// The same of a struct that is passed by value; of one with constructors, such as dim3, nobody can say.
+template <class Struct, size_t Count>
+constexpr bool has_elements() {
+    static_assert(std::is_trivially_copyable_v<Struct>, "a struct that is passed by value is copied byte by byte");
+    if constexpr (std::is_aggregate_v<Struct>) return has_fields<Struct, Count>();
+    else return true;
 }
 
 }  // namespace tkjit

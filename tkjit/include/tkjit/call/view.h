@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 namespace tkjit {
 
@@ -230,6 +231,17 @@ TkjitArg list_value(const TkjitArg (&items)[Count], int64_t count) {
     arg.data = const_cast<TkjitArg*>(items);
     arg.extents[0] = count;
     return arg;
+}
+
+// The position of a text among some; -1 for none of them.
+inline int option_of(const TkjitArg& text, std::initializer_list<const char*> options) {
+    int position = 0;
+    for (const char* const option : options) {
+        const auto length = size_t(text.extents[0]);
+        if (std::strlen(option) == length && std::memcmp(option, text.data, length) == 0) return position;
+        ++position;
+    }
+    return -1;
 }
 
 }  // namespace tkjit

@@ -174,6 +174,10 @@ inline bool refuse_object(const Call& call, const char* name, Dtype given, const
     return refuse_object(call, name, std::string(dtype_name(given.value)) + " (tkjit_dtype)", expected);
 }
 
+inline bool refuse_text(const Call& call, const char* name, const char* given, const char* expected) {
+    return refuse_object(call, name, given ? "'" + std::string(given) + "' (str)" : "null", expected);
+}
+
 // Where a call runs that brings no tensor.
 inline bool place(const Call& call, const char* name, const TkjitArg& device, TensorView& on) {
     on.name = name;

@@ -1,0 +1,82 @@
+"""Variants by a name of the source: an enumerator, or a type, which a call says as a text."""
+
+import itertools
+
+import pytest
+import torch
+from support.named_variants import combine
+
+import tkjit
+from tkjit import ArgumentError, CompileError, InOut, SpecError, Tensor
+
+pytestmark = pytest.mark.compiles
+
+MODES, POLICIES = ("ops::Mode::add", "ops::Mode::multiply"), ("Tile<32>", "Whole")
+
+
+@pytest.mark.parametrize(("mode", "policy"), list(itertools.product(MODES, POLICIES)))
+def test_each_variant(mode, policy):
+    x = torch.randn(70)
+    y = tkjit.load(combine)(x, mode=mode, policy=policy)
+    torch.testing.assert_close(y, combine.reference(x, mode=mode, policy=policy))
+
+
+def test_defaults_and_a_dtype_besides():
+    x = torch.randn(70, dtype=torch.float64)
+    assert torch.equal(tkjit.load(combine)(x), x + 256)
+
+
+def test_compiled_code_chooses_too():
+    loaded = tkjit.load(combine)
+    compiled = torch.compile(lambda x: loaded(x, mode=MODES[1]), fullgraph=True, backend="aot_eager")
+    x = torch.randn(70)
+    torch.testing.assert_close(compiled(x), x * 256)
+
+
+def test_what_is_no_variant():
+    loaded, x = tkjit.load(combine), torch.randn(70)
+    with pytest.raises(ArgumentError) as raised:
+        loaded(x, mode="add")
+    assert str(raised.value) == "combine: mode is 'add' (str); expected ops::Mode::add or ops::Mode::multiply"
+    with pytest.raises(ArgumentError, match=r"mode is 3 \(int\); expected str"):
+        loaded(x, mode=3)
+
+
+def test_an_option_that_the_source_lacks():
+    @tkjit.kernel(
+        "enum class M { a }; template <M m> __global__ void f(float* x) {}",
+        entry="f<m>",
+        grid=1,
+        block=1,
+        args=True,
+        variants={"m": ("M::a", "M::b")},
+    )
+    def f(x: InOut[Tensor, "float32", "N"], m: str) -> Tensor: ...
+
+    loaded = tkjit.load(f)
+    loaded(torch.zeros(1), "M::a")
+    with pytest.raises(CompileError, match=r"b.* is not a member of .*M"):
+        loaded(torch.zeros(1), "M::b")
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "default", "text"),
+    [
+        ("f", ("M::a",), "M::a", "m chooses a variant, but the entry 'f' does not use it; write f<m>"),
+        ("f<m>", ("M::a",), "M::c", "m chooses a variant: it cannot be None, and its default is one of M::a"),
+        ("f<m>", ("M::a;",), "M::a", "'M::a;' is no enumerator or type of C"),
+        ("f<m>", ("M::a", 3), "M::a", "names of the source for a parameter that is a str"),
+    ],
+)
+def test_a_bad_description(entry, options, default, text):
+    with pytest.raises(SpecError, match=text):
+
+        @tkjit.kernel("", entry=entry, grid=1, block=1, args=True, variants={"m": options})
+        def f(x: InOut[Tensor, "float32", "N"], m: str = default) -> Tensor: ...
+
+
+def test_a_number_cannot_choose_a_name():
+    with pytest.raises(SpecError, match="m is a field and a variant by text; annotate it as a str"):
+
+        @tkjit.kernel("", entry="f<m>", grid=1, block=1, args=True, variants={"m": ("M::a",)})
+        def f(x: InOut[Tensor, "float32", "N"], m: int) -> Tensor: ...

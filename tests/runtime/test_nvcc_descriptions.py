@@ -1,0 +1,16 @@
+"""Structs by value, arrays, and variants by a name, compiled for sm_90a."""
+
+import pytest
+from support.named_variants import combine
+from support.struct_values import blend, filter_row, place
+
+from tkjit.compile.targets import Target
+from tkjit.spec import variants_of
+
+pytestmark = pytest.mark.nvcc
+
+
+@pytest.mark.parametrize("kernel", [combine, blend, filter_row, place], ids=lambda kernel: kernel.name)
+def test_it_compiles_for_hopper(kernel, loader):
+    (spec,) = kernel.specs
+    loader.address(spec, variants_of(spec)[-1], Target("90a"))

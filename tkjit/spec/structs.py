@@ -1,0 +1,100 @@
+"""Structs that a kernel takes by value: CUDA's vector types, and structs of the source with their members."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tkjit.errors import SpecError
+from tkjit.spec.dtypes import SCALAR_TYPES
+from tkjit.spec.model import MISSING
+from tkjit.spec.values import StructMember, ValueType
+
+_ELEMENTS = {
+    "char": "int8_t",
+    "uchar": "uint8_t",
+    "short": "int16_t",
+    "ushort": "uint16_t",
+    "int": "int",
+    "uint": "uint32_t",
+    "long": "int64_t",
+    "ulong": "uint64_t",
+    "longlong": "int64_t",
+    "ulonglong": "uint64_t",
+    "float": "float",
+    "double": "double",
+}
+# each of CUDA's vector types, such as float3
+VECTORS: dict[str, tuple[StructMember, ...]] = {
+    f"{name}{size}": tuple(StructMember(axis, element) for axis in "xyzw"[:size])
+    for name, element in _ELEMENTS.items()
+    for size in (1, 2, 3, 4)
+}
+VECTORS["dim3"] = tuple(StructMember(axis, "uint32_t") for axis in "xyz")
+_TYPE = re.compile(r"(?:::)?[A-Za-z_]\w*(?:::\w+)*(?:<[\w:, <>]+>)?")
+_MOST_ELEMENTS = 256
+
+
+def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
+    """The type that ``Scalar[Struct, "float3"]`` or ``Scalar[Struct, "Params", {"scale": "float"}]`` names.
+
+    Parameters
+    ----------
+    items : sequence
+        What stands behind ``Struct``: the C++ type, and the members of a struct of the source.
+
+    Raises
+    ------
+    SpecError
+        If it is no struct, or a member has no type.
+    """
+    where = f"{kernel}: {name}"
+    if not items or not isinstance(items[0], str) or not _TYPE.fullmatch(items[0]):
+        raise SpecError(f'{where}: expected the type of the struct, as in Scalar[Struct, "float3"]')
+    cpp = items[0]
+    if len(items) == 1:
+        if cpp not in VECTORS:
+            raise SpecError(
+                f"{where}: {cpp} is no vector type of CUDA; say its members in their order: "
+                f'Scalar[Struct, "{cpp}", {{"scale": "float", "weights": ("float", 4)}}]'
+            )
+        return _type(cpp, VECTORS[cpp])
+    if len(items) > 2 or not isinstance(items[1], Mapping) or not items[1]:
+        raise SpecError(f"{where}: expected the members of {cpp} as a dict: their names, and their types in C++")
+    members = tuple(_member(where, member, kind) for member, kind in items[1].items())
+    if sum(member.count for member in members) > _MOST_ELEMENTS:
+        raise SpecError(f"{where}: {cpp} has over {_MOST_ELEMENTS} elements; pass a tensor")
+    return _type(cpp, members)
+
+
+def _member(where: str, name: Any, kind: Any) -> StructMember:
+    element, count = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, 0)
+    if not isinstance(name, str) or not name.isidentifier() or element not in SCALAR_TYPES:
+        raise SpecError(f"{where}: the member {name!r} is {kind!r}; expected one of {', '.join(SCALAR_TYPES)}")
+    if type(count) is not int or count < 0 or (isinstance(kind, tuple) and count == 0):
+        raise SpecError(f'{where}: the member {name} is {kind!r}; expected an array as in ("float", 4)')
+    return StructMember(name, element, count)
+
+
+def _type(cpp: str, members: tuple[StructMember, ...]) -> ValueType:
+    code = f"R{','.join(member.text for member in members)};"
+    return ValueType("Struct", code, cpp, members=members)
+
+
+def flat_default(where: str, value: ValueType, default: Any) -> Any:
+    """A default as the numbers of all members in their order.
+
+    Raises
+    ------
+    SpecError
+        If it is no tuple of the members' numbers.
+    """
+    if default is MISSING or default is None:
+        return default
+    given = list(default.values()) if isinstance(default, Mapping) else default
+    if isinstance(given, (list, tuple)) and len(given) == len(value.members):
+        numbers = [one for item in given for one in (item if isinstance(item, (list, tuple)) else [item])]
+        if len(numbers) == sum(max(member.count, 1) for member in value.members):
+            return tuple(numbers)
+    raise SpecError(f"{where}: {default!r} cannot be the default of {value.cpp}; expected ({value.member_names})")
