@@ -24,6 +24,7 @@ from tkjit.parallel import Club, ParallelTensor, enable_peer_access
 from tkjit.spec import (
     Align,
     CExpr,
+    Constant,
     CType,
     Fill,
     Generator,
@@ -53,6 +54,7 @@ __all__ = [
     "CacheError",
     "Club",
     "CompileError",
+    "Constant",
     "CppError",
     "Fill",
     "Generator",

@@ -1,9 +1,10 @@
-"""Structs by value, arrays, and variants by a name, on a GPU: results as in the simulator."""
+"""Structs by value, arrays, variants by a name, constants and symbols, on a GPU: results as in the simulator."""
 
 import pytest
 import torch
 from support.named_variants import combine
 from support.struct_values import blend, filter_row, place
+from support.symbols import convolve, scaled
 
 import tkjit
 
@@ -23,3 +24,20 @@ def test_it_agrees_with_the_simulator(gpu, name):
     x = torch.randn(64)
     loaded = tkjit.load(kernel)
     torch.testing.assert_close(loaded(x.to(gpu), **given).cpu(), loaded(x, **given))
+
+
+def test_constants_and_symbols(gpu):
+    loaded, x = tkjit.load(convolve), torch.randn(70)
+    taps, offsets = torch.randn(3), torch.randint(0, 9, (2, 2), dtype=torch.int32)
+    y = loaded(x.to(gpu), taps.to(gpu), offsets.to(gpu))
+    torch.testing.assert_close(y.cpu(), convolve.reference(x, taps, offsets))
+    assert torch.equal(loaded.symbol("taps", device=gpu).cpu(), taps)
+    loaded.symbol("counter", device=gpu).zero_()
+    loaded(x.to(gpu), taps.to(gpu), offsets.to(gpu))
+    assert loaded.symbol("counter", device=gpu).item() == 1
+
+
+def test_a_write_to_a_symbol_is_read_by_the_next_launch(gpu):
+    loaded, x = tkjit.load(scaled), torch.ones(3, device=gpu)
+    loaded.symbol("factor", device=gpu).fill_(5.0)
+    assert loaded(x).tolist() == [5, 5, 5]

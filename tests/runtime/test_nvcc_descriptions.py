@@ -1,8 +1,9 @@
-"""Structs by value, arrays, and variants by a name, compiled for sm_90a."""
+"""Structs by value, arrays, variants by a name, constants and symbols, compiled for sm_90a."""
 
 import pytest
 from support.named_variants import combine
 from support.struct_values import blend, filter_row, place
+from support.symbols import convolve, scaled
 
 from tkjit.compile.targets import Target
 from tkjit.spec import variants_of
@@ -10,7 +11,9 @@ from tkjit.spec import variants_of
 pytestmark = pytest.mark.nvcc
 
 
-@pytest.mark.parametrize("kernel", [combine, blend, filter_row, place], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize(
+    "kernel", [combine, blend, filter_row, place, convolve, scaled], ids=lambda kernel: kernel.name
+)
 def test_it_compiles_for_hopper(kernel, loader):
     (spec,) = kernel.specs
     loader.address(spec, variants_of(spec)[-1], Target("90a"))

@@ -74,6 +74,8 @@ def kernel(source: str | Path | None = None, **options: Unpack[Options]) -> Call
         For the compiler; all are part of the key.
     cooperative : bool
         All blocks run at once, and may wait for each other: ``cooperative_groups::this_grid().sync()``.
+    symbols : str
+        Variables of the source that ``Kernel.symbol`` returns as tensors: ``"counter, mine::table"``.
     forbid_spills : bool
         Refuse a build for a GPU that spills registers to local memory.
     compiler : {"nvcc", "nvrtc"}, optional

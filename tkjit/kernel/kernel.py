@@ -27,6 +27,7 @@ from tkjit.spec.signature import signature_of, signature_text
 from tkjit.spec.variants import known_variant
 
 if TYPE_CHECKING:
+    import torch
     from typing_extensions import Unpack
 
     from tkjit.loader.background import Builds
@@ -184,13 +185,8 @@ class Kernel:
         ToolchainError
             If the headers that it is written on are not found.
         """
-        if not 0 <= overload < len(self.specs):
-            raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
-        spec = locate(self.specs[overload], Settings.from_environment())
-        chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
-        asked = Variant(tuple({**chosen, **values}.items()))
-        if (variant := known_variant(spec, asked)) is None:
-            raise SpecError(f"{self.name} has no variant {asked}; it has {'; '.join(map(str, variants_of(spec)))}")
+        chosen, variant = self._chosen(overload, values)
+        spec = locate(chosen, Settings.from_environment())
         arch = arch or spec.sources[0][0]
         source = spec.source_for(arch)
         if source is None:
@@ -214,6 +210,17 @@ class Kernel:
             )
             return Rendered(pybind11_text(spec, variant, target), launcher)
         return Rendered(render_glue(self.specs), launcher)
+
+    def _chosen(self, overload: int, values: dict[str, str | int]) -> tuple[Spec, Variant]:
+        """An overload, and its variant by some of its values."""
+        if not 0 <= overload < len(self.specs):
+            raise SpecError(f"{self.name} has no overload {overload}; it has {len(self.specs)}, counted from 0")
+        spec = self.specs[overload]
+        chosen = {name: values.pop(name, options[0]) for name, options in spec.variants}
+        asked = Variant(tuple({**chosen, **values}.items()))
+        if (variant := known_variant(spec, asked)) is None:
+            raise SpecError(f"{self.name} has no variant {asked}; it has {'; '.join(map(str, variants_of(spec)))}")
+        return spec, variant
 
     def overload(
         self, source: str | Path | None = None, **options: Unpack[Options]
@@ -264,6 +271,45 @@ class Kernel:
         loaded: Any = load(self)
         prepared: PreparedLaunch = loaded.prepare(*args, **kwargs)
         return prepared
+
+    def symbol(self, name: str, *, device: Any = None, overload: int = 0, **values: str | int) -> torch.Tensor:
+        """A ``__constant__`` or ``__device__`` variable of the source, as a tensor of its memory.
+
+        The variable is that of one variant on one device, and stays the same for the life of the process. A kernel that
+        is running sees a write at any time, so wait for it first. The spec names the variable, in ``symbols=`` or as a
+        ``Constant``.
+
+        Parameters
+        ----------
+        name : str
+            As C++ has it: ``"counter"``, ``"mine::table"``.
+        device : torch.device or str, optional
+            The current GPU, or the CPU on a machine without one.
+        overload : int
+            Which overload's.
+        values
+            The variant: ``T="bfloat16"``. What is left out is the first option.
+
+        Returns
+        -------
+        Tensor
+            Of the variable's extents and dtype. Of a struct each is a row of ``uint8``.
+
+        Raises
+        ------
+        SpecError
+            If the spec names no such variable, or has no such variant.
+        CompileError
+            If the source has none.
+
+        Examples
+        --------
+        >>> tkjit.load("count").symbol("counter").zero_()  # doctest: +SKIP
+        """
+        from tkjit.kernel.symbols import symbol
+
+        spec, variant = self._chosen(overload, values)
+        return symbol(loader_for(Settings.from_environment()), spec, variant, name, device)
 
     def warm_up(self, *examples: Any) -> Builds:
         """Build what calls will need, beside the program: a call waits only for its own.

@@ -32,7 +32,7 @@ def check_source(spec: Spec, source: Source) -> None:
     passed = Passed(
         [f.name for f in own],
         [f.name for f in own if f.direction == "in"],
-        spec.order if spec.args else (),
+        spec.taken if spec.args else (),
         bool(spec.struct) or spec.shared_memory is not None,  # a struct of the source's own may say it
     )
     if (mistake := silent_mistake(source.read(), spec.entry, passed)) is not None:
@@ -100,7 +100,7 @@ def _why_not_compiled(spec: Spec, text: str, log: str) -> str:
 
     if spec.host or spec.struct or spec.behind:
         return ""
-    reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.order, log=log)
+    reason = why_not_the_entry(text, spec.entry, takes_arguments=spec.args, passed=spec.taken, log=log)
     tensor = next((f.name for f in spec.tensors if f.name in spec.order), "")  # whose extents are told
     members = [*filter(None, [tensor]), *(name for name in spec.order if name != tensor)]
     return reason or why_no_member(text, spec.entry, () if spec.args else members, _extents(spec), log)

@@ -110,7 +110,7 @@ def members(spec: Spec) -> list[str]:
     """The names of what the struct holds, in its order; one that is rendered says of itself which device it is for."""
     own = [DEV_IDX, NUM_DEVICES] if spec.is_parallel and not spec.struct else []
     return [
-        *(name for name in spec.order if name not in spec.behind),
+        *(name for name in spec.taken if name not in spec.behind),
         *(name for name in own if name not in spec.order),
     ]
 
@@ -172,7 +172,7 @@ def argument_checks(spec: Spec, variant: Variant) -> list[str]:
     if not spec.args:
         return []
     types = {f.name: _expected_type(spec, variant, f) for f in spec.struct_fields}
-    taken = [types.get(name, "tkjit::computed") for name in spec.order]
+    taken = [types.get(name, "tkjit::computed") for name in spec.taken]
     listed = ", ".join([f"decltype(&{spec.entry})", *taken])
     said = repr_text(f"the parameters of {spec.entry}; the spec of {spec.name} says otherwise")
     return [f"static_assert(tkjit::takes<{listed}>(), {said});", ""]
@@ -205,7 +205,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
             f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
         ]
     for f in spec.struct_fields:
-        if f.name not in spec.behind and f not in own_arrays:
+        if f.name not in spec.behind and f not in own_arrays and not f.is_constant:
             lines += [
                 f"static_assert(tkjit::holds<decltype(TkjitGlobals::{_path(f)}), {types[f.name]}>(),",
                 f"              {repr_text(f'the type of {struct}::{_path(f)}' + said)});",
@@ -215,7 +215,7 @@ def struct_checks(spec: Spec, variant: Variant) -> list[str]:
 
 def extent_checks(spec: Spec, struct: str) -> list[str]:
     # of a struct rendered here the glue has checked the extents
-    checked = [f for f in spec.struct_fields if f.is_tensor and (spec.struct or f.cpp_type)]
+    checked = [f for f in spec.struct_fields if f.is_tensor and (spec.struct or f.cpp_type) and not f.is_constant]
     checks = [
         f"tkjit::check_extents<decltype({struct}::{_path(f)})>({argument(f.name)}, {repr_text(f.name)})"
         for f in checked

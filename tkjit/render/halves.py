@@ -25,6 +25,8 @@ def why_not_in_halves(spec: Spec) -> str:
         return f"it is written on {spec.headers[0].name}"
     if any(isinstance(part, CExpr) for _, part in spec.launch.shape):
         return "its launch is computed in C++"
+    if spec.constants or spec.symbols:
+        return "its host code reads or writes variables of the source"
     if any(f.value_type is not None and f.value_type.members for f in spec.fields):
         return "it takes a struct by value"
     if any(f.fill is not None for f in spec.tensors):

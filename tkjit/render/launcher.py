@@ -102,6 +102,7 @@ def _opening(spec: Spec, variant: Variant) -> list[str]:
         "#include <tkjit/launcher.h>",
         *(["#include <tkjit/driver.h>"] if any(library.uses_driver for library in spec.headers) else []),
         *(["#include <tkjit/containers.h>"] if takes_containers else []),
+        *(["#include <tkjit/symbol.h>"] if spec.constants or spec.symbols else []),
         *(["#include <tkjit/philox.h>"] if any(f.draws is not None for f in spec.fields) else []),
         *(["#include <tkjit/fill.h>"] if any(f.fill is not None for f in spec.tensors) else []),
         *(f"#include <{header}>" for header in headers),
@@ -141,6 +142,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
         *([] if spec.args else fill_arrays(spec)),
         *_shape(spec),
         *_fills(spec, variant),
+        *_set_constants(spec),
         *_launch(spec, _ENTRY if _is_hidden(spec) else kernel, checks_bounds),
     ]
     own = []
@@ -160,6 +162,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
     if checks_bounds and not spec.args:
         body = [*_names("args", [f.name for f in spec.struct_fields]), *body]
     return [
+        *_symbols(spec),
         *own,
         'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
         "    return tkjit::without_exceptions([&]() -> const char* {",
@@ -177,7 +180,7 @@ def _named_arguments(spec: Spec) -> list[str]:
 
 
 def _used_arguments(spec: Spec) -> set[str]:
-    if not spec.args or spec.computed:
+    if not spec.args or spec.computed or spec.constants:
         return {f.name for f in spec.fields}
     return {_origin(spec, name).name for name in _launch_names(spec)[0]}
 
@@ -294,6 +297,40 @@ def _fills(spec: Spec, variant: Variant) -> list[str]:
     return lines
 
 
+def _set_constants(spec: Spec) -> list[str]:
+    """What is copied into variables of the source before the launch."""
+    lines = []
+    for f in spec.constants:
+        copied = f"tkjit::set_symbol({f.member or f.name}, {argument(f.name)}, {repr_text(f.name)}, device, stream)"
+        lines.append(f"if (const char* error = {copied}) return error;")
+    return lines
+
+
+def _symbols(spec: Spec) -> list[str]:
+    """A function that describes each variable that the spec names, with what the compiler must find true of them."""
+    said = f"; the spec of {spec.name} says otherwise"
+    checks = [
+        f"static_assert(tkjit::holds<std::remove_all_extents_t<decltype({f.member or f.name})>, "
+        f"{BY_NAME[f.dtype].cpp}>(), {repr_text(f'the type of {f.member or f.name}{said}')});"
+        for f in spec.constants
+        if f.dtype in BY_NAME
+    ]
+    names = dict.fromkeys([*(f.member or f.name for f in spec.constants), *spec.symbols])
+    if not names:
+        return []
+    body = [
+        f"if (std::strcmp(name, {repr_text(name)}) == 0) return tkjit::describe_symbol({name}, device, symbol);"
+        for name in names
+    ]
+    return [
+        *checks,
+        'extern "C" TKJIT_EXPORT const char* tkjit_symbol(const char* name, int32_t device, TkjitArg* symbol) {',
+        *indent([*body, 'return "no such symbol";']),
+        "}",
+        "",
+    ]
+
+
 def _shape_in_cpp(spec: Spec, what: str, part: CExpr) -> list[str]:
     """A part of the launch that the source computes: its names are plain integers there."""
     spell = speller(spec)
@@ -326,9 +363,9 @@ def _launch(spec: Spec, entry: str, checks_bounds: bool) -> list[str]:
         function = "call_host_with_arguments" if spec.host else "launch_with_arguments"
         shape = "" if spec.host else "shape, "
         lines, given = _arguments(spec)
-        lines += _names(given, spec.order) if checks_bounds else []
+        lines += _names(given, spec.taken) if checks_bounds else []
         if any(not f.is_list for f in spec.tensors):
-            names = ", ".join(map(repr_text, spec.order))
+            names = ", ".join(map(repr_text, spec.taken))
             check = f"tkjit::check_arguments({entry}, {given}, {{{names}}})"
             lines.append(f"if (const char* error = {check}) return error;")
         keeps = f", {_keeper(spec)}" if spec.result else ""
@@ -363,12 +400,12 @@ def _is_hidden(spec: Spec) -> bool:
 
 def _arguments(spec: Spec) -> tuple[list[str], str]:
     """What a function with plain arguments is given, and what has to stand before that."""
-    if not spec.computed:
+    if not spec.computed and not spec.constants:
         return [], "args"
     values = {f.name: argument(f.name) for f in spec.fields}
     for name, expr in spec.computed:
         values[name] = f"tkjit::integer_arg({render_expression(expr, speller(spec))})"
-    listed = ", ".join(values[name] for name in spec.order)
+    listed = ", ".join(values[name] for name in spec.taken)
     return [f"const TkjitArg all[] = {{{listed}}};"], "all"
 
 

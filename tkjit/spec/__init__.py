@@ -3,6 +3,7 @@
 from tkjit.spec.annotations import (
     Align,
     CExpr,
+    Constant,
     CType,
     Fill,
     Generator,
@@ -36,6 +37,7 @@ __all__ = [
     "CExpr",
     "CType",
     "Compilation",
+    "Constant",
     "DType",
     "Field",
     "Fill",

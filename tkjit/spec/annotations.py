@@ -54,13 +54,16 @@ class CExpr:
 
 @dataclass(frozen=True)
 class Member:
-    """The member that a parameter fills, where it has another name or lies within another: ``Member("x.real")``."""
+    """The member that a parameter fills, where it has another name or lies within another: ``Member("x.real")``.
+
+    Of a constant it is the variable: ``Member("mine::taps")``.
+    """
 
     path: str
 
     def __post_init__(self) -> None:
         parts = self.path.split(".")
-        if len(parts) > 2 or not all(part.isidentifier() for part in parts):
+        if len(parts) > 2 or not all(part.isidentifier() for part in self.path.replace("::", ".").split(".")):
             raise SpecError(f"Member({self.path!r}): expected a member, or one of a member's, as in Member('x.real')")
 
 
@@ -113,6 +116,7 @@ class _TensorMarker:
 
 
 if TYPE_CHECKING:
+    from typing import Annotated as Constant
     from typing import Annotated as In
     from typing import Annotated as InOut
     from typing import Annotated as Out
@@ -126,6 +130,9 @@ else:
 
     class In(_TensorMarker, direction="in"):
         """A tensor that the kernel reads: ``In[Tensor, dtype, *dims]``."""
+
+    class Constant(_TensorMarker, direction="constant"):
+        """A tensor that is copied into a ``__constant__`` variable of its name before each launch."""
 
     class InOut(_TensorMarker, direction="inout"):
         """A tensor that the kernel reads and writes in place."""
@@ -172,6 +179,7 @@ __all__ = [
     "Align",
     "CExpr",
     "CType",
+    "Constant",
     "Fill",
     "Generator",
     "In",

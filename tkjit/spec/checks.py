@@ -90,6 +90,8 @@ def _check_values(spec: Description) -> None:
             _fail(spec, f"{f.name}: a list goes into a struct, and not into plain arguments")
         if spec.struct and f.optional:
             _fail(spec, f"{f.name}: an array of the source's own struct is always there, and cannot be None")
+    if spec.constants and (spec.host or spec.is_parallel):
+        _fail(spec, f"{spec.constants[0].name}: a constant is copied before the launch of a kernel on one device")
     if spec.args and any(f.is_list for f in spec.fields) and not spec.host:
         _fail(spec, "a list of tensors goes into a struct that is rendered, and not into plain arguments")
 
@@ -159,7 +161,7 @@ def _check_names(spec: Description) -> None:
     if spec.behind and (spec.args or spec.host):
         _fail(spec, "behind= is for a kernel that takes a globals struct, and arguments behind it")
     for f in spec.fields:
-        if f.member and not spec.struct:
+        if f.member and not spec.struct and not f.is_constant:
             _fail(spec, f"{f.name}: Member({f.member!r}) is of a struct of the source's own, which struct= names")
 
 

@@ -95,6 +95,7 @@ class Description:
     libraries = _PartAttribute[tuple[str, ...]]("compilation")
     forbid_spills = _PartAttribute[bool]("compilation")
     compiler = _PartAttribute[str]("compilation")
+    symbols = _PartAttribute[tuple[str, ...]]("compilation")
 
     doc = _PartAttribute[str]("operator")
     backward = _PartAttribute[Backward | None]("operator")
@@ -109,6 +110,17 @@ class Description:
         """The fields in the order of the struct, which is that of a launcher's arguments."""
         by_name = {f.name: f for f in self.fields}
         return tuple(by_name[name] for name in self.order if name in by_name)
+
+    @property
+    def constants(self) -> tuple[Field, ...]:
+        """The tensors that are copied into variables of the source, and that the kernel itself does not take."""
+        return tuple(f for f in self.fields if f.is_constant)
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The names in the order of the struct, or of the entry's arguments: all but the constants."""
+        constants = {f.name for f in self.constants}
+        return tuple(name for name in self.order if name not in constants)
 
     @property
     def is_parallel(self) -> bool:

@@ -65,6 +65,11 @@ def field_of(kernel: str, parameter: inspect.Parameter) -> Field:
         return _struct_field(kernel, marker, common)
     if value is not None and value.code == "g":
         return _generator_field(kernel, value, marker, common)
+    if marker.direction == "constant":
+        if python_type is not Tensor or optional or default is not MISSING:
+            raise SpecError(f"{kernel}: {name}: a constant is one tensor that every call gives, without a default")
+        marker = replace(marker, direction="in")
+        common["is_constant"] = True
     if marker.direction == "scalar":
         if python_type not in _SCALARS and value_type_of(python_type) is not None:
             return _value_field(kernel, python_type, marker, common)

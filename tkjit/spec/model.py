@@ -106,6 +106,8 @@ class Field:
         How many items a list of tensors, or of values in a kernel's struct, has at most; 0 for what is no list.
     has_optional_items : bool
         Whether tensors of a list may be None, all but one.
+    is_constant : bool
+        Whether it is copied into a variable of the source before each launch, and is no argument of the kernel.
     """
 
     name: str
@@ -126,6 +128,7 @@ class Field:
     fill: float | None = None
     draws: Expr | None = None
     has_optional_items: bool = False
+    is_constant: bool = False
 
     @property
     def is_tensor(self) -> bool:
@@ -284,6 +287,8 @@ class Compilation:
         By architecture (``"90a"``, ``"cpu"``); ``""`` serves every one that has none of its own.
     headers : tuple of HeaderLibrary
         What the source is written on.
+    symbols : tuple of str
+        The ``__constant__`` and ``__device__`` variables that ``Kernel.symbol`` shows.
     forbid_spills : bool
         Whether a build for a GPU that spills registers to local memory fails.
     compiler : str
@@ -299,6 +304,7 @@ class Compilation:
     libraries: tuple[str, ...] = ()
     forbid_spills: bool = False
     compiler: str = ""
+    symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

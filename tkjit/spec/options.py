@@ -50,6 +50,7 @@ class Options(TypedDict, total=False):
     include_dirs: Sequence[str | Path] | str | Path
     libraries: Sequence[str] | str
     std: str
+    symbols: str
     forbid_spills: bool
     compiler: Literal["nvcc", "nvrtc"]
     # as an operator of PyTorch

@@ -62,10 +62,11 @@ def _parameters(function: Callable[..., Any], options: Options) -> Parameters:
     computed = _parsed_each(name, "computed", options.get("computed"))
     given = _names(options.get("fields") or "")
     variants = options.get("variants") or {}
-    members = (f.name for f in fields if f.name not in deciding(fields, variants))
+    members = (f.name for f in fields if f.name not in deciding(fields, variants) and not f.is_constant)
+    constants = tuple(f.name for f in fields if f.is_constant and f.name not in given)
     return Parameters(
         fields=fields,
-        order=given or (*members, *(member for member, _ in computed)),
+        order=(*(given or (*members, *(member for member, _ in computed))), *constants),
         returns=_returns(name, fields, signature.return_annotation),
         variants=tuple((key, tuple(_as_list(choices))) for key, choices in variants.items()),
         derived=_parsed_each(name, "dims", options.get("dims")),
@@ -126,6 +127,7 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
         libraries=tuple(_as_list(options.get("libraries", ()))),
         forbid_spills=options.get("forbid_spills", False),
         compiler=options.get("compiler", ""),
+        symbols=_names(options.get("symbols") or ""),
     )
 
 
