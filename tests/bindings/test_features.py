@@ -234,3 +234,22 @@ def test_a_number_that_cplusplus_returned_keeps_its_type(tmp_path):
     plain = pickle.loads(pickle.dumps([angle, number]))
     assert [type(each) for each in plain] == [float, int]
     assert type(angles.radians(1.0)) is float and type(angles.radians(4)) is int, "C++'s double and int"
+
+
+def test_a_text_for_a_function_that_takes_characters(tmp_path):
+    header = tmp_path / "characters.h"
+    header.write_text(
+        "#include <cstring>\n#include <string>\n"
+        "namespace characters {\n"
+        "struct Reader { int length(const char* text, int more) const { return int(std::strlen(text)) + more; } };\n"
+        'struct Both {\n    std::string kind(const char*) const { return "c"; }\n'
+        '    std::string kind(std::string) const { return "s"; }\n};\n'
+        "template <class T> int size(const T* text) { return int(std::strlen(text)); }\n"
+        "}\n"
+    )
+    characters = tkjit.bind(header, namespaces="characters")
+    assert characters.Reader().length("four", 3) == 7
+    assert characters.size("four") == 4
+    assert characters.Both().kind("text") == "s", "a std::string where there is a choice"
+    with pytest.raises(ArgumentError, match="std::string"):
+        characters.Reader().length("four", "three")

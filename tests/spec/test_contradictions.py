@@ -149,7 +149,7 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "no options": (
         [field("x", "in", "T")],
         {"variants": (("T", ()),)},
-        "variants['T'] is (); expected dtype names, or integers",
+        "variants['T'] is (); expected dtype names, integers",
     ),
     "mixed options": ([field("x", "in", "T")], {"variants": (("T", (F32, 3)),)}, "variants['T'] is ('float32', 3)"),
     "options of a third kind": ([field("x", "in", "T")], {"variants": (("T", (1.5,)),)}, "variants['T'] is (1.5,)"),

@@ -252,6 +252,22 @@ class CompiledCalls:
             if (full := call.with_types(names)) not in self._known:
                 self._remember(full, compiled)
 
+    def _compile_with_characters(self, types: Any, missing: Sequence[Expression]) -> bool:
+        """Compile calls with each str as a ``const char*``, where C++ took no ``std::string``; whether it does."""
+        calls = [call.with_characters() for call in missing]
+        if calls == list(missing):
+            return False
+        plan = CallsPlan(self._prepared, calls[0], calls, origins=self._origins)
+        try:
+            entry = self._loader.find_or_build(plan)
+        except CompileError:
+            return False
+        opened = _open(types, entry, calls[0])
+        first = int(entry.module)
+        for position, call in enumerate(missing, first):
+            self.put(call, entry.shared_object, position, opened[position])
+        return True
+
     def _members(self, type_text: str) -> dict[str, Any]:
         return self._prepared.declarations.members(type_text.removeprefix("::"))
 
@@ -273,6 +289,8 @@ class CompiledCalls:
         try:
             entry = self._loader.find_or_build(plan)
         except CompileError as error:
+            if self._compile_with_characters(types, missing):
+                return
             refused = next((call for call in missing if not call.is_optional), missing[0])
             text = self._refused[refused] = refusal(refused, error, self._prepared.declarations)
             raise ArgumentError(text) from error

@@ -15,9 +15,10 @@ class Given:
     Parameters
     ----------
     how : str
-        ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``,
-        ``"text"``, ``"characters"``, ``"constant"`` for what C++ makes where it needs it, ``"deferred"``
-        and ``"deferred pointer"`` for the result of another call of the unit; empty for a number.
+        ``"object"``, ``"const"``, ``"moved"``, ``"pointer"``, ``"const pointer"``, ``"array"``, ``"const array"``;
+        ``"text"``, and ``"as characters"`` for a function that takes no ``std::string``; ``"constant"`` for what C++
+        makes where it needs it; ``"deferred"`` and ``"deferred pointer"`` for the result of another call of the unit;
+        empty for a number.
     type : str
         In C++. Of an array, that of its elements; of a constant, its expression; of a result, the other call's
         number.
@@ -32,7 +33,7 @@ class Given:
         result = f"tkjit::bind::ResultOf<decltype(&tkjit_call_{self.type})>::type"
         if self.how.startswith("deferred"):
             return result if self.how == "deferred" else f"std::remove_reference_t<{result}>*"
-        fixed = {"text": "String&", "characters": "Text&", "constant": "Constant&"}
+        fixed = {"text": "String&", "as characters": "String&", "constant": "Constant&"}
         if self.how in fixed:
             return f"tkjit::bind::{fixed[self.how]}"
         if self.how.endswith("array"):
@@ -49,7 +50,9 @@ class Given:
             return f"tkjit::bind::pass<{self.declared}>({name})"
         if self.how == "text":
             return f"static_cast<std::string&&>({name}.value)"
-        if self.how == "characters" or self.how.endswith("array"):
+        if self.how == "as characters":
+            return f"{name}.value.c_str()"
+        if self.how.endswith("array"):
             return f"{name}.data"
         if self.how == "constant":
             return self.type
@@ -61,7 +64,7 @@ class Given:
 
     def __str__(self) -> str:
         forms = {"object": "{}&", "const": "const {}&", "moved": "{}&&", "pointer": "{}*", "const pointer": "const {}*"}
-        forms |= {"array": "{}[]", "const array": "const {}[]", "characters": "const char*", "text": "std::string"}
+        forms |= {"array": "{}[]", "const array": "const {}[]", "as characters": "const char*", "text": "std::string"}
         return forms.get(self.how, "{}").format(self.type)
 
 
@@ -103,6 +106,11 @@ class Expression:
     def is_of_member(self) -> bool:
         """Whether it asks for a member of its first argument: it is no call of a function."""
         return bool(self.given) and "{0}" in self.form
+
+    def with_characters(self) -> Expression:
+        """The same with each str as a ``const char*``."""
+        given = tuple(replace(one, how="as characters") if one.how == "text" else one for one in self.given)
+        return replace(self, given=given)
 
     def with_types(self, names: Mapping[str, str]) -> Expression:
         """The same with the full names of types that were given by a text."""
