@@ -85,7 +85,7 @@ def test_true_may_stand_before_false():
         ({"variants": {"STEP": (2, 8), "turned": (False, True)}}, "no parameter turned: bool"),
         (
             {"variants": {"STEP": (2, 8), "reverse": (False, 1)}},
-            r"expected dtype names, or integers, or \(False, True\)",
+            r"expected dtype names, integers, \(False, True\), or names of the source",
         ),
         (
             {"variants": {"STEP": (2, 8)}},

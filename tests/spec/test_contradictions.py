@@ -161,7 +161,7 @@ CONTRADICTIONS: dict[str, tuple[list[Field], dict[str, Any], str]] = {
     "a field that is a dtype variant": (
         [field("x", "in", "n"), Field("n", "scalar", "int")],
         {"variants": (("n", (F32,)),)},
-        "n is a field and a dtype variant",
+        "n is a field and a variant by text; annotate it as a str",
     ),
     "a type variant bound by nothing": (
         [field("x", "in", F32)],
