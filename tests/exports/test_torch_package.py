@@ -153,6 +153,33 @@ assert torch.equal(compiled([None, torch.ones(4)]), torch.ones(4))
     run(built, "-W", "ignore", "-c", program)
 
 
+def test_a_torch_that_is_too_old_is_named(package, built):
+    program = """
+import torch
+torch.__version__ = "2.10.1+cpu"
+try:
+    import layers
+except ImportError as error:
+    print(error)
+"""
+    shown = run(built, "-c", program).strip()
+    is_stable = (package / "build.toml").exists()  # a pybind11 module fits one version, which pip knows
+    assert shown == ("layers needs PyTorch 2.11 or later; this is 2.10.1+cpu" if is_stable else "")
+
+
+def test_two_packages_with_one_operator(built):
+    """The second of two that define one operator is refused, by the operator's name."""
+    program = """
+import torch
+torch.library.define("layers::axpy", "(Tensor x) -> ()")
+try:
+    import layers
+except (ImportError, RuntimeError) as error:
+    print(error)
+"""
+    assert "layers::axpy" in run(built, "-c", program)
+
+
 def test_random_numbers_follow_torchs_generator(built):
     program = """
 import torch, layers

@@ -20,7 +20,7 @@ from tkjit.exports.write import check_target, in_place_of, kernels_of, write_fac
 from tkjit.kernel import Kernel
 from tkjit.loader import Loader
 from tkjit.render.exported import render_library
-from tkjit.render.torch_binding import BINDINGS, operator_schema, operators, render_binding
+from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema, operators, render_binding
 from tkjit.render.torch_python import FunctionSource, render_package
 
 _TEMPLATES = Path(__file__).with_name("torch")
@@ -171,7 +171,8 @@ def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
     """The module ``_ops``, which kernel-builder writes anew for its own builds."""
     name = export.name
     if binding == "stable":
-        return _template("ops_stable.py.in").format(name=name)
+        operators_named = "".join(f'"{operator_name(s, out=out)}", ' for s in export.signatures for out in operators(s))
+        return _template("ops_stable.py.in").format(name=name, operators=operators_named.rstrip())
     keys = ", ".join(f'"{device.upper()}"' for device in devices)
     schemas = [operator_schema(s, out=out) for s in export.signatures for out in operators(s)]
     listed = "\n".join(f'    "{schema}",' for schema in schemas)

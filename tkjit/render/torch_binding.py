@@ -55,7 +55,7 @@ def operator_schema(signature: CSignature, *, out: bool = False) -> str:
         listed.append(f"{schema_type(p.field, alias)} {p.name}{default if i >= first else ''}")
     outputs = [] if out else [p.name for p in signature.outputs]
     returned = "Tensor" if len(outputs) == 1 else f"({', '.join(f'Tensor {name}' for name in outputs)})"
-    return f"{_name(signature, out=out)}({', '.join(listed)}) -> {returned}"
+    return f"{operator_name(signature, out=out)}({', '.join(listed)}) -> {returned}"
 
 
 def operators(signature: CSignature) -> list[bool]:
@@ -111,12 +111,13 @@ def module_definitions(signatures: Sequence[CSignature]) -> list[str]:
         for out in operators(signature):
             # the dispatcher leaves out arguments that are defaults, so that pybind11 has to know them as well
             names = [part for p in operator_parameters(signature, out=out) for part in _python_parameter(p)]
-            listed = [repr_text(_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
+            listed = [repr_text(operator_name(signature, out=out)), f"&{_function_name(signature, out=out)}", *names]
             lines += wrap("module.def(", listed, ");")
     return lines
 
 
-def _name(signature: CSignature, *, out: bool) -> str:
+def operator_name(signature: CSignature, *, out: bool) -> str:
+    """An operator's name: ``gemm``, or ``gemm_out`` for given outputs."""
     return f"{signature.name}_out" if out else signature.name
 
 
@@ -146,7 +147,7 @@ def _function(library: str, signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _function_name(signature: CSignature, *, out: bool) -> str:
-    return f"op_{_name(signature, out=out)}"
+    return f"op_{operator_name(signature, out=out)}"
 
 
 def _tuple(outputs: Sequence[CParameter]) -> str:
@@ -239,7 +240,7 @@ def _stable(signatures: Sequence[CSignature], devices: Sequence[str]) -> list[st
         key = device.upper()
         lines += [f"#ifdef {key}_KERNEL", f"STABLE_TORCH_LIBRARY_IMPL_EXPAND(OPERATORS_NAMESPACE, {key}, library) {{"]
         lines += [
-            f"    library.impl({repr_text(_name(s, out=out))}, TORCH_BOX(&{_function_name(s, out=out)}));"
+            f"    library.impl({repr_text(operator_name(s, out=out))}, TORCH_BOX(&{_function_name(s, out=out)}));"
             for s in signatures
             for out in operators(s)
         ]
