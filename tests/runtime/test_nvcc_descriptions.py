@@ -4,6 +4,7 @@ import pytest
 from support.named_variants import combine
 from support.struct_values import blend, filter_row, place
 from support.symbols import convolve, scaled
+from support.wide import ends, mark
 
 from tkjit.compile.targets import Target
 from tkjit.spec import variants_of
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.nvcc
 
 
 @pytest.mark.parametrize(
-    "kernel", [combine, blend, filter_row, place, convolve, scaled], ids=lambda kernel: kernel.name
+    "kernel", [combine, blend, filter_row, place, convolve, scaled, mark, ends], ids=lambda kernel: kernel.name
 )
 def test_it_compiles_for_hopper(kernel, loader):
     (spec,) = kernel.specs
