@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 import tomllib
 from support.exportable import add, mix, noise, pick, turn
+from support.named_variants import combine
 from support.operators import parts, scale
 from support.torch_package import PACKAGE, build, run
 
 import tkjit
-from tkjit import In, InOut, Out, SpecError, Tensor, TkjitError
+from tkjit import Generator, In, InOut, Out, SpecError, Tensor, TkjitError
 from tkjit.extensions.stable_abi import unstable_symbols
+from tkjit.kernel.kernel import kernel_of_file
 
 pytestmark = pytest.mark.compiles
 
@@ -273,7 +275,7 @@ def test_a_gradient_that_calls_a_kernel_brings_it(tmp_path):
     [
         (with_a_table, "its backward uses FACTORS, a dict that the package would lack"),
         (with_tkjit, "its backward uses tkjit, a module that the package would lack"),
-        (with_a_lambda, "its backward is no plain function; define it with def"),
+        (with_a_lambda, "its backward is not a plain function; define it with def"),
         (with_ptx, "hold inline PTX, which tkjit adapts while it builds; name GPUs alone: --arch 90a"),
     ],
 )
@@ -288,8 +290,10 @@ def test_what_would_not_work_without_tkjit_is_refused(tmp_path, kernel, text):
     [
         ({"languages": ["torch", "go"]}, "torch is an export of its own, without go; make two exports"),
         ({"languages": ["torch"], "binding": "nanobind"}, "unknown binding 'nanobind'; known are stable and pybind11"),
-        ({"languages": ["torch"], "name": "torch"}, "Python has a module of that name; choose another"),
-        ({"languages": ["torch"], "name": "json"}, "Python has a module of that name; choose another"),
+        ({"languages": ["torch"], "name": "torch"}, "Python or torch has that name; choose another"),
+        ({"languages": ["torch"], "name": "json"}, "Python or torch has that name; choose another"),
+        ({"languages": ["torch"], "package": "other"}, "a torch extension is named by name="),
+        ({"languages": ["go"], "binding": "pybind11"}, "binding='pybind11' is for languages=['torch']"),
     ],
 )
 def test_bad_options(tmp_path, given, text):
@@ -305,3 +309,72 @@ def test_a_kernel_without_an_operator(tmp_path):
 
     with pytest.raises(SpecError, match="count has no operator: it returns a number"):
         export(tmp_path / PACKAGE, count)
+
+
+# ---- odd kernels: what is written is Python, and means what the kernel means
+
+
+def written(directory: Path) -> str:
+    """The package's functions; all of its Python is compiled."""
+    for path in directory.rglob("*.py"):
+        compile(path.read_text(), str(path), "exec")
+    return (directory / f"torch-ext/{PACKAGE}/__init__.py").read_text()
+
+
+@tkjit.kernel("__global__ void odd(Globals g) {}", entry="odd", grid=1, block=1)
+def odd(
+    bias: In[Tensor, F32, "N"] | None,
+    x: In[Tensor, F32, "N"],
+    seed: int,
+    first: In[Generator, 4],
+    second: In[Generator, 4],
+    weights: list[float] = (1.0, float("inf")),
+    limit: float = float("-inf"),
+    *,
+    y: Out[Tensor, F32, "N"],
+) -> Tensor:
+    """Its documentation ends in a "quote\""""
+
+
+@pytest.mark.parametrize("binding", ["stable", "pybind11"])
+def test_odd_parameters(tmp_path, binding):
+    text = written(export(tmp_path / PACKAGE, odd, combine, binding=binding))
+    assert 'weights: list[float] = (1.0, float("inf"))' in text and 'limit: float = float("-inf")' in text
+    assert 'seed_of_first, offset_of_first = _draw("odd", first, x.device, 4)' in text
+    assert "seed_of_first, offset_of_first, seed_of_second, offset_of_second)" in text
+    fake = text[text.index("def _fake_odd(") :]
+    assert fake.index("(N,) = x.shape") < fake.index("if bias is not None:")
+    assert "mode: str = 'ops::Mode::add'" in text
+
+
+def test_headers_of_one_name_stay_apart(tmp_path):
+    kernels = []
+    for name in ("one", "two"):
+        directory = tmp_path / name / "src"
+        directory.mkdir(parents=True)
+        (directory / "util.h").write_text(f"// of {name}\n")
+        (tmp_path / name / "shared.h").write_text("// shared\n")
+        (directory / f"{name}.cu").write_text(
+            f'#include "util.h"\n#include "../shared.h"\n__global__ void {name}(float* x) {{ x[0] = 1; }}\n'
+        )
+        (directory / f"{name}.py").write_text(
+            "import tkjit\nfrom tkjit import InOut, Tensor\n\n\n"
+            f'@tkjit.kernel("{name}.cu", entry="{name}", grid=1, block=1, args=True)\n'
+            f'def {name}(x: InOut[Tensor, "float32", "N"]) -> Tensor: ...\n'
+        )
+        kernels.append(kernel_of_file(directory / f"{name}.py"))
+    directory = export(tmp_path / PACKAGE, *kernels)
+    assert sorted(path.read_text() for path in directory.rglob("util.h")) == ["// of one\n", "// of two\n"]
+    for source in json.loads((directory / "sources.json").read_text()):
+        for place in source["include"]:
+            if place.startswith("kernels/"):
+                assert (directory / place / "util.h").is_file() and (directory / place / "../shared.h").is_file()
+
+
+@tkjit.kernel("__global__ void w(float* x, float* y) {}", entry="w", grid=1, block=1, args=True)
+def softmax_out(x: In[Tensor, F32, "N"], y: InOut[Tensor, F32, "N"]) -> Tensor: ...
+
+
+def test_two_operators_of_one_name(tmp_path):
+    with pytest.raises(SpecError, match="softmax_out cannot be exported: softmax has a function softmax_out too"):
+        export(tmp_path / PACKAGE, "softmax", softmax_out)

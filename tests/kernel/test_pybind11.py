@@ -109,9 +109,18 @@ def test_the_setting_chooses_it(monkeypatch):
         tkjit.load("softmax")
 
 
+def test_it_can_only_be_called():
+    loaded = tkjit.load("softmax", binding=PYBIND11)
+    for use in (lambda: loaded.prepare(x(3, 4)), lambda: loaded.operator, loaded.warm_up, lambda: loaded.symbol("a")):
+        with pytest.raises(SpecError, match="it can only be called; load it without a binding for the rest"):
+            use()
+
+
 def test_an_unknown_binding():
     with pytest.raises(SpecError, match="unknown binding 'nanobind'; expected pybind11"):
         tkjit.load("softmax", binding="nanobind")
+    with pytest.raises(SpecError, match="unknown binding 'nanobind'; expected pybind11"):
+        tkjit.find("softmax").render(binding="nanobind")
 
 
 def test_what_c_has_no_type_for():

@@ -24,7 +24,9 @@ def test_an_answer_runs(question):
 
 
 def test_the_texts_of_errors_are_the_codes():
-    code = "\n".join(path.read_text() for path in sorted((ROOT / "tkjit").rglob("*")) if path.suffix in (".py", ".h", ".in"))
+    code = "\n".join(
+        path.read_text() for path in sorted((ROOT / "tkjit").rglob("*")) if path.suffix in (".py", ".h", ".in")
+    )
     plain = re.sub(r'"\s*f?"', "", code)
     assert len(TEXTS) > 10
     assert [text for text in TEXTS if not all(part.strip(" ,") in plain for part in VALUES.split(text))] == []

@@ -14,7 +14,7 @@ from support.sampling import sample
 
 import tkjit
 from tkjit import In, Out, SpecError, Tensor
-from tkjit.spec.checks import CPP_KEYWORDS, MACROS
+from tkjit.spec.cpp_words import CPP_KEYWORDS, MACROS
 
 pytestmark = pytest.mark.compiles
 PACKAGE = Path(tkjit.__file__).parent

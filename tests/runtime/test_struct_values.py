@@ -137,6 +137,9 @@ def test_a_struct_that_differs_from_the_specs(struct, members, text):
         (Scalar[Struct, "S", {}], "expected the members of S as a dict"),
         (Scalar[Struct, "S", {"a": ("float", 300)}], "S has over 256 elements; pass a tensor"),
         (In[Struct, "float3"], "a struct is passed by value"),
+        (Scalar[Struct, "float3", {"q": "int"}], "float3 is a vector type of CUDA, whose members are known"),
+        (Scalar[Struct, "S", {"class": "int"}], "the member 'class' is 'int'"),
+        (Scalar[Struct, "S", {"a": ["float", 2]}], "the member 'a' is"),
     ],
 )
 def test_a_bad_annotation(annotation, text):
@@ -151,3 +154,24 @@ def test_a_struct_of_the_source_in_rendered_globals():
 
         @tkjit.kernel("struct S { float a; }; __global__ void take(Globals g) {}", entry="take", grid=1, block=1)
         def take(x: InOut[Tensor, F32, "N"], s: Scalar[Struct, "S", {"a": "float"}]) -> Tensor: ...
+
+
+@pytest.mark.parametrize(
+    "default", [((1, 2), 2.7), ((1, 2), 2**40), (("a", "b"), 1), ((1, 2), None), ((1,), 2), {"a": (1, 2), "c": 1}, 3]
+)
+def test_a_bad_default(default):
+    with pytest.raises(SpecError, match=r"cannot be the default of S; expected \(a\[2\], b\)"):
+
+        @tkjit.kernel("__global__ void take(float* x, S s) {}", entry="take", grid=1, block=1, args=True)
+        def take(
+            x: InOut[Tensor, F32, "N"], s: Scalar[Struct, "S", {"a": ("float", 2), "b": "int"}] = default
+        ) -> Tensor: ...
+
+
+def test_a_struct_that_is_described_in_two_ways():
+    with pytest.raises(SpecError, match="describe the struct S in two ways"):
+
+        @tkjit.kernel("__global__ void take(float* x, S p, S q) {}", entry="take", grid=1, block=1, args=True)
+        def take(
+            x: InOut[Tensor, F32, "N"], p: Scalar[Struct, "S", {"a": "float"}], q: Scalar[Struct, "S", {"b": "int"}]
+        ) -> Tensor: ...

@@ -63,6 +63,34 @@ def test_a_symbol_that_the_spec_lacks():
         tkjit.load("softmax").symbol("x")
 
 
+@pytest.mark.parametrize("device", ["meta", "nowhere", 3.5])
+def test_a_device_without_symbols(device):
+    with pytest.raises(ArgumentError, match="convolve: "):
+        tkjit.load(convolve).symbol("taps", device=device)
+
+
+@pytest.mark.parametrize("symbols", [("a",), 3, "1x", "a[0]", "class"])
+def test_what_names_no_symbol(symbols):
+    with pytest.raises(SpecError, match='expected names of variables: "counter, mine::table"'):
+        kernel_of("", Constant[Tensor, F32, 3], symbols=symbols)
+
+
+def test_a_constant_of_a_variants_type():
+    @tkjit.kernel(
+        "__constant__ float table[4]; __global__ void f(T* x) {}",
+        entry="f",
+        grid=1,
+        block=1,
+        args=True,
+        variants={"T": (F32, "bfloat16")},
+    )
+    def f(x: InOut[Tensor, "T", "N"], table: Constant[Tensor, "T", 4]) -> Tensor: ...
+
+    tkjit.load(f)(torch.zeros(1), torch.ones(4))
+    with pytest.raises(CompileError, match="the type of table; the spec of f says otherwise"):
+        tkjit.load(f)(torch.zeros(1).bfloat16(), torch.ones(4).bfloat16())
+
+
 def kernel_of(declared: str, constant: object, **options: str) -> tkjit.Kernel:
     @tkjit.kernel(f"{declared}\n__global__ void f(float* x) {{}}", entry="f", grid=1, block=1, args=True, **options)
     def f(x: InOut[Tensor, F32, "N"], table: constant) -> Tensor: ...

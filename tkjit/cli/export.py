@@ -87,6 +87,10 @@ def _export(arguments: argparse.Namespace) -> int:
     loader = loader_for(replace(Settings.from_environment(), jit=True))  # who asks for a library means it
     archs = [arch for arch in arguments.arch.split(",") if arch]
     types = [dtype for dtype in arguments.types.split(",") if dtype]
+    if languages == ("torch",) and arguments.package:
+        raise SpecError("--package is for Go and Rust; a torch extension is named by --name")
+    if languages != ("torch",) and arguments.binding != "stable":
+        raise SpecError("--binding is for --lang torch")
     if languages == ("torch",):
         made = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
         write_torch_package(loader, made, output, arguments.binding)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tkjit.errors import SpecError
 from tkjit.kernel import Kernel
+from tkjit.render.torch_fakes import python_value
 from tkjit.render.torch_python import FunctionSource
 
 _CONSTANTS = (bool, int, float, str, type(None))
@@ -31,6 +32,7 @@ class Copies:
     def __init__(self, kernels: Mapping[str, str]) -> None:
         self._kernels = kernels
         self._texts: dict[str, str] = {}  # of each definition, by its name
+        self._copying: list[FunctionType] = []  # functions, each used by the one before it
 
     def gradient(self, kernel: str, function: Callable[..., Any]) -> FunctionSource:
         """A kernel's ``backward``, as ``_backward_of_NAME``.
@@ -78,6 +80,14 @@ class Copies:
             lines += [text, ""] if text else []
         return FunctionSource(name, "\n".join([*lines, definition]), tuple(imports))
 
+    def _problem_of(self, used: str, function: FunctionType) -> str:
+        """Why a function that another one uses cannot be copied under its name; empty if it can."""
+        if used in self._kernels.values():
+            return "and a kernel of the package has that name"
+        if function.__name__ != used:
+            return f"which is the function {function.__name__} by another name"
+        return "which calls itself through others" if function in self._copying else ""
+
     def _definition(self, kernel: str, what: str, used: str, value: Any, imports: list[str]) -> str:
         """What the package's module says for it to know a name; empty where an import is enough."""
         if isinstance(value, Kernel):
@@ -87,34 +97,34 @@ class Copies:
                     f"{kernel} cannot be exported alone: its {what} calls the kernel {value.name}; name it too"
                 )
             return "" if exported == used else f"{used} = {exported}"
-        if isinstance(value, ModuleType) and not _is_tkjits(value.__name__):
+        if isinstance(value, ModuleType) and _is_installed(value.__name__):
             imports.append(f"import {value.__name__}" + ("" if value.__name__ == used else f" as {used}"))
             return ""
         module = getattr(value, "__module__", None) or ""
         is_importable = module and getattr(sys.modules.get(module), getattr(value, "__name__", ""), None) is value
-        if is_importable and not _is_tkjits(module) and _is_installed(module):
+        if is_importable and _is_installed(module):
             imports.append(f"from {module} import {value.__name__}" + ("" if value.__name__ == used else f" as {used}"))
             return ""
         if isinstance(value, FunctionType):
+            if problem := self._problem_of(used, value):
+                raise SpecError(f"{kernel} cannot be exported: its {what} uses {used}, {problem}; rename or inline it")
+            self._copying.append(value)
             copied = self._with_what_it_uses(kernel, what, value, used, _source(kernel, what, value))
+            self._copying.pop()
             imports += copied.imports
             return copied.text
         if isinstance(value, _CONSTANTS):
-            return f"{used} = {value!r}"
+            return f"{used} = {python_value(value)}"
         raise SpecError(
             f"{kernel} cannot be exported: its {what} uses {used}, a {type(value).__name__} that the package would "
             "lack; define it in the function"
         )
 
 
-def _is_tkjits(module: str) -> bool:
-    return module.partition(".")[0] == "tkjit"
-
-
 def _is_installed(module: str) -> bool:
-    """Whether a module can be imported by others: one of the standard library, or of torch."""
+    """Whether the package may import a module: one of the standard library, or of torch."""
     top = module.partition(".")[0]
-    return top in sys.stdlib_module_names or top in ("torch", "numpy")
+    return top in sys.stdlib_module_names or top == "torch"
 
 
 def _source(kernel: str, what: str, function: Callable[..., Any]) -> str:
@@ -124,7 +134,7 @@ def _source(kernel: str, what: str, function: Callable[..., Any]) -> str:
         raise SpecError(f"{kernel} cannot be exported: the source of its {what} is not available ({error})") from None
     if what != "reference" and not text.startswith("def "):
         raise SpecError(
-            f"{kernel} cannot be exported: its {what} is no plain function; define it with def, undecorated"
+            f"{kernel} cannot be exported: its {what} is not a plain function; define it with def, undecorated"
         )
     return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import keyword
 import sys
@@ -20,6 +21,7 @@ from tkjit.exports.write import check_target, in_place_of, kernels_of, write_fac
 from tkjit.kernel import Kernel
 from tkjit.loader import Loader
 from tkjit.render.exported import render_library
+from tkjit.render.text import repr_text
 from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema, operators, render_binding
 from tkjit.render.torch_python import FunctionSource, render_package
 
@@ -37,6 +39,7 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
     """
     waiting = kernels_of(kernels)
     found: dict[str, Kernel] = {}
+    found.update((kernel.name, kernel) for kernel in waiting)
     for kernel in waiting:
         found.setdefault(kernel.name, kernel)
         named = [spec.backward.kernel for spec in kernel.specs if spec.backward is not None and spec.backward.kernel]
@@ -109,17 +112,34 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
     return output
 
 
+_PACKAGES = frozenset(["torch", "numpy", "setuptools", "pytest", "aten", "prim", "quantized"])  # modules, or namespaces
+_NAMES = frozenset(["torch", "Tensor", "NamedTuple", "ops", "add_op_namespace_prefix", "cdiv", "annotations"])
+
+
 def _check_names(export: Export) -> None:
-    """Refuse names that Python, or what the package imports, has already."""
-    if export.name in sys.stdlib_module_names or export.name in ("torch", "setuptools", "pytest"):
+    """Refuse names that Python, torch, or the package itself has already."""
+    if keyword.iskeyword(export.name) or export.name in _PACKAGES or export.name in sys.stdlib_module_names:
         raise SpecError(
-            f"{export.name!r} cannot be the name of a package: Python has a module of that name; choose another"
+            f"{export.name!r} cannot be the name of a package: Python or torch has that name; choose another"
         )
+    owners: dict[str, str] = {}
     for signature in export.signatures:
-        if keyword.iskeyword(signature.name) or signature.name in ("torch", "ops", "cdiv"):
-            raise SpecError(
-                f"{signature.name} cannot be exported: it has a meaning in Python already; rename the kernel"
-            )
+        own = [operator_name(signature, out=out) for out in operators(signature)]
+        own += [f"{signature.name}_result"] if len(signature.spec.returns) > 1 else []
+        for name in own:
+            if keyword.iskeyword(name) or name in _NAMES or hasattr(builtins, name):
+                raise SpecError(
+                    f"{signature.name} cannot be exported: the package uses the name {name}; rename the kernel"
+                )
+            if owners.setdefault(name, signature.name) != signature.name:
+                raise SpecError(
+                    f"{signature.name} cannot be exported: {owners[name]} has a function {name} too; rename one"
+                )
+        for name in (*(p.name for p in signature.parameters), *signature.spec.dim_names):
+            if keyword.iskeyword(name) or name in _NAMES:
+                raise SpecError(
+                    f"{signature.name} cannot be exported: the package uses the name {name}; rename the parameter"
+                )
 
 
 def _name_of(target: Target) -> str:
@@ -175,7 +195,7 @@ def _ops(export: Export, binding: str, devices: Iterable[str]) -> str:
         return _template("ops_stable.py.in").format(name=name, operators=operators_named.rstrip())
     keys = ", ".join(f'"{device.upper()}"' for device in devices)
     schemas = [operator_schema(s, out=out) for s in export.signatures for out in operators(s)]
-    listed = "\n".join(f'    "{schema}",' for schema in schemas)
+    listed = "\n".join(f"    {repr_text(schema)}," for schema in schemas)
     return _template("ops_pybind11.py.in").format(name=name, schemas=listed, keys=keys)
 
 

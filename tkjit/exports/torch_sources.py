@@ -105,6 +105,7 @@ class _Collector:
     def __init__(self, loader: Loader, export: Export) -> None:
         self._loader, self._export = loader, export
         self.texts: dict[str, str] = {}
+        self._places: dict[Path, str] = {}  # of the kernels' own directories
         self.compiled: list[CompiledSource] = []
 
     def add(self, name: str, plans: Sequence[ObjectPlan]) -> Iterator[Code]:
@@ -139,6 +140,8 @@ class _Collector:
         include = tuple(self._place_of(directory, plan) for directory in flags.include_dirs)
         linked = (*flags.link, *flags.packages)
         self.compiled.append(CompiledSource(path, symbol, device, own, tuple(dict.fromkeys(include)), linked))
+        if plan.source.path is not None:  # whose directory has to be there for "../common.h"
+            self.texts[f"{self._place_of(plan.source.path.parent, plan)}/{plan.source.path.name}"] = plan.source.read()
         self.add_headers(text, flags, plan)
 
     def _add_target(self, symbol: str, target: Target) -> None:
@@ -183,14 +186,16 @@ class _Collector:
         if directory.is_relative_to(STAND_INS):
             return f"include/stand_ins/{directory.relative_to(STAND_INS)}"
         assert plan is not None
-        for library in plan.spec.headers:
-            for number, path in enumerate(library.include_paths):
-                if path == directory:
-                    return f"third_party/{library.name}{f'_{number}' if number else ''}"
-        for number, path in enumerate(plan.spec.include_dirs):
-            if path == directory:
-                return f"kernels/include_{number}"
-        return f"kernels/src/{directory.name}"
+        if directory not in self._places:
+            owners = (library.name for library in plan.spec.headers if directory in library.include_paths)
+            library = next(owners, "")
+            # "../common.h" of a source lies next to its directory
+            place = f"third_party/{library}" if library else f"kernels/{len(self._places)}/{directory.name}"
+            taken = set(self._places.values())
+            self._places[directory] = next(
+                name for name in (place, *(f"{place}_{i}" for i in range(2, 100))) if name not in taken
+            )
+        return self._places[directory]
 
 
 def _read(path: Path) -> str:

@@ -13,6 +13,7 @@ from tkjit.exports.model import Export
 from tkjit.exports.python_functions import Copies
 from tkjit.render.text import repr_text
 from tkjit.render.torch_binding import operator_parameters
+from tkjit.render.torch_fakes import python_value
 from tkjit.render.torch_python import FunctionSource
 from tkjit.spec import Field
 from tkjit.spec.c_signature import CSignature, Kind
@@ -24,7 +25,7 @@ _MOST_CASES = 2
 def render_tests(export: Export, copies: Copies) -> str:
     """The package's tests.
 
-    A kernel whose arguments have to mean something (``prepare=``), or without a reference that can be copied, has none.
+    Skips kernels that need ``prepare=``, and those whose reference cannot be copied.
     """
     body: list[str] = []
     imports: set[str] = set()
@@ -52,7 +53,7 @@ def render_tests(export: Export, copies: Copies) -> str:
 _HEAD = [
     "",
     'DEVICES = ["cpu"] if not torch.cuda.is_available() else ["cpu", "cuda"]',
-    "TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4}",
+    "TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4, torch.float64: 1e-10}",
     "",
     "",
     "def on(value, device):",
@@ -147,7 +148,7 @@ def _value(value: Any) -> str:
         return _tensor(value)
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_value, value))}]"
-    return repr(value)
+    return python_value(value)
 
 
 def _tensor(tensor: torch.Tensor) -> str:

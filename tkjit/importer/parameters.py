@@ -13,7 +13,8 @@ from tkjit.importer.model import Type
 from tkjit.importer.text import WIDTH, join_names
 from tkjit.importer.variants import Described
 from tkjit.render.text import repr_text
-from tkjit.spec.checks import CPP_KEYWORDS, RESERVED
+from tkjit.spec.checks import RESERVED
+from tkjit.spec.cpp_words import CPP_KEYWORDS
 from tkjit.spec.expr import EXTENTS
 
 _OF_DEVICES = ("dev_idx", "num_devices")

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 from tkjit import registry
 from tkjit.cache import fingerprints
@@ -202,6 +202,8 @@ class Kernel:
             on_cpu=arch == "cpu",
             preamble=declarations_of_spec(spec, source),
         )
+        if binding not in ("", *BINDINGS):
+            raise SpecError(f"unknown binding {binding!r}; expected {' or '.join(BINDINGS)}")
         if binding:
             from tkjit.loader.pybind11_modules import pybind11_text
 
@@ -293,14 +295,14 @@ class Kernel:
         Returns
         -------
         Tensor
-            Of the variable's extents and dtype. Of a struct each is a row of ``uint8``.
+            Of the variable's extents and dtype. An element without a dtype, such as a struct, is a row of ``uint8``.
 
         Raises
         ------
         SpecError
             If the spec names no such variable, or has no such variant.
         CompileError
-            If the source has none.
+            If the source does not define the variable.
 
         Examples
         --------
@@ -462,6 +464,13 @@ class _Pybind11Kernel(Kernel):
 
     def load_with(self, loader: Loader) -> Kernel:
         return self
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise SpecError(
+            f'{self.name}: loaded with binding="pybind11" it can only be called; load it without a binding for the rest'
+        )
+
+    prepare = register_operator = warm_up = symbol = _refuse
 
 
 def _load_by_name(name: str, loader: Loader) -> Kernel:

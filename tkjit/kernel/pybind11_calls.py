@@ -94,6 +94,8 @@ class _Function:
                 return getattr(module, self._name)(*passed)
             except RuntimeError as error:
                 missing, kind = module.missing_variant(), module.error_kind()
+                if missing < 0 and kind == 0 and isinstance(error, torch.OutOfMemoryError):
+                    raise
                 if missing < 0:
                     raise _ERRORS.get(kind, ArgumentError)(str(error)) from None
             variant = self._variants[missing]

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from tkjit.errors import LaunchError, SpecError
+from tkjit.errors import ArgumentError, LaunchError, SpecError
 from tkjit.loader import Loader
 from tkjit.spec import DTYPES, Spec, Variant
 
@@ -43,7 +43,12 @@ def symbol(loader: Loader, spec: Spec, variant: Variant, name: str, device: Any)
     if name not in known:
         named = f"it has {', '.join(known)}" if known else "it has none"
         raise SpecError(f"{spec.name}: the spec has no symbol {name!r}; {named}; name it in symbols=")
-    on = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        on = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    except (RuntimeError, TypeError) as reason:
+        raise ArgumentError(f"{spec.name}: device is {device!r}; expected cpu or cuda") from reason
+    if on.type not in ("cpu", "cuda") or (on.type == "cuda" and not torch.cuda.is_available()):
+        raise ArgumentError(f"{spec.name}: {on} is no device of this machine that kernels run on")
     index = on.index if on.index is not None else torch.cuda.current_device() if on.type == "cuda" else 0
     launcher = loader.address(spec, variant, loader.target(on.type, index))
     library = ctypes.CDLL(str(launcher.entry.shared_object))  # which the loader has opened already

@@ -198,7 +198,7 @@ def render_library(
     return "\n".join([*lines, *(_interface(library, interface) if has_header else []), "", "}"]) + "\n"
 
 
-# nothing but the operators is to be seen of the library
+# What the library is compiled for is decided where it is built.
 _AS_SOURCE = [
     "#define TKJIT_EXPORT_TORCH",
     "#ifdef CUDA_KERNEL",

@@ -162,7 +162,7 @@ def _entry(spec: Spec, variant: Variant, checks_bounds: bool, is_in_halves: bool
     if checks_bounds and not spec.args:
         body = [*_names("args", [f.name for f in spec.struct_fields]), *body]
     return [
-        *_symbols(spec),
+        *_symbols(spec, variant),
         *own,
         'extern "C" TKJIT_EXPORT const char* tkjit_launch(const TkjitArg* args, int32_t device, void* stream) {',
         "    return tkjit::without_exceptions([&]() -> const char* {",
@@ -306,14 +306,13 @@ def _set_constants(spec: Spec) -> list[str]:
     return lines
 
 
-def _symbols(spec: Spec) -> list[str]:
+def _symbols(spec: Spec, variant: Variant) -> list[str]:
     """A function that describes each variable that the spec names, with what the compiler must find true of them."""
     said = f"; the spec of {spec.name} says otherwise"
     checks = [
         f"static_assert(tkjit::holds<std::remove_all_extents_t<decltype({f.member or f.name})>, "
-        f"{BY_NAME[f.dtype].cpp}>(), {repr_text(f'the type of {f.member or f.name}{said}')});"
+        f"{variant.dtype_of(f).cpp}>(), {repr_text(f'the type of {f.member or f.name}{said}')});"
         for f in spec.constants
-        if f.dtype in BY_NAME
     ]
     names = dict.fromkeys([*(f.member or f.name for f in spec.constants), *spec.symbols])
     if not names:

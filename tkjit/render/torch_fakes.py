@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Iterable, Sequence
 
 from tkjit.render.text import indent, repr_text
@@ -75,7 +76,7 @@ def read_dims(signature: CSignature, needed: Iterable[str], *, checks: bool) -> 
     derived = derived_in_order(spec, [Expr.parse(name) for name in sorted(wanted) if name in dict(spec.derived)])
     wanted |= {name for _, expr in derived for name in expr.names}
     has_leading = False
-    for p in signature.parameters:
+    for p in sorted(signature.parameters, key=lambda p: p.is_optional):  # the required ones bind the dims
         f = p.field
         if not f.is_input or not (f.dims or f.leading):
             continue
@@ -152,6 +153,8 @@ def _one_of(p: CParameter) -> str:
 
 def python_value(value: object) -> str:
     """A default in Python."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, tuple):
+        return f"({', '.join(map(python_value, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)

@@ -16,6 +16,7 @@ from tkjit.render.torch_fakes import (
     render_fakes,
     targets_text,
 )
+from tkjit.spec import Spec
 from tkjit.spec.c_signature import CSignature, Kind
 from tkjit.spec.checks import NEEDED, differentiable
 from tkjit.spec.model import MISSING
@@ -43,11 +44,15 @@ def _same(kernel: str, dim: str, size: int, expected: int) -> None:
     torch._check(size == expected, lambda: f"{kernel}: {dim} is {size}, and was {expected} before")
 ''',
     "_draw": '''
-def _draw(generator: torch.Generator | None, device: torch.device, count: int) -> tuple[int, int]:
+def _draw(kernel: str, generator: torch.Generator | None, device: torch.device, count: int) -> tuple[int, int]:
     """Take ``count`` random numbers for each thread from a generator: a seed, and an offset in its sequence."""
+    if generator is not None and generator.device != device:
+        raise RuntimeError(f"{kernel}: the generator is one of {generator.device}; expected one of {device}")
     if device.type == "cpu":
         number = torch.empty((), dtype=torch.int64).random_(-(2**63), None, generator=generator)
         return int(number), 0
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(f"{kernel}: a CUDA graph would draw the same random numbers each time; call it outside")
     if generator is None:
         generator = torch.cuda.default_generators[device.index]
     offset = generator.get_offset()
@@ -56,7 +61,7 @@ def _draw(generator: torch.Generator | None, device: torch.device, count: int) -
     return seed - 2**64 if seed >= 2**63 else seed, offset
 ''',
     "_refuse_gradients": '''
-def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | None) -> None:
+def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | list[Tensor | None] | None) -> None:
     """Refuse a call that would have to record a gradient.
 
     Raises
@@ -64,7 +69,13 @@ def _refuse_gradients(kernel: str, who: str, **tensors: Tensor | None) -> None:
     RuntimeError
         With the tensor's name.
     """
-    for name, x in tensors.items() if torch.is_grad_enabled() else ():
+    if not torch.is_grad_enabled():
+        return
+    named = dict(tensors)
+    for name, value in tensors.items():
+        if isinstance(value, (list, tuple)):
+            named.update((f"{name}[{i}]", x) for i, x in enumerate(value))
+    for name, x in named.items():
         if isinstance(x, Tensor) and x.requires_grad:
             what = f"{tuple(x.shape)} {str(x.dtype).removeprefix('torch.')} on {x.device}"
             raise RuntimeError(
@@ -177,7 +188,7 @@ def _function(signature: CSignature) -> list[str]:
 
 
 def _refusal(signature: CSignature, who: str) -> list[str]:
-    names = [p.name for p in signature.parameters if p.kind is Kind.TENSOR]
+    names = [p.name for p in signature.parameters if p.kind in (Kind.TENSOR, Kind.TENSORS)]
     listed = ", ".join(f"{name}={name}" for name in names)
     return [f"_refuse_gradients({repr_text(signature.spec.name)}, {repr_text(who)}, {listed})"] if names else []
 
@@ -197,7 +208,7 @@ def _parameters(signature: CSignature) -> list[str]:
 
 def _docstring(text: str) -> list[str]:
     lines = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').split("\n")
-    if len(lines) == 1:
+    if len(lines) == 1 and not lines[0].endswith('"'):
         return [f'"""{lines[0]}"""']
     return [f'"""{lines[0]}', *lines[1:], '"""']
 
@@ -207,9 +218,11 @@ def _draws(signature: CSignature) -> list[str]:
     lines = []
     for p in signature.parameters:
         if p.kind is Kind.SEED and p.field.draws is not None:
+            count = python_expression(p.field.draws)
+            drawn = f"_draw({repr_text(signature.spec.name)}, {p.name}, {anchor(signature)}.device, {count})"
             lines += [
                 *read_dims(signature, p.field.draws.names, checks=False),
-                f"seed, offset = _draw({p.name}, {anchor(signature)}.device, {python_expression(p.field.draws)})",
+                f"seed_of_{p.name}, offset_of_{p.name} = {drawn}",
             ]
     return lines
 
@@ -219,7 +232,7 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
     listed: list[str] = []
     for p in operator_parameters(signature, out=out):
         if p.kind is Kind.SEED:
-            listed += ["seed", "offset"]
+            listed += [f"seed_of_{p.name}", f"offset_of_{p.name}"]
         elif p.kind is Kind.DEVICE:
             listed.append(f"torch.device({p.name})")
         elif p.kind is Kind.DTYPE:
@@ -233,49 +246,33 @@ def _passed(signature: CSignature, *, out: bool) -> list[str]:
 
 
 def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: FunctionSource | None) -> list[str]:
-    """The registration of a kernel's gradient; without one, a call that would need it is refused."""
+    """The registration of a kernel's gradient; without one, the kernel's function refuses tensors that require it."""
     spec = signature.spec
     if spec.backward is None:
-        return []  # the function refuses tensors that require one
-    parameters = operator_parameters(signature)
-    if spec.backward.kernel:
-        backward = next(s for s in signatures if s.spec.name == spec.backward.kernel)
-        function = backward.name
-        taken = [f.name for f in backward.spec.given if f.direction != "out"]
-    else:
-        assert source is not None
-        function, taken = source.name, list(spec.backward.parameters)
+        return []
     outputs = [p.name for p in signature.outputs]
-    kept = [name for name in taken if name not in {f"grad_{output}" for output in outputs} and name != NEEDED]
+    if source is not None:
+        function, taken = source.name, list(spec.backward.parameters)
+    else:
+        backward = next(s for s in signatures if s.spec.name == spec.backward.kernel)
+        known = {*(f.name for f in spec.given), *(f"grad_{name}" for name in outputs)}
+        function = backward.name
+        taken = [f.name for f in backward.spec.given if f.direction != "out" and f.name in known]
     by_name = {p.name: p for p in signature.parameters}
-    tensors = [name for name in kept if by_name[name].kind in (Kind.TENSOR, Kind.OUTPUT)]
-    others = [name for name in kept if name not in tensors]
-    wanted = [f.name for f in differentiable(spec)]
-    names = [part for p in parameters for part in fake_parameter(p, has_default=False)]
-    lines = ["", "", *([*source.text.rstrip().split("\n"), "", ""] if source is not None else [])]
-    lines += [
-        f"def _keep_{signature.name}(ctx, inputs, output):",
+    tensors = [name for name in taken if name in by_name and by_name[name].kind in (Kind.TENSOR, Kind.OUTPUT)]
+    others = [name for name in taken if name in by_name and name not in tensors]
+    names = [part for p in operator_parameters(signature) for part in fake_parameter(p, has_default=False)]
+    return [
+        *(["", "", *source.text.rstrip().split("\n")] if source is not None else []),
+        *("", "", f"def _keep_{signature.name}(_ctx, inputs, output):"),
         f"    {targets_text(names)} = inputs",
         f"    {', '.join(outputs)} = output",
-        *([f"    ctx.save_for_backward({', '.join(tensors)})"] if tensors else []),
-        *(f"    ctx.{name} = {name}" for name in others),
-        "",
-        "",
-        f"def _gradient_of_{signature.name}(ctx, {', '.join(f'grad_{name}' for name in outputs)}):",
-        *([f"    {targets_text(tensors)} = ctx.saved_tensors"] if tensors else []),
-    ]
-    if NEEDED in taken:
-        listed = ", ".join(repr_text(name) for name in names)
-        lines.append(f"    {NEEDED} = {{name for name, need in zip([{listed}], ctx.needs_input_grad) if need}}")
-    given = []
-    for name in taken:
-        value = f"{name}.contiguous()" if name.startswith("grad_") and name not in by_name else name
-        given.append(f"{name}={f'ctx.{name}' if name in others else value}")
-    result = f"{function}({', '.join(given)})"
-    found = [f"grad_{name}" if name in wanted else "None" for name in names]
-    lines += [
-        f"    {', '.join(f'grad_{name}' for name in wanted)} = {result}",
-        f"    return {', '.join(found)}",
+        *([f"    _ctx.save_for_backward({', '.join(tensors)})"] if tensors else []),
+        *([f"    _ctx.others = ({', '.join(others)},)"] if others else []),
+        *("", "", f"def _gradient_of_{signature.name}(_ctx, {', '.join(f'grad_{name}' for name in outputs)}):"),
+        *([f"    {targets_text(tensors)} = _ctx.saved_tensors"] if tensors else []),
+        *([f"    {targets_text(others)} = _ctx.others"] if others else []),
+        *indent(_gradients(spec, function, taken, names)),
         "",
         "",
         "torch.library.register_autograd(",
@@ -284,4 +281,29 @@ def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: F
         f"    setup_context=_keep_{signature.name},",
         ")",
     ]
-    return lines
+
+
+def _gradients(spec: Spec, function: str, taken: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The call of a kernel's ``backward``, and a gradient or None for each argument of the operator.
+
+    Parameters
+    ----------
+    taken : sequence of str
+        What the function takes.
+    names : sequence of str
+        The operator's arguments.
+    """
+    fields = {f.name for f in spec.given}
+    lines = []
+    if NEEDED in taken:
+        listed = ", ".join(map(repr_text, names))
+        lines.append(f"{NEEDED} = {{name for name, need in zip([{listed}], _ctx.needs_input_grad) if need}}")
+    values = {name: f"{name}.contiguous()" for name in taken if name.startswith("grad_") and name not in fields}
+    given = ", ".join(f"{name}={values.get(name, name)}" for name in taken)
+    found = [f"grad_{f.name}" for f in differentiable(spec)]
+    lines.append(f"found = {function}({given})")
+    if len(found) == 1:
+        lines.append(f"{found[0]} = found[0] if isinstance(found, (tuple, list)) else found")
+    else:
+        lines.append(f"{', '.join(found)} = found")
+    return [*lines, f"return {', '.join(f'grad_{name}' if f'grad_{name}' in found else 'None' for name in names)}"]

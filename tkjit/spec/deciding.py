@@ -1,4 +1,4 @@
-"""Which arguments decide a call's device and its variant, and are nothing to the kernel itself."""
+"""Arguments that choose a call's device or variant, and are not passed to the kernel."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tkjit.errors import SpecError
 from tkjit.spec.advice import name_without_quotes
+from tkjit.spec.cpp_words import CPP_KEYWORDS
 from tkjit.spec.deciding import deciding
 from tkjit.spec.expr import Expr, parse_list
 from tkjit.spec.fields import field_of, parse_at
@@ -127,8 +128,17 @@ def compilation_of(function: Callable[..., Any], source: str | Path | None, opti
         libraries=tuple(_as_list(options.get("libraries", ()))),
         forbid_spills=options.get("forbid_spills", False),
         compiler=options.get("compiler", ""),
-        symbols=_names(options.get("symbols") or ""),
+        symbols=_symbols(name, options.get("symbols", "")),
     )
+
+
+def _symbols(kernel: str, symbols: object) -> tuple[str, ...]:
+    """The names of variables, as C++ has them: ``"counter, mine::table"``."""
+    names = _names(symbols) if isinstance(symbols, str) else ()
+    words = [word for name in names for word in name.removeprefix("::").split("::")]
+    if not isinstance(symbols, str) or not all(word.isidentifier() and word not in CPP_KEYWORDS for word in words):
+        raise SpecError(f'{kernel}: symbols={symbols!r}; expected names of variables: "counter, mine::table"')
+    return names
 
 
 def directory_of(function: Callable[..., Any]) -> Path:

@@ -108,6 +108,8 @@ def schema_default(field: Field) -> str:
     if field.value_type is not None and field.value_type.code in "td" and default is not None:
         return ""  # the binding gives it
     if isinstance(default, tuple):
+        if any(isinstance(item, float) and not math.isfinite(item) for item in default):
+            return ""
         return f"=[{', '.join(map(str, default))}]"
     if isinstance(default, str):
         # the schema's strings have no escapes to speak of; the binding gives what they cannot

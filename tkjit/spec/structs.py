@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tkjit.errors import SpecError
+from tkjit.spec.cpp_words import CPP_KEYWORDS
 from tkjit.spec.dtypes import SCALAR_TYPES
 from tkjit.spec.model import MISSING
 from tkjit.spec.values import StructMember, ValueType
@@ -42,7 +43,7 @@ def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
     Parameters
     ----------
     items : sequence
-        What stands behind ``Struct``: the C++ type, and the members of a struct of the source.
+        What follows ``Struct``: the C++ type, and the members of a struct of the source.
 
     Raises
     ------
@@ -60,6 +61,10 @@ def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
                 f'Scalar[Struct, "{cpp}", {{"scale": "float", "weights": ("float", 4)}}]'
             )
         return _type(cpp, VECTORS[cpp])
+    if cpp in VECTORS:
+        raise SpecError(
+            f'{where}: {cpp} is a vector type of CUDA, whose members are known; write Scalar[Struct, "{cpp}"]'
+        )
     if len(items) > 2 or not isinstance(items[1], Mapping) or not items[1]:
         raise SpecError(f"{where}: expected the members of {cpp} as a dict: their names, and their types in C++")
     members = tuple(_member(where, member, kind) for member, kind in items[1].items())
@@ -70,7 +75,8 @@ def struct_type(kernel: str, name: str, items: Sequence[Any]) -> ValueType:
 
 def _member(where: str, name: Any, kind: Any) -> StructMember:
     element, count = kind if isinstance(kind, tuple) and len(kind) == 2 else (kind, 0)
-    if not isinstance(name, str) or not name.isidentifier() or element not in SCALAR_TYPES:
+    is_name = isinstance(name, str) and name.isidentifier() and name not in CPP_KEYWORDS
+    if not is_name or not isinstance(element, str) or element not in SCALAR_TYPES:
         raise SpecError(f"{where}: the member {name!r} is {kind!r}; expected one of {', '.join(SCALAR_TYPES)}")
     if type(count) is not int or count < 0 or (isinstance(kind, tuple) and count == 0):
         raise SpecError(f'{where}: the member {name} is {kind!r}; expected an array as in ("float", 4)')
@@ -88,13 +94,25 @@ def flat_default(where: str, value: ValueType, default: Any) -> Any:
     Raises
     ------
     SpecError
-        If it is no tuple of the members' numbers.
+        If it does not give each member a number that it can hold.
     """
     if default is MISSING or default is None:
         return default
-    given = list(default.values()) if isinstance(default, Mapping) else default
-    if isinstance(given, (list, tuple)) and len(given) == len(value.members):
-        numbers = [one for item in given for one in (item if isinstance(item, (list, tuple)) else [item])]
-        if len(numbers) == sum(max(member.count, 1) for member in value.members):
-            return tuple(numbers)
+    if isinstance(default, Mapping) and default.keys() == {member.name for member in value.members}:
+        default = [default[member.name] for member in value.members]
+    numbers: list[Any] = []
+    if isinstance(default, (list, tuple)) and len(default) == len(value.members):
+        for member, item in zip(value.members, default, strict=True):
+            own = list(item) if member.array and isinstance(item, (list, tuple)) else [item]
+            numbers += own if len(own) == member.count and all(_fits(one, member.cpp) for one in own) else []
+    if len(numbers) == sum(member.count for member in value.members):
+        return tuple(numbers)
     raise SpecError(f"{where}: {default!r} cannot be the default of {value.cpp}; expected ({value.member_names})")
+
+
+def _fits(number: Any, cpp: str) -> bool:
+    """Whether a type of C++ holds a number."""
+    bounds = SCALAR_TYPES[cpp]
+    if bounds is None:
+        return isinstance(number, bool) if cpp == "bool" else type(number) in (int, float)
+    return type(number) is int and bounds[0] <= number <= bounds[1]

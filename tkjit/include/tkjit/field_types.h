@@ -188,7 +188,7 @@ constexpr bool has_fields() {
            !detail::takes_initialisers<Struct>(std::make_index_sequence<Count + 1>{});
 }
 
-// The same of a struct that is passed by value; of one with constructors, such as dim3, nobody can say.
+// The same of a struct that is passed by value; one with constructors, such as dim3, cannot be checked.
 template <class Struct, size_t Count>
 constexpr bool has_elements() {
     static_assert(std::is_trivially_copyable_v<Struct>, "a struct that is passed by value is copied byte by byte");

@@ -28,8 +28,8 @@ const char* set_symbol(Symbol& symbol, const TkjitArg& arg, const char* name, in
 #endif
 }
 
-// Describes a variable as a tensor on a device: its address, its extents, and its dtype. Of elements that no dtype stands for,
-// each is a row of bytes.
+// Describes a variable as a tensor on a device: its address, its extents, and its dtype. An element without a dtype, such as a
+// struct, becomes a row of bytes.
 template <class Symbol>
 const char* describe_symbol(Symbol& symbol, int32_t device, TkjitArg* described) {
     using Element = std::remove_cv_t<std::remove_all_extents_t<Symbol>>;
