@@ -135,8 +135,9 @@ def _check_names(export: Export) -> None:
                 raise SpecError(
                     f"{signature.name} cannot be exported: {owners[name]} has a function {name} too; rename one"
                 )
+        taken = _NAMES | ({"ctx"} if signature.spec.backward is not None else frozenset())
         for name in (*(p.name for p in signature.parameters), *signature.spec.dim_names):
-            if keyword.iskeyword(name) or name in _NAMES:
+            if keyword.iskeyword(name) or name in taken:
                 raise SpecError(
                     f"{signature.name} cannot be exported: the package uses the name {name}; rename the parameter"
                 )

@@ -264,14 +264,14 @@ def _gradient(signature: CSignature, signatures: Sequence[CSignature], source: F
     names = [part for p in operator_parameters(signature) for part in fake_parameter(p, has_default=False)]
     return [
         *(["", "", *source.text.rstrip().split("\n")] if source is not None else []),
-        *("", "", f"def _keep_{signature.name}(_ctx, inputs, output):"),
+        *("", "", f"def _keep_{signature.name}(ctx, inputs, output):"),
         f"    {targets_text(names)} = inputs",
         f"    {', '.join(outputs)} = output",
-        *([f"    _ctx.save_for_backward({', '.join(tensors)})"] if tensors else []),
-        *([f"    _ctx.others = ({', '.join(others)},)"] if others else []),
-        *("", "", f"def _gradient_of_{signature.name}(_ctx, {', '.join(f'grad_{name}' for name in outputs)}):"),
-        *([f"    {targets_text(tensors)} = _ctx.saved_tensors"] if tensors else []),
-        *([f"    {targets_text(others)} = _ctx.others"] if others else []),
+        *([f"    ctx.save_for_backward({', '.join(tensors)})"] if tensors else []),
+        *([f"    ctx.others = ({', '.join(others)},)"] if others else []),
+        *("", "", f"def _gradient_of_{signature.name}(ctx, {', '.join(f'grad_{name}' for name in outputs)}):"),
+        *([f"    {targets_text(tensors)} = ctx.saved_tensors"] if tensors else []),
+        *([f"    {targets_text(others)} = ctx.others"] if others else []),
         *indent(_gradients(spec, function, taken, names)),
         "",
         "",
@@ -297,7 +297,7 @@ def _gradients(spec: Spec, function: str, taken: Sequence[str], names: Sequence[
     lines = []
     if NEEDED in taken:
         listed = ", ".join(map(repr_text, names))
-        lines.append(f"{NEEDED} = {{name for name, need in zip([{listed}], _ctx.needs_input_grad) if need}}")
+        lines.append(f"{NEEDED} = {{name for name, need in zip([{listed}], ctx.needs_input_grad) if need}}")
     values = {name: f"{name}.contiguous()" for name in taken if name.startswith("grad_") and name not in fields}
     given = ", ".join(f"{name}={values.get(name, name)}" for name in taken)
     found = [f"grad_{f.name}" for f in differentiable(spec)]
