@@ -29,7 +29,9 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--lang", action="append", default=[], metavar="c|cpp|go|rust|torch", help="also more than once"
     )
-    parser.add_argument("--binding", choices=BINDINGS, default="stable", help="of a torch extension")
+    parser.add_argument(
+        "--binding", choices=BINDINGS, default="stable", help="binding of a torch extension (default: stable)"
+    )
     add_library_options(parser)
     parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
     parser.add_argument("--arch", default="cpu", metavar="cpu,90a,100a", help="what the library has code for")
@@ -42,7 +44,7 @@ def register(commands: Any) -> None:
 def add_library_options(parser: argparse.ArgumentParser) -> None:
     """The options that say what a library is besides its kernels and languages."""
     parser.add_argument(
-        "--name", default="", metavar="LIBRARY", help="of the library; that of its directory if not given"
+        "--name", default="", metavar="LIBRARY", help="name of the library (default: that of its directory)"
     )
     parser.add_argument("--version", default="1.0", metavar="1.0", help="of the library")
     parser.add_argument("--package", default="", metavar="NAME", help="the Go package and the Rust crate")

@@ -26,7 +26,7 @@ from tkjit.render.torch_binding import BINDINGS, operator_name, operator_schema,
 from tkjit.render.torch_python import FunctionSource, render_package
 
 _TEMPLATES = Path(__file__).with_name("torch")
-_LEAST_TORCH, _LEAST_PYTHON = "2.11", "3.10"
+_LEAST_TORCH = "2.11"  # TORCH_TARGET_VERSION below says it too
 
 
 def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:

@@ -361,7 +361,7 @@ class Kernel:
         """What ``load`` returns of it."""
         return _loaded(self, loader)
 
-    def load_through_pybind11(self, loader: Loader) -> Kernel:
+    def _load_through_pybind11(self, loader: Loader) -> Kernel:
         """What ``load`` returns of it with ``binding="pybind11"``."""
         if self._conventional is None or self._conventional[0] is not loader:
             self._conventional = loader, _Pybind11Kernel(self, loader)
@@ -443,11 +443,11 @@ def load(kernel: str | Kernel | Spec, *, binding: str | None = None) -> Kernel:
         if not binding:
             return _load_by_name(kernel, loader)
         path, name, module = registry.find_file(kernel, loader.settings, loader.warm_starts.definitions)
-        return kernel_of_file(path, name, module).load_through_pybind11(loader)
+        return kernel_of_file(path, name, module)._load_through_pybind11(loader)
     found = Kernel(kernel) if isinstance(kernel, Spec) else kernel
     if not isinstance(found, Kernel):
         raise SpecError(f"{kernel!r} is not a kernel; expected a name, a tkjit.Kernel or a tkjit.Spec")
-    return found.load_through_pybind11(loader) if binding else found.load_with(loader)
+    return found._load_through_pybind11(loader) if binding else found.load_with(loader)
 
 
 class _Pybind11Kernel(Kernel):

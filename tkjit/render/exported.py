@@ -198,7 +198,7 @@ def render_library(
     return "\n".join([*lines, *(_interface(library, interface) if has_header else []), "", "}"]) + "\n"
 
 
-# What the library is compiled for is decided where it is built.
+# The build says for which devices: CUDA_KERNEL, CPU_KERNEL.
 _AS_SOURCE = [
     "#define TKJIT_EXPORT_TORCH",
     "#ifdef CUDA_KERNEL",

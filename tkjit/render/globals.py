@@ -127,7 +127,7 @@ def _path(field: Field) -> str:
 
 
 def struct_values(spec: Spec) -> list[str]:
-    """How a struct that is passed by value is made of a call's numbers, and what the compiler must find true of it."""
+    """Converts a call's numbers to each struct that is passed by value, with static_asserts on its members."""
     said = f"; the spec of {spec.name} says otherwise"
     types = {f.value_type.cpp: f.value_type for f in spec.fields if f.value_type is not None and f.value_type.members}
     lines = []

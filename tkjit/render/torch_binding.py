@@ -181,7 +181,7 @@ def _parameter(p: CParameter) -> list[str]:
 
 
 def _local(signature: CSignature, p: CParameter, *, out: bool) -> list[str]:
-    """What is made of an argument before the call."""
+    """The variable that holds an argument in the form of C."""
     name = _argument(p)
     named = f"{{{repr_text(signature.spec.name)}, {repr_text(p.name)}}}"
     match p.kind:
