@@ -29,9 +29,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--lang", action="append", default=[], metavar="c|cpp|go|rust|torch", help="also more than once"
     )
-    parser.add_argument(
-        "--binding", choices=BINDINGS, default="stable", help="binding of a torch extension (default: stable)"
-    )
+    parser.add_argument("--binding", choices=BINDINGS, default="stable", help="of a torch extension (default: stable)")
     add_library_options(parser)
     parser.add_argument("--types", default="", metavar="bfloat16", help="only variants of these dtypes")
     parser.add_argument("--arch", default="cpu", metavar="cpu,90a,100a", help="what the library has code for")
