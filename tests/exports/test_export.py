@@ -42,8 +42,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["axpy"], "export: name kernels, and the library with --name"),
-        (["--name", "lib"], "export: name kernels, and the library with --name"),
+        (["--name", "lib"], "export: name kernels"),
         (["axpy", "--name", "Lib"], "'Lib' cannot be the name of an export"),
         (["axpy", "--name", "tkjit_lib"], "'tkjit_lib' cannot be the name of an export"),
         (["axpy", "--name", "string"], "'string' cannot be the name of an export: it has a meaning already"),
@@ -51,7 +50,7 @@ def test_the_command(tmp_path, capsys, monkeypatch):
         (["axpy", "--name", "lib", "--lang", "go", "--package", "fmt"], "'fmt' cannot be the package of an export"),
         (["axpy", "--name", "lib", "--lang", "rust", "--package", "self"], "'self' cannot be the package of an export"),
         (["axpy", "--name", "lib", "--version", "one"], "'one' cannot be the version of an export"),
-        (["axpy", "--name", "lib", "--lang", "java"], "unknown language java; known are c, cpp, go, rust"),
+        (["axpy", "--name", "lib", "--lang", "java"], "unknown language java; known are c, cpp, go, rust, torch"),
         (["axpy", "--name", "lib", "--arch", "cpu,hopper"], "'hopper' is not a GPU architecture"),
         (["axpy", "--name", "lib", "--arch", ","], "the export lib has no targets; name one at least"),
         (["axpy", "--name", "lib", "--types", "float31"], "unknown dtype float31"),

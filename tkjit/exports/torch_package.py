@@ -95,7 +95,6 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
         "pyproject.toml": _template("pyproject.toml.in").format(
             name=export.name, version=export.version, kernels=names(export.signatures)
         ),
-        "MANIFEST.in": _template("MANIFEST.in.in").format(name=export.name),
         f"tests/test_{export.name}.py": render_tests(export, copies),
         "README.md": _readme(export, binding, devices),
     }
@@ -104,6 +103,7 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
         texts["build.toml"] = _build_toml(export, sources.compiled, sorted(texts))
     else:
         texts["load_inline.py"] = _template("load_inline.py.in").format(name=export.name)
+    texts["MANIFEST.in"] = _manifest(texts)
     with in_place_of(output) as scratch:
         for place, text in texts.items():
             (scratch / place).parent.mkdir(parents=True, exist_ok=True)
@@ -253,6 +253,13 @@ def _listed(items: Iterable[str]) -> str:
     return json.dumps(list(items))
 
 
+def _manifest(paths: Iterable[str]) -> str:
+    """What an sdist holds besides what setuptools finds."""
+    directories = sorted({path.split("/")[0] for path in paths if "/" in path})
+    files = sorted(path for path in paths if "/" not in path)
+    return "".join([*(f"graft {name}\n" for name in directories), f"include {' '.join(files)}\n"])
+
+
 def _readme(export: Export, binding: str, devices: Sequence[str]) -> str:
     kernels = names(export.signatures)
     targets = ", ".join(_name_of(target) for target in export.targets)
@@ -265,7 +272,7 @@ _STABLE_MACROS = """[
                 *macros,
                 ("OPERATORS_NAMESPACE", "{name}"),
                 ("TORCH_TARGET_VERSION", "0x020b000000000000"),  # 2.11 and later
-                ("Py_LIMITED_API", "0x030a0000"),  # 3.10 and later
+                ("Py_LIMITED_API", "0x030A0000"),  # 3.10 and later
             ]"""
 
 _CUDA_HOME = 'CUDA_HOME = os.environ.get("CUDA_HOME") or cpp_extension.CUDA_HOME'

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,9 +23,6 @@ from tkjit.torchlib.calls import OverloadCall, call_overloads, in_stream
 from tkjit.torchlib.gradients import Gradient, recorder, refusal
 from tkjit.torchlib.meta import fake_operator
 from tkjit.torchlib.random import draw
-
-if TYPE_CHECKING:
-    from tkjit.kernel.kernel import Kernel
 
 # by tkjit_error_kind; out of memory is a launch that failed
 _ERRORS: dict[int, type[TkjitError]] = {1: ArgumentError, 2: ShapeError, 3: LaunchError, 4: LaunchError}
@@ -45,7 +42,7 @@ class Pybind11Calls:
         If a parameter has no type in C, or the kernel runs on several devices.
     """
 
-    def __init__(self, specs: Sequence[Spec], loader: Loader, load: Callable[[str], Kernel]) -> None:
+    def __init__(self, specs: Sequence[Spec], loader: Loader, load: Callable[[str], Any]) -> None:
         self._name = specs[0].name
         self._overloads = [
             OverloadCall(
@@ -65,7 +62,7 @@ class Pybind11Calls:
 class _Function:
     """One overload as an operator: the functions of its modules, a module for each variant and target."""
 
-    def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Kernel], *, out: bool) -> None:
+    def __init__(self, spec: Spec, loader: Loader, load: Callable[[str], Any], *, out: bool) -> None:
         signature = c_signature(spec)
         self._spec, self._loader, self._load, self._is_out = spec, loader, load, out
         self._name = f"{signature.name}_out" if out else signature.name
