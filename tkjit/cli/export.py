@@ -14,7 +14,6 @@ from tkjit.cli.pool import build_all
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import SpecError
 from tkjit.exports import bundled
-from tkjit.exports.torch_package import with_backwards, write_torch_package
 from tkjit.exports.write import Builder, check_languages, check_target, plan_export, write_export
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.render.torch_binding import BINDINGS
@@ -92,6 +91,8 @@ def _export(arguments: argparse.Namespace) -> int:
     if languages != ("torch",) and arguments.binding != "stable":
         raise SpecError("--binding is for --lang torch")
     if languages == ("torch",):
+        from tkjit.exports.torch_package import with_backwards, write_torch_package  # they import torch
+
         made = plan_export(loader, with_backwards(arguments.names), name, archs, types, arguments.version)
         write_torch_package(loader, made, output, arguments.binding)
         print(f"{output}: a torch extension; build it with pip install --no-build-isolation {output}")
