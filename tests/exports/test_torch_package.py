@@ -12,6 +12,7 @@ import tomllib
 from support.exportable import add, mix, noise, pick, turn
 from support.named_variants import combine
 from support.operators import parts, scale
+from support.symbols import convolve
 from support.torch_package import PACKAGE, build, run
 
 import tkjit
@@ -21,7 +22,7 @@ from tkjit.kernel.kernel import kernel_of_file
 
 pytestmark = pytest.mark.compiles
 
-KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts)
+KERNELS = ("gemm", "softmax", "axpy", mix, turn, pick, add, noise, scale, parts, combine, convolve)
 F32 = "float32"
 
 
@@ -86,6 +87,9 @@ REFUSALS = (
     "pick(x(4), [0, 1, 2, 3, 4])",
     "add([x(4), x(5)])",
     "scale(x(3).int())",
+    "combine(x(3), mode='add')",
+    "convolve(x(3), x(2), x(2, 2).int())",
+    "convolve(x(3), x(3).double(), x(2, 2).int())",
 )
 PRELUDE = """
 import torch
@@ -240,6 +244,38 @@ def gradient_with_a_table(grad_y):
     return grad_y * FACTORS["x"]
 
 
+def doubled(function):
+    return function
+
+
+@doubled
+def decorated(grad_y):
+    return grad_y
+
+
+def gradient_with_a_decorated_helper(grad_y):
+    return decorated(grad_y)
+
+
+def even(grad_y):
+    return uneven(grad_y)
+
+
+def uneven(grad_y):
+    return even(grad_y)
+
+
+def gradient_with_helpers_in_a_circle(grad_y):
+    return even(grad_y)
+
+
+another_name = even
+
+
+def gradient_with_another_name(grad_y):
+    return another_name(grad_y)
+
+
 def gradient_by_a_kernel(grad_y):
     return tkjit.load("softmax")(grad_y)
 
@@ -247,6 +283,13 @@ def gradient_by_a_kernel(grad_y):
 @tkjit.kernel(SOURCE, **LAUNCH, backward=gradient_with_a_table)
 def with_a_table(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor:
     """A gradient that uses a dict of its module."""
+
+
+def with_gradient(function: Any) -> tkjit.Kernel:
+    @tkjit.kernel(SOURCE, **LAUNCH, backward=function)
+    def twice(x: In[Tensor, F32, "N"], y: Out[Tensor, F32, "N"]) -> Tensor: ...
+
+    return twice
 
 
 @tkjit.kernel(SOURCE, **LAUNCH, backward=gradient_by_a_kernel)
@@ -275,6 +318,9 @@ def test_a_gradient_that_calls_a_kernel_brings_it(tmp_path):
     [
         (with_a_table, "its backward uses FACTORS, a dict that the package would lack"),
         (with_tkjit, "its backward uses tkjit, a module that the package would lack"),
+        (with_gradient(gradient_with_a_decorated_helper), "its backward is not a plain function"),
+        (with_gradient(gradient_with_helpers_in_a_circle), "which calls itself through others"),
+        (with_gradient(gradient_with_another_name), "another_name, which is the function even by another name"),
         (with_a_lambda, "its backward is not a plain function; define it with def"),
         (with_ptx, "hold inline PTX, which tkjit adapts while it builds; name GPUs alone: --arch 90a"),
     ],
@@ -288,12 +334,15 @@ def test_what_would_not_work_without_tkjit_is_refused(tmp_path, kernel, text):
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"languages": ["torch", "go"]}, "torch is an export of its own, without go; make two exports"),
+        ({"languages": ["torch", "go"]}, "torch cannot be combined with go; make two exports"),
         ({"languages": ["torch"], "binding": "nanobind"}, "unknown binding 'nanobind'; known are stable and pybind11"),
         ({"languages": ["torch"], "name": "torch"}, "Python or torch has that name; choose another"),
         ({"languages": ["torch"], "name": "json"}, "Python or torch has that name; choose another"),
-        ({"languages": ["torch"], "package": "other"}, "a torch extension is named by name="),
-        ({"languages": ["go"], "binding": "pybind11"}, "binding='pybind11' is for languages=['torch']"),
+        (
+            {"languages": ["torch"], "package": "other"},
+            "is for Go and Rust; a torch extension is named as",
+        ),
+        ({"languages": ["go"], "binding": "pybind11"}, "the binding 'pybind11' is for torch extensions alone"),
     ],
 )
 def test_bad_options(tmp_path, given, text):
@@ -311,7 +360,7 @@ def test_a_kernel_without_an_operator(tmp_path):
         export(tmp_path / PACKAGE, count)
 
 
-# ---- odd kernels: what is written is Python, and means what the kernel means
+# ---- odd kernels: the written Python compiles, and keeps the meaning of each parameter
 
 
 def written(directory: Path) -> str:
@@ -373,6 +422,39 @@ def test_headers_of_one_name_stay_apart(tmp_path):
 
 @tkjit.kernel("__global__ void w(float* x, float* y) {}", entry="w", grid=1, block=1, args=True)
 def softmax_out(x: In[Tensor, F32, "N"], y: InOut[Tensor, F32, "N"]) -> Tensor: ...
+
+
+SCALE_BY = 3.0
+
+
+def helper_with_a_default(grad_y, by=SCALE_BY):
+    return grad_y * by
+
+
+def gradient_with_a_default(grad_y):
+    return helper_with_a_default(grad_y)
+
+
+def test_a_helper_brings_the_constants_of_its_defaults(tmp_path):
+    text = written(export(tmp_path / PACKAGE, with_gradient(gradient_with_a_default)))
+    assert text.index("SCALE_BY = 3.0") < text.index("def helper_with_a_default(grad_y, by=SCALE_BY):")
+
+
+def gradient_with_a_sum(grad_y):
+    return sum([grad_y, grad_y])
+
+
+def kernel_named_sum() -> tkjit.Kernel:
+    @tkjit.kernel("__global__ void total(float* x) {}", entry="total", grid=1, block=1, args=True)
+    def sum(x: InOut[Tensor, F32, "N"]) -> Tensor: ...
+
+    return sum
+
+
+def test_a_kernel_named_as_a_function_of_pythons(tmp_path):
+    written(export(tmp_path / "plain", kernel_named_sum()))
+    with pytest.raises(SpecError, match="its backward calls Python's sum, and a kernel has that name"):
+        export(tmp_path / PACKAGE, kernel_named_sum(), with_gradient(gradient_with_a_sum))
 
 
 def test_two_operators_of_one_name(tmp_path):

@@ -50,7 +50,7 @@ def test_results_agree(name):
     for binding in (None, PYBIND11):
         args, kwargs = arguments()
         returned = tkjit.load(kernel(), binding=binding)(*args, **kwargs)
-        results.append([returned, args])  # what is written in place, too
+        results.append([returned, args])  # with the tensors that are written in place
     assert _plain(results[0]) == _plain(results[1])
     assert type(results[0][0]) is type(results[1][0])
 

@@ -1,4 +1,4 @@
-"""Structs by value, and arrays of the source's own struct: from what, with which values, and what is refused."""
+"""Structs by value, and arrays of the source's own struct: the objects that a call may pass, and bad ones."""
 
 import ctypes
 from dataclasses import make_dataclass

@@ -20,7 +20,7 @@ def build(directory: Path, **environment: str) -> Path:
 
 
 def run(built: Path, *command: str) -> str:
-    """Run Python with a built package; what it prints."""
+    """Run Python with a built package, and return its output."""
     environment = {**os.environ, "PYTHONPATH": str(built), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, env=environment, cwd=built)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]

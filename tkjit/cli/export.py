@@ -14,7 +14,7 @@ from tkjit.cli.pool import build_all
 from tkjit.config import Settings, size_of_text
 from tkjit.errors import SpecError
 from tkjit.exports import bundled
-from tkjit.exports.write import Builder, check_languages, check_target, plan_export, write_export
+from tkjit.exports.write import Builder, check_languages, check_target, check_torch_options, plan_export, write_export
 from tkjit.loader import Loader, Plan, loader_for
 from tkjit.render.torch_binding import BINDINGS
 from tkjit.system.machine import available_memory_bytes, usable_cores
@@ -81,15 +81,12 @@ def _export(arguments: argparse.Namespace) -> int:
     if not arguments.names:
         raise SpecError("export: name kernels")
     languages = languages_of(arguments.lang)
+    check_torch_options(languages, arguments.binding, arguments.package)
     name = arguments.name or output.name
     check_target(output)
     loader = loader_for(replace(Settings.from_environment(), jit=True))  # who asks for a library means it
     archs = [arch for arch in arguments.arch.split(",") if arch]
     types = [dtype for dtype in arguments.types.split(",") if dtype]
-    if languages == ("torch",) and arguments.package:
-        raise SpecError("--package is for Go and Rust; a torch extension is named by --name")
-    if languages != ("torch",) and arguments.binding != "stable":
-        raise SpecError("--binding is for --lang torch")
     if languages == ("torch",):
         from tkjit.exports.torch_package import with_backwards, write_torch_package  # they import torch
 

@@ -66,19 +66,14 @@ def export(
     from dataclasses import replace
 
     from tkjit.config import Settings
-    from tkjit.errors import SpecError
-    from tkjit.exports.write import check_languages, plan_export, write_export
+    from tkjit.exports.write import check_languages, check_torch_options, plan_export, write_export
     from tkjit.loader import loader_for
 
     languages = check_languages(languages)
-
+    check_torch_options(languages, binding, package)
     # who asks for a library means it, also where programs may not compile (TKJIT_JIT=0)
     loader = loader_for(replace(Settings.from_environment(), jit=True))
-    if languages != ("torch",) and binding != "stable":
-        raise SpecError(f"binding={binding!r} is for languages=['torch']")
     if languages == ("torch",):
-        if package:
-            raise SpecError(f"package={package!r} is for Go and Rust; a torch extension is named by name=")
         from tkjit.exports.torch_package import with_backwards, write_torch_package
 
         made = plan_export(loader, with_backwards(kernels), name, archs, types, version)

@@ -54,7 +54,7 @@ class Copies:
         SpecError
             As for a gradient.
         """
-        tree = ast.parse(_source(kernel, "reference", function)).body[0]
+        tree = ast.parse(_source(kernel, "reference", function, is_decorated=True)).body[0]
         assert isinstance(tree, ast.FunctionDef)
         tree.name = f"reference_{re.sub(r'[^0-9a-zA-Z_]', '_', kernel)}"
         tree.decorator_list, tree.returns = [], None
@@ -70,7 +70,7 @@ class Copies:
     ) -> FunctionSource:
         lines: list[str] = []
         imports: list[str] = []
-        for used, value in _globals_of(kernel, what, function):
+        for used, value in self._globals_of(kernel, what, function):
             text = self._definition(kernel, what, used, value, imports)
             if text and self._texts.setdefault(used, text) != text:
                 raise SpecError(
@@ -79,6 +79,22 @@ class Copies:
                 )
             lines += [text, ""] if text else []
         return FunctionSource(name, "\n".join([*lines, definition]), tuple(imports))
+
+    def _globals_of(self, kernel: str, what: str, function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+        """The global variables that a function reads, with their values."""
+        if function.__code__.co_freevars:
+            names = ", ".join(function.__code__.co_freevars)
+            raise SpecError(
+                f"{kernel} cannot be exported: its {what} uses {names} of the function around it; pass them"
+            )
+        known = function.__globals__
+        for name in dict.fromkeys(_names(function)):
+            if name in known and known[name] is not function:
+                yield name, known[name]
+            elif name not in known and name in self._kernels.values():
+                raise SpecError(
+                    f"{kernel} cannot be exported: its {what} calls Python's {name}, and a kernel has that name"
+                )
 
     def _problem_of(self, used: str, function: FunctionType) -> str:
         """Why a function that another one uses cannot be copied under its name; empty if it can."""
@@ -89,7 +105,7 @@ class Copies:
         return "which calls itself through others" if function in self._copying else ""
 
     def _definition(self, kernel: str, what: str, used: str, value: Any, imports: list[str]) -> str:
-        """What the package's module says for it to know a name; empty where an import is enough."""
+        """The statement that defines a name in the package's module; empty where an import is enough."""
         if isinstance(value, Kernel):
             exported = self._kernels.get(value.name)
             if exported is None:
@@ -127,34 +143,31 @@ def _is_installed(module: str) -> bool:
     return top in sys.stdlib_module_names or top == "torch"
 
 
-def _source(kernel: str, what: str, function: Callable[..., Any]) -> str:
+def _source(kernel: str, what: str, function: Callable[..., Any], *, is_decorated: bool = False) -> str:
     try:
         text = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError) as error:
         raise SpecError(f"{kernel} cannot be exported: the source of its {what} is not available ({error})") from None
-    if what != "reference" and not text.startswith("def "):
+    if not is_decorated and not text.startswith("def "):
         raise SpecError(
             f"{kernel} cannot be exported: its {what} is not a plain function; define it with def, undecorated"
         )
     return text
 
 
-def _globals_of(kernel: str, what: str, function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """The global variables that a function reads, with their values."""
-    code = function.__code__
-    if code.co_freevars:
-        names = ", ".join(code.co_freevars)
-        raise SpecError(f"{kernel} cannot be exported: its {what} uses {names} of the function around it; pass them")
-    known = function.__globals__
-    for name in dict.fromkeys(_names(code)):
-        if name in known and known[name] is not function:
-            yield name, known[name]
+def _names(function: Callable[..., Any]) -> Iterator[str]:
+    """The names that a function looks up in its module, in its body and in the defaults of its parameters."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    for default in (*tree.args.defaults, *filter(None, tree.args.kw_defaults)):
+        yield from (node.id for node in ast.walk(default) if isinstance(node, ast.Name))
+    yield from _names_in(function.__code__)
 
 
-def _names(code: CodeType) -> Iterator[str]:
+def _names_in(code: CodeType) -> Iterator[str]:
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _names_in(constant)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import json
 import keyword
 import sys
@@ -15,7 +14,7 @@ from tkjit.errors import SpecError
 from tkjit.exports.c_header import render_header
 from tkjit.exports.model import Export, names
 from tkjit.exports.python_functions import Copies
-from tkjit.exports.torch_sources import CompiledSource, collect_sources
+from tkjit.exports.torch_sources import CompiledSource, Sources, collect_sources
 from tkjit.exports.torch_tests import render_tests
 from tkjit.exports.write import check_target, in_place_of, kernels_of, write_facts
 from tkjit.kernel import Kernel
@@ -30,7 +29,7 @@ _LEAST_TORCH = "2.11"  # TORCH_TARGET_VERSION below says it too
 
 
 def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
-    """Kernels, and after them those that compute their gradients.
+    """The given kernels, followed by the kernels that compute their gradients.
 
     Raises
     ------
@@ -38,13 +37,13 @@ def with_backwards(kernels: Iterable[str | Kernel]) -> list[Kernel]:
         If there is no such kernel, or it cannot be exported.
     """
     waiting = kernels_of(kernels)
-    found: dict[str, Kernel] = {}
-    found.update((kernel.name, kernel) for kernel in waiting)
-    for kernel in waiting:
-        found.setdefault(kernel.name, kernel)
-        named = [spec.backward.kernel for spec in kernel.specs if spec.backward is not None and spec.backward.kernel]
-        waiting += kernels_of(name for name in named if name not in found)
-    return list(found.values())
+    known = {kernel.name for kernel in waiting}
+    for kernel in waiting:  # which grows
+        for spec in kernel.specs:
+            if spec.backward is not None and spec.backward.kernel and spec.backward.kernel not in known:
+                known.add(spec.backward.kernel)
+                waiting += kernels_of([spec.backward.kernel])
+    return waiting
 
 
 def write_torch_package(loader: Loader, export: Export, output: Path, binding: str = "stable") -> Path:
@@ -71,7 +70,17 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
     output = output.absolute()
     check_target(output)
     _check_names(export)
-    sources = collect_sources(loader, export)
+    texts = _texts(export, collect_sources(loader, export), binding)
+    with in_place_of(output) as scratch:
+        for place, text in texts.items():
+            (scratch / place).parent.mkdir(parents=True, exist_ok=True)
+            (scratch / place).write_text(text, encoding="utf-8")
+        write_facts(scratch, export, ("torch",))
+    return output
+
+
+def _texts(export: Export, sources: Sources, binding: str) -> dict[str, str]:
+    """The text of every file, by its path in the package."""
     devices = [device for device in ("cpu", "cuda") if any(one.device == device for one in sources.compiled)]
     header, interface = render_header(export)
     targets = [_name_of(target) for target in export.targets]
@@ -96,7 +105,7 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
             name=export.name, version=export.version, kernels=names(export.signatures)
         ),
         f"tests/test_{export.name}.py": render_tests(export, copies),
-        "README.md": _readme(export, binding, devices),
+        "README.md": _readme(export, binding),
     }
     if binding == "stable":
         texts["csrc/registration.h"] = _template("registration.h")
@@ -104,16 +113,15 @@ def write_torch_package(loader: Loader, export: Export, output: Path, binding: s
     else:
         texts["load_inline.py"] = _template("load_inline.py.in").format(name=export.name)
     texts["MANIFEST.in"] = _manifest(texts)
-    with in_place_of(output) as scratch:
-        for place, text in texts.items():
-            (scratch / place).parent.mkdir(parents=True, exist_ok=True)
-            (scratch / place).write_text(text, encoding="utf-8")
-        write_facts(scratch, export, ("torch",))
-    return output
+    return texts
 
 
 _PACKAGES = frozenset(["torch", "numpy", "setuptools", "pytest", "aten", "prim", "quantized"])  # modules, or namespaces
-_NAMES = frozenset(["torch", "Tensor", "NamedTuple", "ops", "add_op_namespace_prefix", "cdiv", "annotations"])
+# what the package's module defines, imports or calls
+_NAMES = frozenset(
+    "torch Tensor NamedTuple ops add_op_namespace_prefix cdiv annotations "
+    "RuntimeError ValueError dict enumerate getattr int isinstance list next str tuple zip".split()
+)
 
 
 def _check_names(export: Export) -> None:
@@ -127,7 +135,7 @@ def _check_names(export: Export) -> None:
         own = [operator_name(signature, out=out) for out in operators(signature)]
         own += [f"{signature.name}_result"] if len(signature.spec.returns) > 1 else []
         for name in own:
-            if keyword.iskeyword(name) or name in _NAMES or hasattr(builtins, name):
+            if keyword.iskeyword(name) or name in _NAMES:
                 raise SpecError(
                     f"{signature.name} cannot be exported: the package uses the name {name}; rename the kernel"
                 )
@@ -260,7 +268,7 @@ def _manifest(paths: Iterable[str]) -> str:
     return "".join([*(f"graft {name}\n" for name in directories), f"include {' '.join(files)}\n"])
 
 
-def _readme(export: Export, binding: str, devices: Sequence[str]) -> str:
+def _readme(export: Export, binding: str) -> str:
     kernels = names(export.signatures)
     targets = ", ".join(_name_of(target) for target in export.targets)
     return _template(f"README_{binding}.md.in").format(

@@ -17,14 +17,14 @@ from tkjit.loader.objects import ObjectPlan
 from tkjit.render.exported import Code, ExportedFunction
 from tkjit.system import files
 
-# The build adds its own: where objects go, and what they are for.
+# The package's build adds its own flags of this kind.
 _LEFT_OUT = ("-shared", "-cudart=static", "-Xptxas=-v")
 _SIMULATOR = "sim/simulator.cpp"
 
 
 @dataclass(frozen=True)
 class CompiledSource:
-    """A source that is compiled with flags of its own.
+    """A source with its own compiler flags.
 
     Parameters
     ----------

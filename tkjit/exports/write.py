@@ -45,9 +45,24 @@ def check_languages(languages: Iterable[str]) -> tuple[str, ...]:
         raise SpecError(f"unknown language {', '.join(sorted(unknown))}; known are {known}")
     if "torch" in wanted:
         if others := wanted - {"torch"}:
-            raise SpecError(f"torch is an export of its own, without {', '.join(sorted(others))}; make two exports")
+            raise SpecError(f"torch cannot be combined with {', '.join(sorted(others))}; make two exports")
         return ("torch",)
     return tuple(language for language in LANGUAGES if language in wanted | {"c"})
+
+
+def check_torch_options(languages: tuple[str, ...], binding: str, package: str) -> None:
+    """Refuse options that belong to another language.
+
+    Raises
+    ------
+    SpecError
+        With the option.
+    """
+    if languages == ("torch",):
+        if package:
+            raise SpecError(f"the package {package!r} is for Go and Rust; a torch extension is named as the export is")
+    elif binding != "stable":
+        raise SpecError(f"the binding {binding!r} is for torch extensions alone")
 
 
 def kernels_of(kernels: Iterable[str | Kernel]) -> list[Kernel]:

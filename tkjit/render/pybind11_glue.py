@@ -27,13 +27,7 @@ def render_pybind11_glue(function: ExportedFunction, target: str) -> str:
         "",
         "#include <utility>",
         "",
-        "namespace {",
-        "",
-        "using namespace tkjit::operators;",
-        "",
         *binding_functions(_LIBRARY, [signature]),
-        "}  // namespace",
-        "",
         "PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {",
         *indent(
             [

@@ -87,21 +87,16 @@ def render_binding(library: str, signatures: Sequence[CSignature], binding: str,
         *includes,
         *(_NAMESPACE if binding == "stable" else []),
         "",
-        "namespace {",
-        "",
-        "using namespace tkjit::operators;",
-        "",
         *binding_functions(library, signatures),
-        "}  // namespace",
-        "",
         *register(signatures, devices),
     ]
     return "\n".join(lines) + "\n"
 
 
 def binding_functions(library: str, signatures: Sequence[CSignature]) -> list[str]:
-    """The function of each operator."""
-    return [line for s in signatures for out in operators(s) for line in _function(library, s, out=out)]
+    """The function of each operator, in a namespace of their own."""
+    functions = [line for s in signatures for out in operators(s) for line in _function(library, s, out=out)]
+    return ["namespace {", "", "using namespace tkjit::operators;", "", *functions, "}  // namespace", ""]
 
 
 def module_definitions(signatures: Sequence[CSignature]) -> list[str]:

@@ -185,7 +185,7 @@ std::remove_cvref_t<Field> convert(Int value) {
     return static_cast<std::remove_cvref_t<Field>>(value.value());
 }
 
-// Fills a member of a struct, or each element of one that is an array, from the numbers that follow.
+// Fills a member of a struct from the next numbers: one for a number, one for each element of an array.
 template <class Member>
 void take(Member& member, const TkjitArg*& item) {
     if constexpr (std::is_array_v<Member>) {

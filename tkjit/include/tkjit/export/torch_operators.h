@@ -10,7 +10,7 @@ namespace tkjit::operators {
 // What the last error of this thread was: a number of tkjit_error_kind().
 inline thread_local int last_error_kind = 0;
 
-// Throws what a function of the library returned. Python gets a RuntimeError, as from torch's own operators.
+// Throws the error that a function of the library returned, if any. Python gets a RuntimeError, as from torch's own operators.
 inline void check(tkjit_error error) {
     if (!error) return;
     const std::string text = error;
